@@ -1,4 +1,4 @@
-//! Where the administration socket of a data directory is.
+//! Path of the administration socket of a data directory.
 
 use std::fs::File;
 use std::io;
@@ -6,24 +6,23 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Its name in the data directory.
 const NAME: &str = "admin.sock";
-/// Bytes of a socket's path that the kernel takes, without the closing zero.
+/// The kernel's limit for a socket path, without the final zero byte.
 const PATH_MAX: usize = 107;
 
-/// A path by which the socket can be bound or connected to.
+/// A path to bind or connect to the socket.
 pub struct SocketPath {
     path: PathBuf,
-    /// Held while the path is used, if it leads through it.
+    /// Keeps the descriptor open while the path leads through it.
     _directory: Option<File>,
 }
 
 impl SocketPath {
-    /// The place of the socket of a data directory. A path that is too long for the kernel leads
-    /// through a descriptor of the directory instead.
+    /// Returns the socket path of a data directory. If it is too long for the kernel, the path leads
+    /// through a descriptor of the directory.
     ///
     /// # Errors
-    /// That the directory cannot be opened.
+    /// The directory cannot be opened.
     pub fn for_data_dir(directory: &Path) -> io::Result<Self> {
         let path = directory.join(NAME);
         if path.as_os_str().as_bytes().len() <= PATH_MAX {
@@ -40,7 +39,7 @@ impl SocketPath {
         })
     }
 
-    /// The path, good as long as the place is held.
+    /// The path, valid as long as `self` exists.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_can_lie_deep() {
+    fn a_long_path_leads_through_a_descriptor() {
         let folder = tempfile::tempdir().unwrap();
         let deep = folder.path().join("a".repeat(100)).join("b".repeat(100));
         std::fs::create_dir_all(&deep).unwrap();

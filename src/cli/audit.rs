@@ -1,4 +1,4 @@
-//! `playgate audit`: what operators have changed.
+//! `playgate audit`: the audit log.
 
 use clap::Subcommand;
 
@@ -6,15 +6,15 @@ use super::admin::path;
 use super::exit::Outcome;
 use super::{Global, output};
 
-/// What operators have changed: who, what, of whom, and what came of it.
+/// Audit log: who changed what, and with which result
 #[derive(Subcommand)]
 pub enum Command {
-    /// List changes, the newest first
+    /// List changes, newest first
     List {
-        /// How many
+        /// Maximum number of entries
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
-        /// Those before the one of this number
+        /// Only entries before this number
         #[arg(long, value_name = "NUMBER")]
         before: Option<u64>,
         /// Print a JSON array
@@ -23,7 +23,6 @@ pub enum Command {
     },
 }
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = global.admin().await?;
     let Command::List {

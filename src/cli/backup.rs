@@ -1,7 +1,7 @@
-//! `playgate backup`: backups made, listed, verified and brought back.
+//! `playgate backup`: create, list, verify and restore backups.
 //!
-//! Only `create` needs the store. The others work beside one that does not open any more, which is
-//! when they are wanted.
+//! Only `create` needs the store. The others must also work when the store can no longer be opened, which
+//! is when they are needed.
 
 use std::path::{Path, PathBuf};
 
@@ -23,47 +23,45 @@ use crate::ports::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::store::StoreError;
 use crate::types::Role;
 
-/// How long a server may take to come back with a restored store; one that has much reads long.
+/// How long a server may take to come back after a restore. A large store loads slowly.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What a person is asked before the store is given up for a backup.
-const RESTORE: &str = "Everything since that backup is undone: who signed up is gone, and users, operators and \
-     tokens that were removed are back. Restore it?";
-/// How often one looks meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const RESTORE: &str = "All changes since that backup are lost: new users are gone, and users, operators and \
+     tokens removed since then are back. Restore it?";
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Backups: the whole store in one file, while the server runs.
+/// Backups: the whole store in one file, taken while the server runs
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make a backup, prove it, and remove the oldest over `backup.keep`
+    /// Create and verify a backup; delete the oldest beyond `backup.keep`
     Create {
         /// Print {"path","records"} and more
         #[arg(long)]
         json: bool,
     },
-    /// List the backups, the newest first
+    /// List backups, newest first
     List {
         /// Print a JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Check every record of a backup, and its indexes both ways; exit code 1 if anything is wrong
+    /// Check all records and indexes of a backup; exit code 1 if anything is wrong
     Verify {
-        /// A file, or a name from `backup list`
+        /// File, or name from `backup list`
         file: PathBuf,
         /// Print the counts as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Go back to a backup. A running server begins again with it; the store that was there is kept
-    /// in `aside/` of the data directory. Keys at rest (`keys/` of the data directory) and the bodies
-    /// of telemetry are in no backup: carry `keys/` over when you move to another machine
+    /// Restore a backup. A running server restarts with it; the replaced store is moved to `aside/` in the
+    /// data directory. Backups do not contain encryption keys (`keys/` in the data directory) or telemetry
+    /// events: copy `keys/` when you move to another machine
     Restore {
-        /// A file, or a name from `backup list`
+        /// File, or name from `backup list`
         file: PathBuf,
-        /// Take over another machine's backup
+        /// Accept a backup made on another machine
         #[arg(long)]
         adopt: bool,
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(long)]
         yes: bool,
         /// Print the counts as JSON
@@ -79,7 +77,6 @@ const COLUMNS: [output::Column; 4] = [
     ("BYTES", "bytes"),
 ];
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Create { json } => {
@@ -89,7 +86,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 return output::json(&made);
             }
             output::line(&format!(
-                "{}: {} records, proven",
+                "{}: {} records, verified",
                 output::text(&made, "path"),
                 output::text(&made, "records")
             ))
@@ -103,14 +100,14 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             json,
         } => {
             if !yes && !output::confirmed(RESTORE) {
-                return Err(Failure::failed("nothing was restored"));
+                return Err(Failure::failed("cancelled: nothing was restored"));
             }
             restore(&file, adopt, json, global).await
         }
     }
 }
 
-/// The backups, from the server where one runs: it may see what the person does not.
+/// Lists backups through a running server if there is one: it may read files that the caller cannot.
 async fn list(loaded: &Loaded) -> Result<Value, Failure> {
     if let Some(mut admin) = Admin::running(loaded).await? {
         return admin.get(&path(&["backups"])).await;
@@ -120,7 +117,7 @@ async fn list(loaded: &Loaded) -> Result<Value, Failure> {
     serde_json::to_value(lines).map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// A bare name that is no file here is that of a backup in the list.
+/// Returns the name if `file` is a bare name and no such file exists here, so it names a listed backup.
 fn bare_name(file: &Path) -> Option<&str> {
     let name = file.file_name()?.to_str()?;
     (file.as_os_str() == name && !file.exists()).then_some(name)
@@ -128,10 +125,10 @@ fn bare_name(file: &Path) -> Option<&str> {
 
 async fn verify(file: &Path, json: bool, global: &Global) -> Outcome {
     let contents = match bare_name(file) {
-        // Without a data directory or a configuration: the file is all there need be.
+        // Needs neither a data directory nor a configuration.
         None => match examine(file) {
             Ok(contents) => to_json(&ContentsBody::from(contents))?,
-            Err(error) => return unsound(file, error, json),
+            Err(error) => return report_damaged(file, error, json),
         },
         Some(name) => {
             let loaded = global.load()?;
@@ -145,7 +142,7 @@ async fn verify(file: &Path, json: bool, global: &Global) -> Outcome {
                         BackupDirectory::new_offline(backup_settings(&loaded.config)).find(name)?;
                     match examine(&found) {
                         Ok(contents) => to_json(&ContentsBody::from(contents))?,
-                        Err(error) => return unsound(&found, error, json),
+                        Err(error) => return report_damaged(&found, error, json),
                     }
                 }
             }
@@ -156,14 +153,14 @@ async fn verify(file: &Path, json: bool, global: &Global) -> Outcome {
     }
     show_tables(&contents)?;
     output::print_note(&format!(
-        "sound: {} records, every one of them read",
+        "valid: {} records, all read",
         output::text(&contents, "records")
     ));
     Ok(())
 }
 
-/// Tells what is wrong with a file. The JSON is also what a server reads that had it verified.
-fn unsound(file: &Path, error: BackupError, json: bool) -> Outcome {
+/// Reports a damaged file. A server that verifies in a subprocess parses this JSON.
+fn report_damaged(file: &Path, error: BackupError, json: bool) -> Outcome {
     if let BackupError::Store(StoreError::Io(_)) = &error
         && let Err(error) = std::fs::metadata(file)
     {
@@ -177,29 +174,29 @@ fn unsound(file: &Path, error: BackupError, json: bool) -> Outcome {
         output::json(&json!({"sound": false, "problem": problem}))?;
     }
     Err(Failure::failed(format!("{}: {problem}", file.display()))
-        .hint("`playgate backup list` shows what else there is"))
+        .hint("`playgate backup list` lists other backups"))
 }
 
 async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> Outcome {
     let loaded = global.load()?;
-    let given_up = Instant::now() + Admin::PATIENCE;
+    let deadline = Instant::now() + Admin::PATIENCE;
     let restored = loop {
         if let Some(admin) = Admin::running(&loaded).await? {
             break restore_in_server(admin, file, adopt, &loaded).await?;
         }
-        match restore_at_rest(file, adopt, &loaded) {
-            // A server that has no socket yet, or a command at work.
-            Err(BackupError::Store(StoreError::InUse)) if Instant::now() < given_up => {
-                sleep(LOOK_EVERY).await;
+        match restore_offline(file, adopt, &loaded) {
+            // A starting server without a socket yet, or another command, holds the lock.
+            Err(BackupError::Store(StoreError::InUse)) if Instant::now() < deadline => {
+                sleep(POLL_INTERVAL).await;
             }
             other => break other?,
         }
     };
-    tell_restored(&restored, json)
+    print_restored(&restored, json)
 }
 
-/// Without a server: put into place here.
-fn restore_at_rest(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, BackupError> {
+/// Restores in this process, without a server.
+fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, BackupError> {
     let shelf = BackupDirectory::new_offline(backup_settings(&loaded.config));
     let file = match bare_name(file) {
         Some(name) => shelf.find(name)?,
@@ -210,25 +207,25 @@ fn restore_at_rest(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, B
         instance: entropy.array(),
         timeline: entropy.array(),
         adopt,
-        change: restore_at_rest_change(&file),
+        change: offline_restore_change(&file),
     };
     let contents = shelf.restore_at_rest(&file, how)?;
     let keys = contents.keys(shelf.key());
     Ok(serde_json::to_value(RestoredBody::new(contents, keys)).unwrap_or_default())
 }
 
-/// What is recorded where no server is there to do it: the same that one does.
-fn restore_at_rest_change(file: &Path) -> Change {
+/// The audit entry of a restore without a server; equal to the one that a server writes.
+fn offline_restore_change(file: &Path) -> Change {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    change_at_rest(
+    offline_change(
         "admin_restore_backup",
         format!("backups/{name}/restore"),
         &SystemClock,
     )
 }
 
-/// A change by whoever runs this command, without a server.
-pub(super) fn change_at_rest(action: &str, target: String, clock: &dyn Clock) -> Change {
+/// A change made by the caller of this command, without a server.
+pub(super) fn offline_change(action: &str, target: String, clock: &dyn Clock) -> Change {
     Change {
         at: clock.now(),
         operator: None,
@@ -236,13 +233,13 @@ pub(super) fn change_at_rest(action: &str, target: String, clock: &dyn Clock) ->
         role: Role::Admin,
         action: action.to_owned(),
         target,
-        // Nobody asked a server.
+        // There is no HTTP request.
         request: String::new(),
         claimed: privileges::claim(),
     }
 }
 
-/// With a server: it prepares, begins again, and is waited for.
+/// Restores through a running server: it stages the backup and restarts; this waits for it.
 async fn restore_in_server(
     mut admin: Admin,
     file: &Path,
@@ -270,20 +267,20 @@ async fn restore_in_server(
         _ => refusal.into(),
     })?;
     drop(admin);
-    let given_up = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     while !is_back(loaded).await {
-        if Instant::now() > given_up {
+        if Instant::now() > deadline {
             return Err(Failure::failed(
-                "the backup is in place, and the server has not come back yet",
+                "the backup is in place, but the server has not restarted yet",
             )
-            .hint("its log tells why"));
+            .hint("see its log"));
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
     Ok(restored)
 }
 
-/// The name of a file that lies in the server's directory of backups.
+/// Returns the name of a file that lies in the server's backup directory.
 async fn listed(admin: &mut Admin, file: &Path) -> Result<Option<String>, Failure> {
     if let Some(name) = bare_name(file) {
         return Ok(Some(name.to_owned()));
@@ -299,42 +296,44 @@ async fn listed(admin: &mut Admin, file: &Path) -> Result<Option<String>, Failur
     Ok(found.map(|backup| output::text(backup, "name")))
 }
 
-/// Whether a server answers that is not the one that is about to end.
+/// Returns whether the restarted server answers, and not the one that is about to exit.
 async fn is_back(loaded: &Loaded) -> bool {
     let Ok(Some(mut admin)) = Admin::running(loaded).await else {
         return false;
     };
     match admin.ask(Method::GET, "/readyz", None).await {
         Ok(Ok(_)) => true,
-        // Whatever else is in its way.
+        // Not ready for another reason, but its store is open.
         Ok(Err(refusal)) => refusal.is_ready_but_for("store"),
         Err(_) => false,
     }
 }
 
-fn tell_restored(restored: &Value, json: bool) -> Outcome {
+fn print_restored(restored: &Value, json: bool) -> Outcome {
     if json {
         output::json(restored)?;
     } else {
         show_tables(restored)?;
     }
     output::print_note(&format!(
-        "restored: {} records, as many as the backup holds; the store that was there is in aside/",
+        "restored: all {} records of the backup; the previous store is in aside/",
         output::text(restored, "records")
     ));
     match output::text(restored, "keys").as_str() {
-        "open" => output::print_note("keys at rest are not in a backup; this machine's open it"),
+        "open" => output::print_note(
+            "encryption keys are not part of a backup; this machine's keys fit it",
+        ),
         "sealed" => output::print_note(
-            "warning: the content keys in it were sealed under another machine's key, and no license \
-             can be given with them. Put that machine's keys/content.key into keys/ of this data \
-             directory and start again, or import the catalogue with its keys once more",
+            "warning: the content keys in it were encrypted on another machine, so no license \
+             can be issued with them. Copy that machine's keys/content.key into keys/ of this data \
+             directory and restart, or import the catalogue with its keys again",
         ),
         _ => output::print_note(
-            "keys at rest are not in a backup, and this one does not tell which it needs: if licenses \
-             fail, bring keys/content.key of the machine that made it",
+            "encryption keys are not part of a backup, and this one does not record which it needs: if licenses \
+             fail, copy keys/content.key from the machine that made it",
         ),
     }
-    output::print_note("events of telemetry are not in a backup; those of this machine stay");
+    output::print_note("telemetry events are not part of a backup; those on this machine are kept");
     Ok(())
 }
 
@@ -358,7 +357,7 @@ impl From<BackupError> for Failure {
         let message = error.to_string();
         match error {
             BackupError::NotFound => {
-                Self::new(Exit::NotFound, message).hint("`playgate backup list` tells their names")
+                Self::new(Exit::NotFound, message).hint("`playgate backup list` lists the names")
             }
             BackupError::Foreign => Self::failed(message).hint(ADOPT),
             BackupError::Store(error) => error.into(),

@@ -14,63 +14,62 @@ use super::startup::Startup;
 use super::{Global, missing_media, output};
 use crate::catalog_file::{FILE_MAX, inline_key_files};
 
-/// The catalogue: livestreams, assets, offers, keys and rights.
+/// Catalogue: livestreams, assets, offers, keys and rights
 #[derive(Subcommand)]
 pub enum Command {
-    /// Import a catalogue file, TOML or JSON; every mistake is reported, and then nothing is imported.
+    /// Import a catalogue file (TOML or JSON). If it has errors, all are listed and nothing is imported.
     /// Exit code 4 if it removes so much that it is held for approval
     Import {
-        /// The file, `-` for standard input
+        /// File, `-` for standard input
         file: PathBuf,
-        /// Keep what the file does not name, instead of replacing the whole catalogue
+        /// Keep items that the file does not name, instead of replacing the whole catalogue
         #[arg(long)]
         merge: bool,
-        /// Report what would change, and change nothing
+        /// Report the changes without applying them
         #[arg(long)]
         dry_run: bool,
-        /// Import it even if it removes over 30 % of the livestreams, assets or offers, or an offer that
-        /// users hold
+        /// Import even if it removes over 30 % of the livestreams, assets or offers, or an offer that users
+        /// hold
         #[arg(long)]
         accept: bool,
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
     },
-    /// List the versions of the catalogue that imports have replaced
+    /// List the catalogue versions replaced by imports
     History {
         /// Print a JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Go back to the catalogue before the last import, or to another version; an undo can be undone
+    /// Restore the catalogue before the last import, or another version; an undo can be undone
     Undo {
-        /// The version, from `catalog history`; the newest if none is named
+        /// Version from `catalog history` [default: the newest]
         version: Option<u64>,
-        /// Report what would change, and change nothing
+        /// Report the changes without applying them
         #[arg(long)]
         dry_run: bool,
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Give up the content keys that `keys/content.key` does not open, where that file was lost
+    /// Delete the content keys that `keys/content.key` cannot decrypt, if that file was lost
     ///
-    /// No server may be running. What they encrypt cannot be played until the catalogue is imported
-    /// again with its keys. Keys that the file opens stay.
+    /// No server may be running. Content encrypted with these keys cannot be played until the catalogue is
+    /// imported again with its keys. Keys that the file can decrypt are kept.
     DropKeys {
-        /// Do not ask; needed where there is no terminal
+        /// Skip the confirmation; required without a terminal
         #[arg(long)]
         yes: bool,
     },
-    /// Write the catalogue in the form that `import` reads
+    /// Print the catalogue in the format that `import` reads
     Export {
-        /// Write JSON instead of TOML
+        /// Print JSON instead of TOML
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Import {
@@ -88,7 +87,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
                 json,
             };
             import(&mut admin, &file, how).await?;
-            // It is taken, whatever becomes of this look.
+            // The import has succeeded: a failure of this check must not fail the command.
             if !dry_run
                 && let Ok(loaded) = global.load()
                 && let directory = loaded.config.origin.media_dir
@@ -129,9 +128,9 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             show(&report, json)?;
             let version = output::text(&report, "version");
             output::print_note(&if dry_run {
-                format!("an undo would go back to version {version}")
+                format!("an undo would restore version {version}")
             } else {
-                format!("went back to version {version}; `playgate catalog undo` takes that back")
+                format!("restored version {version}; `playgate catalog undo` reverts this")
             });
             Ok(())
         }
@@ -144,7 +143,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-/// The changes, one a line, then the figures.
+/// Prints one change per line, then the totals.
 pub fn show(report: &Value, json: bool) -> Outcome {
     if json {
         return output::json(report);
@@ -162,20 +161,19 @@ pub fn show(report: &Value, json: bool) -> Outcome {
 }
 
 fn drop_keys(global: &Global, yes: bool) -> Outcome {
-    const WHAT: &str = "the content keys that `keys/content.key` does not open are given up";
+    const WHAT: &str = "this deletes the content keys that `keys/content.key` cannot decrypt";
     if !yes && !output::can_ask() {
-        let why = format!("{WHAT}, and there is no terminal to ask on");
-        return Err(Failure::usage(why).hint("add `--yes` if that is meant"));
+        let why = format!("{WHAT}; no terminal to confirm on");
+        return Err(Failure::usage(why).hint("add `--yes` to confirm"));
     }
-    if !yes && !output::confirmed(&format!("{WHAT}. Go on?")) {
-        return Err(Failure::failed("nothing was given up"));
+    if !yes && !output::confirmed(&format!("{WHAT}. Continue?")) {
+        return Err(Failure::failed("cancelled: nothing was deleted"));
     }
     let dropped = Startup::new(global.load()?).drop_content_keys()?;
-    output::print_note(&format!("{dropped} content keys were given up"));
+    output::print_note(&format!("{dropped} content keys deleted"));
     Ok(())
 }
 
-/// How a file is to be imported.
 #[derive(Clone, Copy)]
 struct How {
     merge: bool,
@@ -184,30 +182,27 @@ struct How {
     json: bool,
 }
 
-/// A query parameter that is there or not.
+/// A boolean query parameter: present or absent.
 fn flag(set: bool) -> Option<&'static str> {
     set.then_some("true")
 }
 
-/// Imports a file and shows the report. One that is held is imported all the same if the person at
-/// the terminal says so.
+/// Imports a file and shows the report. If the import is held, asks on the terminal whether to accept it.
 async fn import(admin: &mut Admin, file: &Path, how: How) -> Outcome {
     let text = read(file)?;
     match send(admin, text.clone(), how).await? {
         Ok(report) => {
             show(&report, how.json)?;
-            doubts(&report);
+            print_doubts(&report);
             if how.dry_run && !how.accept && is_in_doubt(&report) {
-                output::print_note(
-                    "an import would be held for approval, unless it has `--accept`",
-                );
+                output::print_note("the import would be held for approval; `--accept` skips that");
             }
             Ok(())
         }
         Err(refusal) if refusal.code == "IMPORT_HELD" => {
             show(&refusal.details, how.json)?;
-            doubts(&refusal.details);
-            if !how.json && output::can_ask() && output::confirmed("Import it all the same?") {
+            print_doubts(&refusal.details);
+            if !how.json && output::can_ask() && output::confirmed("Import anyway?") {
                 let how = How {
                     accept: true,
                     ..how
@@ -216,7 +211,7 @@ async fn import(admin: &mut Admin, file: &Path, how: How) -> Outcome {
                 return show(&report, how.json);
             }
             Err(Failure::from(refusal)
-                .hint("`--accept` imports it; `--merge` keeps what the file does not name"))
+                .hint("`--accept` imports it; `--merge` keeps items that the file does not name"))
         }
         Err(refusal) => Err(refusal.into()),
     }
@@ -246,16 +241,16 @@ fn is_in_doubt(report: &Value) -> bool {
     doubts.is_some_and(|doubts| !doubts.is_empty())
 }
 
-/// What speaks against an import, one reason a line.
-fn doubts(report: &Value) {
+/// Prints the reasons why an import is held, one per line.
+fn print_doubts(report: &Value) {
     let doubts = report.get("doubts").and_then(Value::as_array);
     for doubt in doubts.into_iter().flatten().filter_map(Value::as_str) {
-        output::print_note(&format!("in doubt: {doubt}"));
+        output::print_note(&format!("held: {doubt}"));
     }
 }
 
-/// Reads a catalogue file, or standard input for `-`, with the keys that it names: the server may
-/// not be allowed to see their files.
+/// Reads a catalogue file, or standard input for `-`, and inlines the key files that it names: the server
+/// may not be allowed to read them.
 fn read(file: &Path) -> Result<String, Failure> {
     let limit = u64::try_from(FILE_MAX)
         .unwrap_or(u64::MAX)

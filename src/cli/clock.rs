@@ -1,4 +1,4 @@
-//! `playgate clock`: an operator's word on the clock.
+//! `playgate clock`: confirms the system clock after a jump.
 
 use clap::Subcommand;
 use http::Method;
@@ -7,11 +7,11 @@ use super::admin::path;
 use super::exit::Outcome;
 use super::{Global, output};
 
-/// The clock that the service reads.
+/// The clock of the service
 #[derive(Subcommand)]
 pub enum Command {
-    /// Say that the clock is right after a jump: deletions by age go on at once, instead of after ten
-    /// minutes. What has expired by it stays expired
+    /// Confirm that the clock is right after a jump: deletions by age resume at once instead of after ten
+    /// minutes. Anything that has expired by this clock stays expired
     Accept {
         /// Print {"now","offset","movable"}
         #[arg(long)]
@@ -19,7 +19,6 @@ pub enum Command {
     },
 }
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     let Command::Accept { json } = command;
     let mut admin = global.admin().await?;

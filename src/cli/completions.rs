@@ -1,5 +1,5 @@
-//! `playgate completions` and `playgate man`: what a shell completes and what the manual says, made
-//! from the same definitions as the commands.
+//! `playgate completions` and `playgate man`: shell completions and manual pages, generated from the
+//! command definitions.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -12,7 +12,6 @@ use super::exit::{Failure, Outcome};
 use super::{Arguments, EXIT_CODES, output};
 use crate::types::VERSION;
 
-/// Shells that can be served.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Shell {
     /// GNU Bash
@@ -23,7 +22,6 @@ pub enum Shell {
     Fish,
 }
 
-/// Writes the completion script of a shell.
 pub fn run(shell: Shell) -> Outcome {
     let shell = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
@@ -35,7 +33,7 @@ pub fn run(shell: Shell) -> Outcome {
     output::bytes(&script)
 }
 
-/// Writes the manual page of the whole, or into a directory one for each command.
+/// Writes the manual page, or one page per command into a directory.
 pub fn man(directory: Option<&Path>) -> Outcome {
     let command = documented();
     match directory {
@@ -49,21 +47,21 @@ pub fn man(directory: Option<&Path>) -> Outcome {
     }
 }
 
-/// The commands as manuals show them: `help` repeats what they say.
+/// The commands as the manual shows them, without the redundant `help` sub-commands.
 fn documented() -> clap::Command {
     let mut commands = Arguments::command().disable_help_subcommand(true);
     commands.build();
     commands
 }
 
-/// The manual page of a command, with what holds for all of them.
+/// Renders the manual page of one command, with the sections common to all.
 fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
-    // What stands behind the help would have a heading that says nothing.
+    // The text after the help would get a meaningless heading.
     let own = command.clone().after_help(Resettable::Reset);
     clap_mangen::Man::new(own)
-        // The same for all, instead of each command's own name. An empty date would be left out, and what
-        // follows taken for it.
+        // The same source for all pages instead of each command's name. An empty date would be dropped,
+        // and the next field would take its place.
         .date(" ")
         .source(format!("Playgate {VERSION}"))
         .manual("Playgate")
@@ -101,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// What every command says of itself, one after the other.
+    /// Concatenates the help texts of all commands.
     fn helps(command: &mut clap::Command, name: &str, out: &mut String) {
         let help = command.render_long_help();
         let _ = writeln!(out, "==== {name} --help\n{help}");
@@ -111,7 +109,7 @@ mod tests {
         }
     }
 
-    /// What every command's page says, one after the other.
+    /// Concatenates the manual pages of all commands.
     fn manual(command: &clap::Command, out: &mut Vec<u8>) {
         out.extend(page(command).unwrap());
         for sub in command.get_subcommands() {
@@ -119,8 +117,8 @@ mod tests {
         }
     }
 
-    /// A change to the command line is seen in a review. `PLAYGATE_RENEW=1 cargo test --lib complete`
-    /// writes the file anew.
+    /// Makes changes to the command line visible in review. `PLAYGATE_RENEW=1 cargo test --lib completions`
+    /// rewrites the file.
     fn assert_golden(name: &str, text: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/golden/{name}"));
         if std::env::var_os("PLAYGATE_RENEW").is_some() {
@@ -138,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn every_command_says_what_the_golden_file_says() {
+    fn help_texts_match_the_golden_file() {
         let mut text = String::new();
         helps(&mut documented().term_width(100), "playgate", &mut text);
         assert_golden("help.txt", &text);
     }
 
     #[test]
-    fn every_manual_page_says_what_the_golden_file_says() {
+    fn manual_pages_match_the_golden_file() {
         let mut text = Vec::new();
         manual(&documented(), &mut text);
         let text = String::from_utf8(text).unwrap();

@@ -1,33 +1,33 @@
-//! `playgate config`: what can be configured, what is, where it comes from, and what is wrong with it.
+//! `playgate config`: lists the keys, shows effective values and their sources, reports problems.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::exit::Outcome;
-use super::{Global, examined, mistaken, output};
+use super::{Global, config_failure, load_and_check, output};
 use crate::app;
 use crate::config::{Effective, KeyInfo, Loaded, Problem, Problems, keys};
 use crate::ports::{Clock as _, SystemClock};
 
-/// The configuration: one file, overridden by the environment, overridden by flags.
+/// Configuration: one file, overridden by the environment, overridden by flags
 #[derive(Subcommand)]
 pub enum Command {
-    /// Report every mistake at once; exit code 2 if there is one
+    /// Check the configuration and list all errors; exit code 2 if there is one
     Check {
         /// Print {"problems":[{"origin","message"}],"warnings":[]}
         #[arg(long)]
         json: bool,
     },
-    /// Show each effective value and where it comes from, secrets masked
+    /// Show the effective value and source of each key, secrets masked
     Show {
         /// Print a JSON array of {"key","value","origin"}
         #[arg(long)]
         json: bool,
     },
-    /// List every key there is, with its default and what it is for
+    /// List all keys with defaults and descriptions
     ///
-    /// A key may stand in the file, or in the environment as the variable that is named. One that is
-    /// secret takes its value, the path of a file as KEY_file, or a systemd credential of its name.
+    /// Set a key in the file, or through the environment variable shown. For a secret, set its value, put
+    /// the path of a file in KEY_file, or use a systemd credential with the key's name.
     Keys {
         /// Print a JSON array of {"key","default","variable","secret","meaning"}
         #[arg(long)]
@@ -35,7 +35,6 @@ pub enum Command {
     },
 }
 
-/// Runs the command.
 pub fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Check { json } => check(global, json),
@@ -45,29 +44,29 @@ pub fn run(command: Command, global: &Global) -> Outcome {
 }
 
 fn check(global: &Global, as_json: bool) -> Outcome {
-    let (warnings, problems) = match examined(&global.inputs()?) {
+    let (warnings, problems) = match load_and_check(&global.inputs()?) {
         Ok(loaded) => (warnings(loaded), Problems::default()),
         Err(problems) => (Vec::new(), problems),
     };
     if as_json {
-        let listed: Vec<Value> = problems.0.iter().map(mistake).collect();
+        let listed: Vec<Value> = problems.0.iter().map(problem_json).collect();
         output::json(&json!({ "problems": listed, "warnings": warnings }))?;
     } else {
         warn(&warnings);
     }
     if problems.0.is_empty() {
-        output::print_note("the configuration is in order");
+        output::print_note("the configuration is valid");
         Ok(())
     } else {
-        Err(mistaken(&problems))
+        Err(config_failure(&problems))
     }
 }
 
-/// What an operator should know about a sound configuration, with what it names.
+/// Returns the warnings of a valid configuration and of the files that it names.
 fn warnings(loaded: Loaded) -> Vec<String> {
     let mut warnings = loaded.warnings;
-    // Decision: a certificate whose time is over is no mistake. A server starts with it, and the clock may
-    // be what is wrong.
+    // Decision: an expired certificate is a warning, not an error. The server starts with it, since the
+    // clock may be wrong.
     let tls = app::tls(&loaded.config).ok().flatten();
     warnings.extend(tls.and_then(|tls| tls.trouble(SystemClock.now())));
     warnings
@@ -79,7 +78,7 @@ fn warn(warnings: &[String]) {
     }
 }
 
-fn mistake(problem: &Problem) -> Value {
+fn problem_json(problem: &Problem) -> Value {
     json!({
         "origin": problem.origin.as_ref().map(ToString::to_string),
         "message": problem.message,
@@ -89,7 +88,7 @@ fn mistake(problem: &Problem) -> Value {
 fn show(global: &Global, json: bool) -> Outcome {
     let loaded = global.load()?;
     warn(&loaded.warnings);
-    let rows: Value = loaded.effective.iter().map(in_force).collect();
+    let rows: Value = loaded.effective.iter().map(effective_json).collect();
     output::list(
         &rows,
         &[("KEY", "key"), ("VALUE", "value"), ("FROM", "origin")],
@@ -97,7 +96,7 @@ fn show(global: &Global, json: bool) -> Outcome {
     )
 }
 
-fn in_force(effective: &Effective) -> Value {
+fn effective_json(effective: &Effective) -> Value {
     json!({
         "key": effective.key,
         "value": effective.value,
@@ -106,7 +105,7 @@ fn in_force(effective: &Effective) -> Value {
 }
 
 fn list_keys(json: bool) -> Outcome {
-    let rows: Value = keys().map(|key| declared(&key)).collect();
+    let rows: Value = keys().map(|key| key_json(&key)).collect();
     output::list(
         &rows,
         &[
@@ -118,7 +117,7 @@ fn list_keys(json: bool) -> Outcome {
     )
 }
 
-fn declared(key: &KeyInfo) -> Value {
+fn key_json(key: &KeyInfo) -> Value {
     json!({
         "key": key.key,
         "default": key.default,

@@ -1,13 +1,13 @@
-//! File descriptors: as many as the system allows, and so many connections as that leaves room for.
+//! Raises the limit of open files and fits the number of connections to it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are not for connections: the files of the store, of telemetry and of media, mail and
-/// license servers, listeners, pipes of child processes.
+/// Descriptors reserved for other uses: files of store, telemetry and media, mail and license servers,
+/// listeners, pipes of child processes.
 const KEPT: u64 = 256;
 
-/// Raises the soft limit to the hard one, and lowers the number of connections to what that allows.
-/// Without this, clients could take the descriptors that the commit log needs for its next file.
+/// Raises the soft limit to the hard limit and lowers the number of connections accordingly. Otherwise
+/// clients could use up the descriptors that the write-ahead log needs for its next file.
 pub fn provide(connections: &mut u32) {
     let limit = raise();
     let Some(allowed) = limit.map(allowed).filter(|allowed| allowed < connections) else {
@@ -17,12 +17,12 @@ pub fn provide(connections: &mut u32) {
         configured = *connections,
         allowed,
         open_files = limit,
-        "limits.connections is lowered: the process may not open more files; raise LimitNOFILE"
+        "limits.connections was lowered to fit the limit of open files; raise LimitNOFILE"
     );
     *connections = allowed;
 }
 
-/// The limit that is in force afterwards; none if there is none.
+/// Returns the new limit; `None` if there is no limit.
 fn raise() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -41,7 +41,7 @@ fn raise() -> Option<u64> {
     }
 }
 
-/// How many connections a limit of open files leaves room for.
+/// Returns the number of connections that fit a limit of open files.
 fn allowed(limit: u64) -> u32 {
     let kept = KEPT.min(limit / 2);
     u32::try_from(limit - kept).unwrap_or(u32::MAX).max(1)
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_stays_where_there_is_room() {
+    fn a_configured_number_that_fits_is_kept() {
         let mut connections = 1;
         provide(&mut connections);
         assert_eq!(connections, 1);

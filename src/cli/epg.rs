@@ -1,4 +1,4 @@
-//! `playgate epg`: guides of programmes.
+//! `playgate epg`: the programme guide (EPG).
 
 use std::path::Path;
 
@@ -10,41 +10,40 @@ use super::admin::{AdminError, fetch_url, path, with_query};
 use super::exit::{Failure, Outcome};
 use super::{Global, epg_report, output, rights};
 
-/// The electronic programme guide.
+/// Electronic programme guide
 #[derive(Subcommand)]
 pub enum Command {
     /// Import a guide: XMLTV (plain, gzip, xz) or JSON; exit code 4 if it is held for approval
     Import(Import),
-    /// Tell which rights a broadcast has, and which default, rule or override gave it each
+    /// Explain the rights of a broadcast: which default, rule or override sets each
     Why {
-        /// The broadcast's id
+        /// Broadcast id
         broadcast: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show the sources of guides that are configured, or one of them, and what became of each
+    /// Show the configured EPG sources and the result of their last import
     Sources(Sources),
     /// Fetch a source now; exit code 4 if its guide is held for approval
     Refresh(Refresh),
 }
 
-/// A guide that is to be imported.
 #[derive(Args)]
 pub struct Import {
-    /// File, `-` for standard input, or http address; without one the source is fetched
+    /// File, `-` for standard input, or HTTP URL; without it the source is fetched
     #[arg(value_name = "FILE_OR_URL", required_unless_present = "source")]
     guide: Option<String>,
-    /// The source that the guide is of: its settings apply if it is configured
+    /// EPG source of the guide: if configured, its settings apply
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// Report what would change, and change nothing
+    /// Report the changes without applying them
     #[arg(long)]
     dry_run: bool,
-    /// Take the guide even if it looks implausible
+    /// Import even if the guide looks wrong
     #[arg(long)]
     accept: bool,
-    /// Make livestreams for channels that the catalogue does not know
+    /// Create livestreams for channels that are not in the catalogue
     #[arg(long)]
     create_livestreams: bool,
     /// Print the report as JSON
@@ -52,10 +51,9 @@ pub struct Import {
     json: bool,
 }
 
-/// Which sources are shown.
 #[derive(Args)]
 pub struct Sources {
-    /// All that is known of this one
+    /// Show only this source, in full
     #[arg(value_name = "NAME")]
     source: Option<String>,
     /// Print JSON
@@ -63,19 +61,18 @@ pub struct Sources {
     json: bool,
 }
 
-/// A source that is fetched.
 #[derive(Args)]
 pub struct Refresh {
-    /// The source
+    /// EPG source
     #[arg(value_name = "NAME")]
     source: String,
-    /// Report what would change, and change nothing
+    /// Report the changes without applying them
     #[arg(long)]
     dry_run: bool,
-    /// Take the guide even if it looks implausible
+    /// Import even if the guide looks wrong
     #[arg(long)]
     accept: bool,
-    /// Make livestreams for channels that the catalogue does not know
+    /// Create livestreams for channels that are not in the catalogue
     #[arg(long)]
     create_livestreams: bool,
     /// Print the report as JSON
@@ -83,7 +80,6 @@ pub struct Refresh {
     json: bool,
 }
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Import(guide) => import(guide, global).await,
@@ -93,7 +89,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-/// A query parameter that is there or not.
+/// A boolean query parameter: present or absent.
 fn flag(set: bool) -> Option<&'static str> {
     set.then_some("true")
 }
@@ -169,16 +165,14 @@ async fn refresh(which: Refresh, global: &Global) -> Outcome {
     reported(answer, tried, which.json)
 }
 
-/// Shows the report of an import, or of one that was only tried, with whether it would be accepted. A
-/// guide that is held comes with the same report.
+/// Shows the report of an import. `tried` is set for a dry run: whether the import would be accepted. A
+/// held import comes with the same report.
 fn reported(answer: Result<Value, AdminError>, tried: Option<bool>, json: bool) -> Outcome {
     match answer {
         Ok(report) => {
             epg_report::show(&report, tried.is_none(), json)?;
             if tried == Some(false) && epg_report::is_in_doubt(&report) {
-                output::print_note(
-                    "an import would be held for approval, unless it has `--accept`",
-                );
+                output::print_note("the import would be held for approval; `--accept` skips that");
             }
             Ok(())
         }

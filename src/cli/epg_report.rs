@@ -1,5 +1,4 @@
-//! The report of an import as a person reads it: figures first, then what was left out, then what
-//! would change.
+//! Prints an import report: totals, skipped programmes, then changes.
 
 use chrono::DateTime;
 use chrono_tz::Tz;
@@ -8,12 +7,12 @@ use serde_json::Value;
 use super::exit::Outcome;
 use super::output;
 
-/// Channels that are named where there are many.
+/// Maximum number of channels listed.
 const NAMES: usize = 12;
-/// Lines that are named of what was skipped.
+/// Maximum number of line numbers listed per reason.
 const LINES: usize = 5;
 
-/// Shows a report. Of one that was not acted on nothing has been made.
+/// Prints a report. `done` is false for a dry run and a held import.
 pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
     if json {
         return output::json(report);
@@ -44,35 +43,37 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
         let lines = lines.and_then(Value::as_array).into_iter().flatten();
         let lines: Vec<String> = lines.take(LINES).map(ToString::to_string).collect();
         let (why, lines) = (reason(kind), lines.join(", "));
-        output::print_note(&format!("skipped     {number} {why}, as in line {lines}"));
+        output::print_note(&format!(
+            "skipped     {number} {why}, for example line {lines}"
+        ));
     }
     let made = if done {
-        "made in the catalogue"
+        "created in the catalogue"
     } else {
-        "to be made in the catalogue"
+        "to be created in the catalogue"
     };
     for (member, meaning) in [
         (
             "unmapped",
-            "not in the catalogue (`--create-livestreams` makes them, a source's `channels` names them)",
+            "not in the catalogue (create with `--create-livestreams`, or map with the source's `channels`)",
         ),
         ("created", made),
         ("newChannels", "new in this source"),
-        ("doubts", "in doubt"),
+        ("doubts", "looks wrong"),
     ] {
         let ids = report.get(member).and_then(Value::as_array);
-        let told = match member {
+        let shown = match member {
             "newChannels" => report.get("created") != report.get(member),
-            // Of a guide that is held nothing is made.
+            // A held import creates nothing.
             "created" => done || !is_in_doubt(report),
             _ => true,
         };
-        if !told {
+        if !shown {
             continue;
         }
         if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
             let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
-            // Those that are to be mapped are wanted by name; of the others it is enough to see which they are.
+            // Unmapped channels must be mapped by name; of the others a few examples are enough.
             let most = if member == "unmapped" {
                 ids.len()
             } else {
@@ -87,14 +88,14 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
     Ok(())
 }
 
-/// Whether something about a guide is implausible.
+/// Returns whether the guide looks wrong.
 #[must_use]
 pub fn is_in_doubt(report: &Value) -> bool {
     let doubts = report.get("doubts").and_then(Value::as_array);
     doubts.is_some_and(|doubts| !doubts.is_empty())
 }
 
-/// What can be done about a guide that is held.
+/// Advice for a held import.
 #[must_use]
 pub fn hint(report: &Value) -> &'static str {
     let programmes = report.get("programmes").and_then(Value::as_u64);
@@ -102,35 +103,35 @@ pub fn hint(report: &Value) -> &'static str {
     let skipped = skipped.into_iter().flat_map(|kinds| kinds.values());
     let skipped: u64 = skipped.filter_map(Value::as_u64).sum();
     if report.pointer("/skipped/tooOld").and_then(Value::as_u64) == programmes {
-        "all of it is over: `schedule.retention_days` says how long a past programme is kept"
+        "all programmes are in the past; `schedule.retention_days` sets how long past programmes are kept"
     } else if programmes == Some(skipped) {
-        "what was skipped says why; `--accept` takes it as a guide with nothing in it"
+        "see the reasons for skipped programmes; `--accept` imports an empty guide"
     } else {
-        "look at the guide; `--accept` takes it as it is"
+        "review the guide, then repeat with `--accept`"
     }
 }
 
-/// What programmes of a kind were skipped for, or the kind.
+/// Describes why programmes were skipped; an unknown kind is returned as it is.
 fn reason(kind: &str) -> &str {
     match kind {
-        "badTime" => "without a time that can be read",
+        "badTime" => "with an invalid time",
         "badChannel" => "without a channel",
-        "badId" => "with an id that cannot be used",
-        "idTaken" => "with the id of something else",
+        "badId" => "with an invalid id",
+        "idTaken" => "with an id already in use",
         "emptyTitle" => "without a title",
         "stopNotAfterStart" => "that stop before they start",
-        "duplicate" => "that start with another",
+        "duplicate" => "duplicates (same channel and start)",
         "noStop" => "without an end",
-        "contained" => "inside of another",
+        "contained" => "within another programme",
         "tooOld" => "older than `schedule.retention_days`",
-        "tooFar" => "years ahead",
-        "unmapped" => "of channels that the catalogue has not",
-        "outranked" => "where another source comes first",
+        "tooFar" => "too far in the future",
+        "unmapped" => "of channels that are not in the catalogue",
+        "outranked" => "of a source with lower priority",
         other => other,
     }
 }
 
-/// What would change, livestream by livestream.
+/// Lists the changes by livestream.
 fn changes(report: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     let livestreams = report.get("changes").and_then(Value::as_array);
@@ -155,7 +156,7 @@ fn changes(report: &Value) -> Vec<String> {
     lines
 }
 
-/// `+` for a new broadcast, `-` for one that goes, `~` for one that becomes another.
+/// Formats a change: `+` new, `-` removed, `~` changed.
 fn edit(edit: &Value, zone: Tz) -> String {
     let (before, after) = (edit.get("before"), edit.get("after"));
     let shown =
@@ -170,7 +171,7 @@ fn edit(edit: &Value, zone: Tz) -> String {
                 was.push(output::text(before, "title"));
             }
             let was = match was.is_empty() {
-                true => "other facts".to_owned(),
+                true => "other details".to_owned(),
                 false => format!("was {}", was.join(" ")),
             };
             format!("  ~ {}  ({was})", shown(after))
@@ -181,7 +182,7 @@ fn edit(edit: &Value, zone: Tz) -> String {
     }
 }
 
-/// `2026-08-22 18:00-18:30`, as the clocks of the livestream show it.
+/// `2026-08-22 18:00-18:30`, in the livestream's time zone.
 fn times(airing: &Value, zone: Tz) -> String {
     let at = |member| {
         let seconds = airing.get(member).and_then(Value::as_i64)?;
@@ -206,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_read_line_by_line() {
+    fn changes_are_listed_line_by_line() {
         let airing = |start: i64, title: &str| json!({"start": 1_787_356_800 + start, "stop": 1_787_358_600 + start, "title": title});
         let report = json!({"changes": [{
             "livestream": "news", "zone": "Europe/Stockholm",
@@ -214,8 +215,8 @@ mod tests {
             "edits": [
                 {"after": airing(0, "New")},
                 {"before": airing(0, "Moved"), "after": airing(600, "Moved")},
-                {"before": airing(0, "Old"), "after": airing(0, "Named anew")},
-                {"before": airing(0, "Told"), "after": airing(0, "Told")},
+                {"before": airing(0, "Old"), "after": airing(0, "Renamed")},
+                {"before": airing(0, "Same"), "after": airing(0, "Same")},
                 {"before": airing(0, "Gone\u{1b}[2J")},
             ],
         }]});
@@ -224,8 +225,8 @@ mod tests {
             "\nnews (Europe/Stockholm): +1 ~3 -12\n  \
              + 2026-08-22 02:00-02:30  New\n  \
              ~ 2026-08-22 02:10-02:40  Moved  (was 2026-08-22 02:00-02:30)\n  \
-             ~ 2026-08-22 02:00-02:30  Named anew  (was Old)\n  \
-             ~ 2026-08-22 02:00-02:30  Told  (other facts)\n  \
+             ~ 2026-08-22 02:00-02:30  Renamed  (was Old)\n  \
+             ~ 2026-08-22 02:00-02:30  Same  (other details)\n  \
              - 2026-08-22 02:00-02:30  Gone [2J\n  \
              … 11 more"
         );

@@ -1,4 +1,4 @@
-//! How a command ends: the exit codes that scripts rely on, and the sentence for the person.
+//! Exit codes that scripts rely on, and the error message of a failed command.
 
 use std::fmt;
 use std::io;
@@ -6,16 +6,16 @@ use std::process::ExitCode;
 
 use crate::store::StoreError;
 
-/// The exit codes. They never change.
+/// Exit codes. Scripts depend on them: they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It could not be done.
+    /// The command failed.
     Failed = 1,
-    /// Wrong usage, or wrong configuration.
+    /// Wrong usage or configuration.
     Usage = 2,
-    /// What was named does not exist.
+    /// A named object does not exist.
     NotFound = 3,
-    /// An import waits for approval.
+    /// An import is held for approval.
     Held = 4,
     /// The store or the machine failed.
     Fatal = 5,
@@ -27,7 +27,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command ended without having done its work.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -36,7 +35,6 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of a kind, and what to tell the person.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
@@ -45,17 +43,14 @@ impl Failure {
         }
     }
 
-    /// The plain kind: it could not be done.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
     }
 
-    /// Wrong usage or configuration.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
-    /// A file that was named and cannot be read or written.
     pub fn file(path: &std::path::Path, error: &io::Error) -> Self {
         let exit = match error.kind() {
             io::ErrorKind::NotFound => Exit::NotFound,
@@ -64,26 +59,25 @@ impl Failure {
         Self::new(exit, format!("{}: {error}", path.display()))
     }
 
-    /// Adds what the person can do about it.
+    /// Adds advice for the user.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// What went wrong, without what can be done about it.
+    /// The error without the advice.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What can be done about it.
+    /// The advice.
     #[must_use]
     pub fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// The exit code.
     #[must_use]
     pub const fn exit(&self) -> Exit {
         self.exit
@@ -100,26 +94,26 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What to do about another machine's backup.
-pub const ADOPT: &str = "`--adopt` takes it over, with everything in it";
+/// Advice for a backup from another machine.
+pub const ADOPT: &str = "`--adopt` accepts it with all its data";
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let failure = Self::new(Exit::Fatal, error.to_string());
         match error {
             StoreError::InUse => failure.hint(
-                "one process at a time opens the store: another command is at work, or a server that cannot be asked since it is starting, or could not make its administration socket on a full or read-only disk",
+                "only one process can open the store: another command has it open, or a server that is starting or could not create its administration socket on a full or read-only disk",
             ),
             StoreError::Newer { .. } => failure.hint(
-                "install that version or a newer one, or go back with `playgate backup restore FILE`",
+                "install that version or a newer one, or run `playgate backup restore FILE`",
             ),
-            StoreError::NotEmpty => failure.hint("import into a data directory that is new"),
+            StoreError::NotEmpty => failure.hint("import into a new data directory"),
             StoreError::Foreign => failure.hint(ADOPT),
             StoreError::Lost(_) => failure.hint(
-                "`playgate backup list` shows what there is to go back to, `playgate backup restore FILE` does; `playgate store export --salvage FILE` takes out what can be read; `playgate store recover --accept-loss` goes on with what is left",
+                "restore a backup (`playgate backup list`, `playgate backup restore FILE`), export readable records with `playgate store export --salvage FILE`, or continue without the lost data with `playgate store recover --accept-loss`",
             ),
             StoreError::Hung => failure,
-            StoreError::Damaged { .. } => failure.hint("`playgate store verify` lists what is damaged"),
+            StoreError::Damaged { .. } => failure.hint("`playgate store verify` lists the damage"),
             StoreError::Full
             | StoreError::NoRoom { .. }
             | StoreError::NoDescriptor(_)
@@ -134,5 +128,4 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// What a command's function returns.
 pub type Outcome = Result<(), Failure>;

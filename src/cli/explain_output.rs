@@ -1,11 +1,11 @@
-//! Why a user may play an asset or not, as a person reads it.
+//! Prints why a user may or may not play an asset.
 
 use serde_json::Value;
 
 use super::exit::Outcome;
 use super::output;
 
-/// The steps of a decision, one a line, and the decision.
+/// Prints the steps of the decision, one per line, and the result.
 pub fn show(why: &Value, json: bool) -> Outcome {
     if json {
         return output::json(why);

@@ -1,7 +1,6 @@
-//! Sockets that are listened on, for as long as the process is: those that the service manager passed,
-//! and our own. Listeners come and go on handles of them. The program that is put into this one's
-//! place gets them all, as the service manager would pass them, so nobody is refused meanwhile: who
-//! connects waits until it accepts.
+//! Listening sockets that live as long as the process: those passed by the service manager and our own.
+//! Listeners use duplicated handles. On a re-exec all sockets are passed to the new program, as the service
+//! manager would pass them: no client is rejected, and new connections wait until it accepts them.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,20 +18,18 @@ use rustix::net::sockopt::socket_acceptconn;
 use super::exit::{Failure, Outcome};
 use crate::config::Address;
 
-/// The names of passed sockets, with colons between.
+/// Names of the passed sockets, separated by colons.
 const NAMES: &str = "LISTEN_FDNAMES";
-/// The name that the service manager itself gives to what has none.
+/// The service manager's name for unnamed sockets.
 const UNNAMED: &str = "unknown";
-/// What the name of a socket of our own begins with; no unit of an operator would.
+/// Name prefix of our own sockets; unlikely in an operator's unit.
 const OWN: &str = "playgate-own-";
-/// The first descriptor under which sockets are passed on. Any free block above does.
+/// First descriptor for passed sockets; any free block above it is used.
 const PASSED_ON_FROM: RawFd = 64;
 
-/// A socket that is listened on.
+/// A listening socket.
 pub enum Socket {
-    /// By an address.
     Tcp(TcpListener),
-    /// In the file system.
     Unix(UnixListener),
 }
 
@@ -43,13 +40,14 @@ struct InheritedSocket {
     used: bool,
 }
 
-/// They belong to the process, as its standard streams do.
+// Global, because the sockets belong to the process, as its standard streams do.
 static HELD: Mutex<Vec<InheritedSocket>> = Mutex::new(Vec::new());
 
-/// Takes what was passed. To be called while the process has one thread: it changes the environment.
+/// Takes over the passed sockets. Changes the environment, so it must be called while the process has one
+/// thread.
 ///
 /// # Errors
-/// Something was passed that nobody can be served on.
+/// A passed descriptor is not a listening stream socket.
 pub fn adopt() -> Outcome {
     let names = std::env::var_os(NAMES).unwrap_or_default();
     let mut given = ListenFd::from_env();
@@ -58,7 +56,7 @@ pub fn adopt() -> Outcome {
         let name = name_at(&names, index);
         let socket = listener(&mut given, index).ok_or_else(|| {
             Failure::usage(format!(
-                "the passed socket `{name}` is no stream socket that is listened on \
+                "the passed socket `{name}` is not a listening stream socket \
                  (`ListenStream=` and `Accept=no`)"
             ))
         })?;
@@ -78,7 +76,7 @@ fn name_at(names: &OsString, index: usize) -> String {
 }
 
 fn listener(given: &mut ListenFd, index: usize) -> Option<Socket> {
-    // What is left in its place by the first may be taken by the second.
+    // `take_tcp_listener` leaves a socket of another type in place for the next call.
     let tcp = given.take_tcp_listener(index).ok().flatten();
     let unix = given.take_unix_listener(index).ok().flatten();
     tcp.map(Socket::Tcp)
@@ -86,10 +84,10 @@ fn listener(given: &mut ListenFd, index: usize) -> Option<Socket> {
         .filter(|socket| socket_acceptconn(socket).is_ok_and(|listens| listens))
 }
 
-/// Handles on the sockets that were passed under a name, which one unit may give to several.
+/// Returns handles on the sockets passed under a name, which a unit may give to several.
 ///
 /// # Errors
-/// There is none, or the system has no more descriptors.
+/// No socket has this name, or the process has no free descriptor.
 pub fn passed(name: &str) -> io::Result<Vec<Socket>> {
     let mut held = HELD.lock();
     let of_name = handles(&mut held, name)?;
@@ -102,24 +100,24 @@ pub fn passed(name: &str) -> io::Result<Vec<Socket>> {
         .filter(|name| !name.starts_with(OWN))
         .collect();
     Err(io::Error::other(if names.is_empty() {
-        "the service manager has passed no sockets".to_owned()
+        "the service manager passed no sockets".to_owned()
     } else {
-        format!("no such socket was passed, but: {}", names.join(", "))
+        format!("no such socket was passed; available: {}", names.join(", "))
     }))
 }
 
-/// A handle on a socket of our own that is held already, for an address that a key gives.
+/// Returns a handle on our own socket for a key and address, if it is open already.
 ///
 /// # Errors
-/// The system has no more descriptors.
+/// The process has no free descriptor.
 pub fn own(key: &str, address: &Address) -> io::Result<Option<Socket>> {
     Ok(handles(&mut HELD.lock(), &own_name(key, address))?.pop())
 }
 
-/// Holds a new one; a handle on it.
+/// Keeps a new socket open and returns a handle on it.
 ///
 /// # Errors
-/// The system has no more descriptors.
+/// The process has no free descriptor.
 pub fn register(key: &str, address: &Address, socket: Socket) -> io::Result<Socket> {
     let handle = socket.handle()?;
     HELD.lock().push(InheritedSocket {
@@ -130,7 +128,7 @@ pub fn register(key: &str, address: &Address, socket: Socket) -> io::Result<Sock
     Ok(handle)
 }
 
-/// Two keys may both want a free port; and names have no colons.
+// Contains the key, since two keys may both use port 0. Hexadecimal, since names must not contain colons.
 fn own_name(key: &str, address: &Address) -> String {
     let place = format!("{key} {address}");
     format!("{OWN}{}", HEXLOWER.encode(place.as_bytes()))
@@ -146,8 +144,8 @@ fn handles(held: &mut [InheritedSocket], name: &str) -> io::Result<Vec<Socket>> 
         .collect()
 }
 
-/// Closes those of our own that the configuration names no more; the names of passed ones that it
-/// does not name, on which nobody will be answered.
+/// Closes our own sockets that the configuration no longer names. Returns the names of passed sockets that
+/// it does not name, on which no client is served.
 pub fn close_unused() -> Vec<String> {
     let mut held = HELD.lock();
     held.retain(|each| each.used || !each.name.starts_with(OWN));
@@ -155,15 +153,15 @@ pub fn close_unused() -> Vec<String> {
     idle.map(|each| each.name.clone()).collect()
 }
 
-/// Lets go of our own: whoever connects from now on is refused, if no listener has a handle.
+/// Closes our own sockets: new connections are refused unless a listener has a handle.
 pub fn close_all() {
     HELD.lock().retain(|each| !each.name.starts_with(OWN));
 }
 
-/// Passes everything on to the program that is put into this one's place.
+/// Passes all sockets to the program that replaces this one.
 ///
 /// # Errors
-/// The system has no more descriptors.
+/// The process has no free descriptor.
 pub fn export(command: &mut Command) -> io::Result<()> {
     let held = HELD.lock();
     if held.is_empty() {
@@ -173,7 +171,7 @@ pub fn export(command: &mut Command) -> io::Result<()> {
     let first = block.first().map_or(PASSED_ON_FROM, |fd| fd.as_raw_fd());
     for descriptor in block {
         fcntl_setfd(&descriptor, FdFlags::empty())?;
-        // It stays open for the program that comes.
+        // Keep it open for the new program.
         std::mem::forget(descriptor);
     }
     let names: Vec<&str> = held.iter().map(|each| each.name.as_str()).collect();
@@ -185,7 +183,7 @@ pub fn export(command: &mut Command) -> io::Result<()> {
     Ok(())
 }
 
-/// Handles whose numbers follow one another: what passes sockets counts from a first one.
+/// Duplicates the sockets to consecutive descriptors, as the socket activation protocol requires.
 fn in_a_row(held: &[InheritedSocket]) -> io::Result<Vec<OwnedFd>> {
     let mut next = PASSED_ON_FROM;
     let mut row: Vec<OwnedFd> = Vec::new();
@@ -195,7 +193,7 @@ fn in_a_row(held: &[InheritedSocket]) -> io::Result<Vec<OwnedFd>> {
         if number == next {
             row.push(descriptor);
         } else {
-            // The number is somebody's: begin behind it.
+            // This descriptor is in use: start again behind it.
             row.clear();
         }
         next = number + 1;
@@ -204,7 +202,6 @@ fn in_a_row(held: &[InheritedSocket]) -> io::Result<Vec<OwnedFd>> {
 }
 
 impl Socket {
-    /// Another handle on the same socket.
     fn handle(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(listener) => Self::Tcp(listener.try_clone()?),

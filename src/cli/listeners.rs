@@ -1,4 +1,4 @@
-//! Where a server listens: its addresses and sockets, bound as the configuration names them.
+//! Opens the listeners that the configuration names.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,15 @@ use crate::http::router::RouteSet;
 use crate::ports::tls::Tls;
 use crate::store::StoreError;
 
-/// The listeners of one configuration.
 pub struct BoundListeners {
-    /// Of the partner interface first, of operations last.
+    /// Partner interface first, operations last.
     pub listeners: Vec<Listener>,
-    /// Where the partner interface is: at the first address of those without TLS, and at each with it.
+    /// URLs of the partner interface: the first address without TLS, and all with TLS.
     pub shown: Vec<String>,
-    /// Where operations and administration are.
     pub ops: Option<std::net::SocketAddr>,
 }
 
-/// Listens wherever the configuration says.
-///
-/// # Errors
-/// An address that cannot be had.
+/// Opens all listeners.
 pub async fn all(config: &Config, tls: Option<&Arc<Tls>>) -> Result<BoundListeners, Failure> {
     let (mut listeners, mut shown) = (Vec::new(), Vec::new());
     for address in &config.server.listen {
@@ -54,7 +49,7 @@ pub async fn all(config: &Config, tls: Option<&Arc<Tls>>) -> Result<BoundListene
     for name in inherited_sockets::close_unused() {
         tracing::warn!(
             name,
-            "a passed socket is named by no `listen`: nobody is answered there"
+            "a passed socket is not named in any `listen` key; connections to it are not accepted"
         );
     }
     Ok(BoundListeners {
@@ -64,7 +59,7 @@ pub async fn all(config: &Config, tls: Option<&Arc<Tls>>) -> Result<BoundListene
     })
 }
 
-/// The address to show: what was chosen where the system or the service manager chose.
+/// Returns the URL to show, with the address that the system or the service manager chose.
 fn shown_as(scheme: &str, given: &Address, listener: &Listener) -> String {
     match listener.address() {
         Some(address) => format!("{scheme}://{address}"),
@@ -72,8 +67,7 @@ fn shown_as(scheme: &str, given: &Address, listener: &Listener) -> String {
     }
 }
 
-/// Listens on what `key` of the configuration names: one address, or all sockets that were passed
-/// under one name.
+/// Listens on an address, or on all sockets passed under a name. `key` is the configuration key.
 async fn one(address: &Address, table: RouteSet, key: &str) -> Result<Vec<Listener>, Failure> {
     let sockets = sockets(address, key).await;
     let bound = sockets.and_then(|sockets| {
@@ -86,10 +80,7 @@ async fn one(address: &Address, table: RouteSet, key: &str) -> Result<Vec<Listen
     bound.map_err(|error| refusal(key, address, &error))
 }
 
-/// Whether it could be listened on; nothing stays open.
-///
-/// # Errors
-/// It cannot.
+/// Checks that an address can be listened on; closes the socket again.
 pub async fn probe(address: &Address, key: &str) -> Result<(), Failure> {
     let opened = open(address).await;
     opened.map_err(|error| refusal(key, address, &error))?;
@@ -106,14 +97,14 @@ fn refusal(key: &str, address: &Address, error: &io::Error) -> Failure {
             _ => "",
         };
         failure.hint(format!(
-            "another process listens there; choose another address with {flag}`{key}` or PLAYGATE_{variable}"
+            "the address is in use; choose another one with {flag}`{key}` or PLAYGATE_{variable}"
         ))
     } else {
         failure
     }
 }
 
-/// Handles on what is held for an address, or on what is opened and held from now on.
+/// Returns handles on the sockets of an address; opens them if necessary.
 async fn sockets(address: &Address, key: &str) -> io::Result<Vec<Socket>> {
     if let Some(held) = inherited_sockets::own(key, address)? {
         return Ok(vec![held]);
@@ -122,19 +113,20 @@ async fn sockets(address: &Address, key: &str) -> io::Result<Vec<Socket>> {
     if let Address::Passed(_) = address {
         return Ok(opened);
     }
-    let ours = opened.into_iter();
-    ours.map(|socket| inherited_sockets::register(key, address, socket))
+    let sockets = opened.into_iter();
+    sockets
+        .map(|socket| inherited_sockets::register(key, address, socket))
         .collect()
 }
 
-/// Opens a socket of our own, or finds those that the service manager opened.
+/// Opens our own socket, or finds those passed by the service manager.
 async fn open(address: &Address) -> io::Result<Vec<Socket>> {
     let own = match address {
         Address::Tcp { host, port } => {
             let address = lookup_host((host.as_str(), *port))
                 .await?
                 .next()
-                .ok_or_else(|| io::Error::other("the name has no address"))?;
+                .ok_or_else(|| io::Error::other("the host name has no address"))?;
             Socket::Tcp(tcp_socket(address)?)
         }
         Address::Unix(path) => Socket::Unix(unix_socket(path)?),
@@ -143,14 +135,14 @@ async fn open(address: &Address) -> io::Result<Vec<Socket>> {
     Ok(vec![own])
 }
 
-/// The administration socket; `None` where its file cannot be made now, on a full or read-only disk.
+/// Opens the administration socket; `None` if it cannot be created now, on a full or read-only disk.
 pub fn admin(directory: &Path) -> Result<Option<Listener>, Failure> {
     let bound = admin_socket::SocketPath::for_data_dir(directory)
         .and_then(|place| Listener::unix(place.path(), RouteSet::Ops, true));
     match bound {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
-            tracing::warn!(%error, "no administration socket for now");
+            tracing::warn!(%error, "cannot create the administration socket; retrying");
             Ok(None)
         }
         Err(error) => Err(Failure::failed(format!(
@@ -160,9 +152,8 @@ pub fn admin(directory: &Path) -> Result<Option<Listener>, Failure> {
     }
 }
 
-/// The administration socket, once it can be had; never where it is there already.
+/// Retries to create the administration socket. Never returns if it is not `missing`.
 pub async fn admin_later(missing: bool, directory: PathBuf) -> Listener {
-    /// How often it is tried.
     const AGAIN: Duration = Duration::from_secs(2);
     if !missing {
         std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! `playgate mail`: the sink and the queue.
+//! `playgate mail`: the mail queue and the mails stored without a mail server.
 
 use clap::Subcommand;
 use http::Method;
@@ -8,46 +8,46 @@ use super::admin::{path, with_query};
 use super::exit::{Failure, Outcome};
 use super::{Global, output};
 
-/// Mail that the service has sent, or keeps because no mail server is configured.
+/// Mail sent by the service, or stored because no mail server is configured
 #[derive(Subcommand)]
 pub enum Command {
     /// List messages, newest first
     List {
         /// Print a JSON array of {"id","to","subject","kind","status","createdAt"}, with "attempts",
-        /// "nextAttempt" and "server" of those that go to a mail server
+        /// "nextAttempt" and "server" for mail sent through a mail server
         #[arg(long)]
         json: bool,
     },
     /// Show one message
     Show {
-        /// The id, from `mail list`
+        /// Id from `mail list`
         #[arg(allow_hyphen_values = true)]
         id: String,
-        /// Print the HTML part alone
+        /// Print only the HTML part
         #[arg(long, conflicts_with = "json")]
         html: bool,
         /// Print JSON, with the members "text" and "html"
         #[arg(long)]
         json: bool,
     },
-    /// Show how a mail looks, with made-up values
+    /// Preview a mail with sample values
     Preview {
-        /// What it is about
+        /// Kind of mail
         #[arg(value_parser = ["reset", "password-changed", "pin", "test"])]
         kind: String,
-        /// The language, such as sv
+        /// Language, such as sv
         #[arg(long)]
         locale: Option<String>,
-        /// Print the HTML part alone
+        /// Print only the HTML part
         #[arg(long, conflicts_with = "json")]
         html: bool,
         /// Print JSON, with the members "subject", "text" and "html"
         #[arg(long)]
         json: bool,
     },
-    /// Send a test message and report how the mail server took it
+    /// Send a test message and show the mail server's response
     Test {
-        /// The address to send it to
+        /// Recipient address
         to: String,
         /// Print JSON
         #[arg(long)]
@@ -55,7 +55,6 @@ pub enum Command {
     },
 }
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = global.admin().await?;
     match command {
@@ -74,7 +73,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
         }
         Command::Show { id, html, json } => {
             let mail = admin.get(&path(&["mail", &id])).await?;
-            letter(&mail, html, json)
+            print_mail(&mail, html, json)
         }
         Command::Preview {
             kind,
@@ -85,7 +84,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             let target = path(&["mail", "preview", &kind]);
             let target = with_query(target, &[("locale", locale.as_deref())]);
             let mail = admin.get(&target).await?;
-            letter(&mail, html, json)
+            print_mail(&mail, html, json)
         }
         Command::Test { to, json } => {
             let body = json!({"to": to});
@@ -95,12 +94,12 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             if json {
                 output::json(&report)?;
             } else {
-                dialogue(&report)?;
+                print_dialogue(&report)?;
             }
             match report.get("status").and_then(Value::as_str) {
-                Some("failed") => Err(Failure::failed("the mail server has not taken the message")),
+                Some("failed") => Err(Failure::failed("the mail server rejected the message")),
                 Some("sink") => {
-                    output::print_note("no mail leaves this machine: `smtp.host` is not set");
+                    output::print_note("mail is stored, not sent: `smtp.host` is not set");
                     Ok(())
                 }
                 _ => Ok(()),
@@ -109,8 +108,8 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-/// What was said to the mail server and by it, and what came of it.
-fn dialogue(report: &Value) -> Outcome {
+/// Prints the SMTP dialogue and its result.
+fn print_dialogue(report: &Value) -> Outcome {
     let lines = report.get("dialogue").and_then(Value::as_array);
     for line in lines.into_iter().flatten().filter_map(Value::as_str) {
         output::line(line)?;
@@ -118,13 +117,13 @@ fn dialogue(report: &Value) -> Outcome {
     let status = output::text(report, "status");
     let id = output::text(report, "id");
     match &*status {
-        "sink" => output::line(&format!("kept: `playgate mail show {id}` shows it")),
+        "sink" => output::line(&format!("stored: `playgate mail show {id}` shows it")),
         status => output::line(&format!("{id} is {status}")),
     }
 }
 
-/// The message as a person reads it: headers, then the text; or what a program asked for.
-fn letter(mail: &Value, html: bool, json: bool) -> Outcome {
+/// Prints a message as headers and text, or as HTML or JSON.
+fn print_mail(mail: &Value, html: bool, json: bool) -> Outcome {
     let member = |name: &str| mail.get(name).and_then(Value::as_str).unwrap_or("-");
     if json {
         return output::json(mail);

@@ -1,5 +1,5 @@
-//! Files of the origin that the catalogue names and the machine does not have: most often why a player
-//! shows nothing.
+//! Finds media files that the catalogue names and that do not exist: the most frequent reason for a black
+//! player.
 
 use std::path::Path;
 
@@ -9,19 +9,16 @@ use super::admin::{Admin, path, with_query};
 use super::exit::Failure;
 use super::output;
 
-/// Files that are named; more are counted.
+/// Maximum number of files listed; the rest is counted.
 const SHOWN: usize = 5;
 
-/// What is missing of what the service's catalogue names, in words; nothing if all is there.
-///
-/// # Errors
-/// That the service does not tell its catalogue.
+/// Describes the missing files; `None` if all exist.
 pub async fn missing(admin: &mut Admin, directory: &Path) -> Result<Option<String>, Failure> {
     let target = with_query(path(&["catalog"]), &[("format", Some("json"))]);
     let missing = missing_files(&admin.get(&target).await?, directory);
     Ok((!missing.is_empty()).then(|| {
         let (first, directory) = (output::first(&missing, SHOWN), directory.display());
-        format!("the catalogue names files that are not in {directory}: {first}")
+        format!("media files missing in {directory}: {first}")
     }))
 }
 
@@ -38,7 +35,7 @@ fn missing_files(catalogue: &Value, directory: &Path) -> Vec<String> {
             let file = ["origin:", "loop:"]
                 .iter()
                 .find_map(|scheme| location.strip_prefix(scheme))?;
-            // Whoever may not look cannot say that it is missing.
+            // Without permission to look, a file does not count as missing.
             let absent = matches!(directory.join(file).try_exists(), Ok(false));
             absent.then(|| format!("{location} of {}", item["id"].as_str().unwrap_or("?")))
         }));
@@ -53,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_told_with_whose_it_is() {
+    fn missing_files_are_listed_with_their_items() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("there.mpd"), "").unwrap();
         let catalogue = json!({

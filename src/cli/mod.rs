@@ -1,5 +1,5 @@
-//! The command line: noun then verb, one file per group. It reads arguments and prints; what is
-//! done is done by the operators' interface, in a running server or in this process.
+//! The command line: noun then verb, one file per group. Commands parse arguments and print results. The
+//! work itself is done through the operators' interface, in a running server or in this process.
 
 mod admin;
 mod admin_socket;
@@ -52,10 +52,10 @@ use crate::types::VERSION;
 use admin::Admin;
 use exit::{Exit, Failure, Outcome};
 
-/// The partner interface of a video-streaming platform in one binary.
+/// Partner interface of a video-streaming platform, in one binary.
 ///
-/// Try it: `playgate demo`. Run it: `playgate serve`. The other commands work with the server
-/// running and without it.
+/// Try it: `playgate demo`. Run it: `playgate serve`. The other commands work with or without a running
+/// server.
 #[derive(Parser)]
 #[command(name = "playgate", version = VERSION, max_term_width = 100, after_help = EXIT_CODES)]
 struct Arguments {
@@ -66,24 +66,22 @@ struct Arguments {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 not found, \
-                          4 held for approval, 5 fatal input or output.";
+                          4 held for approval, 5 fatal I/O error.";
 
-/// Over what stands in every command's help.
-const EVERYWHERE: &str = "Options of every command";
+/// Help heading of the global options.
+const GLOBAL_HEADING: &str = "Global options";
 
-/// What every command takes.
 #[derive(Args)]
 struct Global {
-    /// The configuration file; without it /etc/playgate/playgate.toml, if there is one
-    #[arg(long, global = true, value_name = "FILE", help_heading = EVERYWHERE)]
+    /// Configuration file [default: /etc/playgate/playgate.toml, if it exists]
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL_HEADING)]
     config: Option<PathBuf>,
-    /// Where everything is kept
-    #[arg(long, global = true, value_name = "DIR", help_heading = EVERYWHERE)]
+    /// Data directory
+    #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL_HEADING)]
     data_dir: Option<PathBuf>,
 }
 
 impl Global {
-    /// The inputs of the configuration, with the flags that every command takes.
     fn inputs(&self) -> Result<Inputs, Failure> {
         let mut inputs = Inputs::from_process(self.config.clone());
         if let Some(directory) = &self.data_dir {
@@ -97,54 +95,56 @@ impl Global {
         Ok(inputs)
     }
 
-    /// The configuration.
     fn load(&self) -> Result<Loaded, Failure> {
-        configured(&self.inputs()?)
+        load_at_start(&self.inputs()?)
     }
 
-    /// The operators' interface, wherever it is. A data directory that has no store is somewhere else than
-    /// meant: nothing is made in it.
+    /// Connects to the operators' interface. Fails if the data directory has no store: the path is probably
+    /// wrong, so no store is created there.
     async fn admin(&self) -> Result<Admin, Failure> {
         self.admin_over(|loaded| {
             if app::has_store(&loaded.config) {
                 return Ok(());
             }
-            let said = format!("there is no store in {}", loaded.config.server.data_dir.display());
+            let said = format!("no store in {}", loaded.config.server.data_dir.display());
             Err(Failure::new(Exit::NotFound, said).hint(
-                "name the server's data with --data-dir, or its configuration with --config; `partner add` begins a new store",
+                "pass the server's --data-dir or --config; `partner add` creates a new store",
             ))
         })
         .await
     }
 
-    /// The same for what one begins with, where the store may be new.
+    /// Like [`Global::admin`], for first-time commands that may create the store.
     async fn admin_or_new(&self) -> Result<Admin, Failure> {
         self.admin_over(|loaded| {
             if !app::has_store(&loaded.config) {
                 let place = loaded.config.server.data_dir.display();
-                output::print_note(&format!("{place} has no store: a new one is made"));
+                output::print_note(&format!("{place} has no store: creating a new one"));
             }
             Ok(())
         })
         .await
     }
 
-    /// The operators' interface over a configuration that fits, or that of a server that runs in spite of
-    /// its mistakes.
+    /// Connects with the loaded configuration if `fits` accepts it. With an invalid configuration, connects
+    /// only to a server that is already running.
     async fn admin_over(&self, fits: impl FnOnce(&Loaded) -> Outcome) -> Result<Admin, Failure> {
         match self.load() {
             Ok(loaded) => {
                 fits(&loaded)?;
                 Admin::connect(loaded).await
             }
-            Err(mistaken) => self.in_spite_of_mistakes().await?.ok_or(mistaken),
+            Err(config_failure) => self
+                .admin_with_invalid_config()
+                .await?
+                .ok_or(config_failure),
         }
     }
 
-    /// A server that goes on with the configuration of before while the present one has mistakes: what
-    /// operators do need not wait for that. Only where the data directory is named is it known to be
-    /// the one that is meant.
-    async fn in_spite_of_mistakes(&self) -> Result<Option<Admin>, Failure> {
+    /// Connects to a server that still runs with its previous configuration while the current one is
+    /// invalid, so that operators can keep working. Requires an explicit data directory: the default could
+    /// belong to another server.
+    async fn admin_with_invalid_config(&self) -> Result<Option<Admin>, Failure> {
         let (Some(loaded), _) = read(&self.inputs()?) else {
             return Ok(None);
         };
@@ -155,30 +155,29 @@ impl Global {
         let admin = Admin::running(&loaded).await?;
         if admin.is_some() {
             output::print_note(
-                "warning: the configuration has mistakes (`playgate config check` lists them); the \
-                 server goes on with the one before",
+                "warning: the configuration is invalid (`playgate config check` lists the errors); the \
+                 server keeps running with the previous one",
             );
         }
         Ok(admin)
     }
 }
 
-/// All mistakes of a configuration as one failure.
-fn mistaken(problems: &Problems) -> Failure {
+fn config_failure(problems: &Problems) -> Failure {
     let listed = problems.to_string().replace('\n', "\n  ");
-    Failure::usage(format!("the configuration has mistakes\n  {listed}"))
+    Failure::usage(format!("invalid configuration\n  {listed}"))
 }
 
-/// The same for a process that has only begun: whatever it does with a data directory begins with this.
-fn configured(inputs: &Inputs) -> Result<Loaded, Failure> {
-    let loaded = load(inputs).map_err(|problems| mistaken(&problems))?;
+/// Loads the configuration at process start and drops root privileges before the data directory is touched.
+fn load_at_start(inputs: &Inputs) -> Result<Loaded, Failure> {
+    let loaded = load(inputs).map_err(|problems| config_failure(&problems))?;
     privileges::drop_to_owner_of(&loaded.config.server.data_dir);
     Ok(loaded)
 }
 
-/// Loads a configuration for whoever asks what is wrong with it: what it names is looked at as well,
-/// files, keys and templates, and all mistakes come at once.
-fn examined(inputs: &Inputs) -> Result<Loaded, Problems> {
+/// Loads a configuration for a full check: also checks the files, keys and templates that it names, and
+/// collects all problems.
+fn load_and_check(inputs: &Inputs) -> Result<Loaded, Problems> {
     let (loaded, mut problems) = read(inputs);
     for wrong in loaded.iter().flat_map(|loaded| app::check(&loaded.config)) {
         problems.add(None, wrong.to_string());
@@ -188,69 +187,68 @@ fn examined(inputs: &Inputs) -> Result<Loaded, Problems> {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show everything at once: sample data, a playable clip, and the calls to paste
+    /// Run a demo: sample data, a playable clip and example calls to paste
     Demo(demo::Demo),
     /// Run the server
     Serve(serve::Serve),
-    /// Partners and their access tokens
+    /// Manage partners and their access tokens
     #[command(subcommand)]
     Partner(partner::Command),
-    /// Operators of the administration interface
+    /// Manage operators of the administration interface
     #[command(subcommand)]
     Operator(operator::Command),
-    /// Livestreams, assets, offers, keys and rights, from one file
+    /// Import and export the catalogue: livestreams, assets, offers, keys, rights
     #[command(subcommand)]
     Catalog(catalog::Command),
-    /// The programme guide
+    /// Import and inspect the programme guide (EPG)
     #[command(subcommand)]
     Epg(epg::Command),
-    /// What may be done with broadcasts
+    /// Set the rights of livestreams and single broadcasts
     #[command(subcommand)]
     Rights(rights::Command),
-    /// Rules on what may be done with broadcasts
+    /// Manage rules on the rights of broadcasts
     #[command(subcommand)]
     Rule(rights::RuleCommand),
-    /// Users, their offers, sessions and PINs
+    /// Manage users: offers, sessions, PINs
     #[command(subcommand)]
     User(user::Command),
-    /// Mail that was sent, or is kept in the sink
+    /// Show sent and stored mail, send a test mail
     #[command(subcommand)]
     Mail(mail::Command),
-    /// What players reported
+    /// Export and report playback telemetry
     #[command(subcommand)]
     Telemetry(telemetry::Command),
-    /// Backups of the store: made, listed, verified, brought back
+    /// Create, list, verify and restore backups
     #[command(subcommand)]
     Backup(backup::Command),
-    /// What operators have changed
+    /// Show the audit log of operators' changes
     #[command(subcommand)]
     Audit(audit::Command),
-    /// Accept the machine's clock after a jump
+    /// Accept the system clock after a jump
     #[command(subcommand)]
     Clock(clock::Command),
-    /// Integrity of the store
+    /// Verify, reindex, export and repair the store
     #[command(subcommand)]
     Store(store::Command),
-    /// Check and show the configuration, and list its keys
+    /// Check and show the configuration, list its keys
     #[command(subcommand)]
     Config(config::Command),
-    /// Look at everything that the appliance stands on, and say what mends it
+    /// Check the installation and suggest fixes
     Doctor(doctor::Doctor),
-    /// Write a shell's completion script
+    /// Print a shell completion script
     Completions {
-        /// The shell
+        /// Shell
         #[arg(value_enum)]
         shell: completions::Shell,
     },
-    /// Write the manual page, as troff
+    /// Print the manual page (troff)
     Man {
-        /// Write a page for each command into this directory instead
+        /// Write one page per command into this directory instead
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
 }
 
-/// Reads the arguments and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -288,7 +286,7 @@ fn run(arguments: Arguments) -> Outcome {
     }
 }
 
-/// Runs a client of the operators' interface to its end.
+/// Runs a client of the operators' interface to completion.
 fn wait(command: impl Future<Output = Outcome>) -> Outcome {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -9,48 +9,47 @@ use super::exit::Outcome;
 use super::tokens::Tokens;
 use super::{Global, output};
 
-/// Operators of the administration interface. Whoever may open the administration socket of the
-/// data directory needs no token.
+/// Operators of the administration interface. No token is needed on the administration socket of the data
+/// directory
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make an operator; the token is shown this once
+    /// Create an operator and print the token; it cannot be shown again
     Add {
-        /// What to call them
+        /// Name
         name: String,
-        /// What they may do
+        /// Role
         #[arg(long, value_enum)]
         role: RoleName,
         /// Print {"operatorId","token"}
         #[arg(long)]
         json: bool,
     },
-    /// List the operators
+    /// List operators
     List {
         /// Print a JSON array
         #[arg(long)]
         json: bool,
     },
-    /// End an operator's access
+    /// Revoke an operator's access
     Revoke {
         /// Id or name
         #[arg(allow_hyphen_values = true)]
         operator: String,
     },
-    /// Tokens of an operator
+    /// Manage an operator's tokens
     #[command(subcommand)]
     Token(Tokens),
 }
 
-/// The roles.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum RoleName {
     /// Everything
     Admin,
-    /// The catalogue and the schedule
+    /// Catalogue and schedule
     Content,
     /// Users, their sessions and their mail
     Agent,
-    /// Reads everything that holds no secret, changes nothing
+    /// Read-only access to everything except secrets
     Observer,
 }
 
@@ -65,7 +64,6 @@ impl RoleName {
     }
 }
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = match &command {
         Command::Add { .. } => global.admin_or_new().await?,

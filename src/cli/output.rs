@@ -1,6 +1,5 @@
-//! What commands print: data on standard output, everything else on standard error.
-//!
-//! Nothing here decides what is printed. A reader that has gone (`| head`) is no error.
+//! Output of commands: data on standard output, everything else on standard error. A closed standard output
+//! (`| head`) is not an error.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -9,19 +8,17 @@ use serde_json::Value;
 
 use super::exit::Failure;
 
-/// Writes a line of data.
 pub fn line(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    quiet_pipe(writeln!(out, "{text}").and_then(|()| out.flush()))
+    ignore_broken_pipe(writeln!(out, "{text}").and_then(|()| out.flush()))
 }
 
-/// Writes bytes of data as they are.
 pub fn bytes(data: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    quiet_pipe(out.write_all(data).and_then(|()| out.flush()))
+    ignore_broken_pipe(out.write_all(data).and_then(|()| out.flush()))
 }
 
-fn quiet_pipe(result: io::Result<()>) -> Result<(), Failure> {
+fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::failed(format!("standard output: {error}")))
@@ -30,24 +27,23 @@ fn quiet_pipe(result: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Writes one line of JSON.
 pub fn json(value: &Value) -> Result<(), Failure> {
     line(&value.to_string())
 }
 
-/// Says something to the person.
+/// Prints a note for the user on standard error.
 pub fn print_note(text: &str) {
-    // If standard error is gone, nobody is left to be told.
+    // Ignore the error: there is no other place to report it.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Replaces the line of progress that a person sees; an empty text takes it away.
+/// Replaces the progress line; an empty text clears it.
 pub fn progress(text: &str) {
-    // Back to the first column, and the rest of the line cleared.
+    // Return to the first column and clear the rest of the line.
     let _ = write!(io::stderr(), "\r\u{1b}[K{text}");
 }
 
-/// Asks a person who is there to answer; where nobody is, as in a script, it was meant.
+/// Asks for confirmation on a terminal. Without a terminal, as in a script, the answer is yes.
 #[must_use]
 pub fn confirmed(question: &str) -> bool {
     if !can_ask() {
@@ -59,22 +55,21 @@ pub fn confirmed(question: &str) -> bool {
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
 
-/// Whether a person is there to be asked.
+/// Returns whether the user can be asked.
 #[must_use]
 pub fn can_ask() -> bool {
     watched() && io::stdin().is_terminal()
 }
 
-/// Whether a person watches.
+/// Returns whether progress can be shown on a terminal.
 #[must_use]
 pub fn watched() -> bool {
     io::stderr().is_terminal()
 }
 
-/// A column of a table: its heading and the member that it shows.
+/// Heading of a table column, and the member that it shows.
 pub type Column = (&'static str, &'static str);
 
-/// Prints the elements of an array as a table, or as JSON.
 pub fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<(), Failure> {
     if as_json {
         return json(rows);
@@ -108,7 +103,7 @@ pub fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<(), Failu
     Ok(())
 }
 
-/// The first ones of a list, and how many more there are.
+/// Joins the first elements of a list and counts the rest.
 #[must_use]
 pub fn first<T: AsRef<str>>(items: &[T], most: usize) -> String {
     let shown: Vec<&str> = items.iter().take(most).map(AsRef::as_ref).collect();
@@ -119,7 +114,7 @@ pub fn first<T: AsRef<str>>(items: &[T], most: usize) -> String {
     }
 }
 
-/// Prints the members of an object, one a line, or as JSON.
+/// Prints the members of an object, one per line, or as JSON.
 pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
     if as_json {
         return json(value);
@@ -127,7 +122,7 @@ pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
     let Some(members) = value.as_object() else {
         return line(&cell("", Some(value)));
     };
-    // The members of a member stand there as its own.
+    // Members of nested objects get a dotted name.
     let mut lines = Vec::new();
     for (name, value) in members {
         match value.as_object() {
@@ -145,13 +140,13 @@ pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
         .try_for_each(|(name, value)| line(&format!("{name:width$}  {value}")))
 }
 
-/// A member of an object, as one cell.
+/// Formats a member of an object as a table cell.
 #[must_use]
 pub fn text(value: &Value, member: &str) -> String {
     cell(member, value.get(member))
 }
 
-/// Members that are instants, which a person reads as a date.
+/// Members with times, which are shown as dates.
 const INSTANTS: [&str; 11] = [
     "at",
     "createdAt",
@@ -166,20 +161,26 @@ const INSTANTS: [&str; 11] = [
     "timestamp",
 ];
 
-/// Seconds since 1970 as `2026-11-22 09:04:05Z`.
+/// Formats Unix seconds as `2026-11-22 09:04:05Z`.
 fn instant(seconds: i64) -> Option<String> {
     let at = DateTime::from_timestamp(seconds, 0)?;
     Some(at.format("%Y-%m-%d %H:%M:%SZ").to_string())
 }
 
-/// The value of a member in one cell: text bare, lists joined, instants as dates, objects as JSON.
+/// Formats a value as one cell: plain text, joined lists, times as dates, objects as JSON.
 fn cell(member: &str, value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "-".to_owned(),
-        // A title or a name may hold anything; a terminal must not obey it.
+        // A title or a name may contain terminal control sequences: remove them.
         Some(Value::String(text)) => text
             .chars()
-            .map(|c| if c.is_control() || turns(c) { ' ' } else { c })
+            .map(|c| {
+                if c.is_control() || changes_direction(c) {
+                    ' '
+                } else {
+                    c
+                }
+            })
             .collect(),
         Some(Value::Array(items)) => {
             let items: Vec<String> = items.iter().map(|item| cell(member, Some(item))).collect();
@@ -193,8 +194,8 @@ fn cell(member: &str, value: Option<&Value>) -> String {
     }
 }
 
-/// Whether a character changes the direction in which the others are shown.
-const fn turns(c: char) -> bool {
+/// Returns whether a character changes the direction of the text that follows.
+const fn changes_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -9,18 +9,18 @@ use super::exit::{Exit, Failure, Outcome};
 use super::tokens::Tokens;
 use super::{Global, output};
 
-/// Partners: client applications' operators, each with its own users.
+/// Partners: operators of client applications, each with its own users
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make a partner; its access token is shown this once
+    /// Create a partner and print its access token; it cannot be shown again
     Add {
-        /// What to call it
+        /// Name
         name: String,
         /// Print {"partnerId","accessToken"}
         #[arg(long)]
         json: bool,
     },
-    /// List the partners
+    /// List partners
     List {
         /// Print a JSON array
         #[arg(long)]
@@ -40,37 +40,36 @@ pub enum Command {
         /// Id or name
         #[arg(allow_hyphen_values = true)]
         partner: String,
-        /// The unit of durations in its players' events; `default` is that of `telemetry.duration_unit`
+        /// Unit of durations in its players' telemetry; `default` uses `telemetry.duration_unit`
         #[arg(long, value_name = "UNIT", value_parser = ["ms", "s", "default"])]
         telemetry_duration_unit: String,
     },
-    /// Refuse all requests of a partner from now on; its users stay
+    /// Reject all requests of a partner; its users are kept
     Disable {
         /// Id or name
         #[arg(allow_hyphen_values = true)]
         partner: String,
     },
-    /// Take requests of a disabled partner again
+    /// Accept requests of a disabled partner again
     Enable {
         /// Id or name
         #[arg(allow_hyphen_values = true)]
         partner: String,
     },
-    /// Remove a partner with its users; on a terminal it asks first
+    /// Remove a partner and its users; asks for confirmation on a terminal
     Remove {
         /// Id or name
         #[arg(allow_hyphen_values = true)]
         partner: String,
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(long)]
         yes: bool,
     },
-    /// Access tokens of a partner
+    /// Manage a partner's access tokens
     #[command(subcommand)]
     Token(Tokens),
 }
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = match &command {
         Command::Add { .. } => global.admin_or_new().await?,
@@ -109,22 +108,22 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-/// The partner of an id or a name.
+/// Finds a partner by id or name.
 async fn find(admin: &mut Admin, partner: &str) -> Result<Value, Failure> {
     let partners = admin.get(&path(&["partners"])).await?;
     let named = |one: &&Value| ["partnerId", "name"].iter().any(|of| one[*of] == partner);
     let found = partners.as_array().and_then(|all| all.iter().find(named));
     found.cloned().ok_or_else(|| {
-        let words = format!("there is no partner {partner}; `playgate partner list` has them all");
+        let words = format!("no partner {partner}; `playgate partner list` lists all");
         Failure::new(Exit::NotFound, words)
     })
 }
 
 async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> Outcome {
     let users = output::text(&find(admin, partner).await?, "users");
-    let what = format!("{partner} with all that is known of its users ({users})");
+    let what = format!("{partner} and all data of its users ({users})");
     if !yes && !output::confirmed(&format!("Remove {what}?")) {
-        return Err(Failure::failed("nothing was removed"));
+        return Err(Failure::failed("cancelled: nothing was removed"));
     }
     admin
         .call(Method::DELETE, &path(&["partners", partner]), None)

@@ -1,5 +1,4 @@
-//! Livestreams and assets of the catalogue that no player can play: they are granted, and then do not
-//! start.
+//! Finds livestreams and assets that are granted but that no player can play.
 
 use serde_json::Value;
 
@@ -12,13 +11,10 @@ use crate::domain::playback::Playability;
 use crate::domain::playback::context::Playlists;
 use crate::types::{Drm, Protocol};
 
-/// Ids that are named; more are counted.
+/// Maximum number of ids listed; the rest is counted.
 const SHOWN: usize = 5;
 
-/// What cannot be played and why, with what to do about it.
-///
-/// # Errors
-/// That the service does not tell its catalogue.
+/// Returns each problem with advice.
 pub async fn unplayable(
     admin: &mut Admin,
     config: &Config,
@@ -47,12 +43,12 @@ fn unplayable_assets(catalogue: &Value, systems: &[Drm]) -> Vec<(String, &'stati
         for (ids, why, mend) in [
             (
                 silent,
-                "have no playlist, so they are granted and cannot play",
-                "name `playlist` addresses in the catalogue (`playgate catalog import`), or take them out of it",
+                "have no playlist, so they cannot be played",
+                "add `playlist` addresses in the catalogue (`playgate catalog import`), or remove the items",
             ),
             (
                 locked,
-                "are encrypted, and no license server is configured for a system that could play them",
+                "are encrypted, but no license server is configured for their DRM systems",
                 "set `license.widevine.url`, `license.playready.url` or `license.fairplay.url`",
             ),
         ] {
@@ -68,7 +64,7 @@ fn unplayable_assets(catalogue: &Value, systems: &[Drm]) -> Vec<(String, &'stati
 fn playability(item: &Value, systems: &[Drm]) -> Playability {
     let playlists = item["playlist"].as_object().into_iter().flatten();
     let playlists = Playlists {
-        // What the catalogue leaves out is encrypted.
+        // Encrypted unless the catalogue says otherwise.
         encrypted: item["encrypted"].as_bool().unwrap_or(true),
         protocols: playlists
             .filter_map(|(name, _)| Protocol::parse(name))
@@ -84,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_played_is_counted_and_named() {
+    fn unplayable_items_are_counted_and_listed() {
         let catalogue = json!({
             "livestream": [
                 {"id": "a"}, {"id": "b", "playlist": {}},
@@ -97,10 +93,10 @@ mod tests {
             let found = unplayable_assets(&catalogue, systems).into_iter();
             found.map(|(said, _)| said).collect()
         };
-        let bare = "2 livestreams have no playlist, so they are granted and cannot play: a, b";
+        let bare = "2 livestreams have no playlist, so they cannot be played: a, b";
         let locked = |what: &str| {
             format!(
-                "1 {what} are encrypted, and no license server is configured for a system that could play them"
+                "1 {what} are encrypted, but no license server is configured for their DRM systems"
             )
         };
         assert_eq!(

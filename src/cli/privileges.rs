@@ -1,4 +1,4 @@
-//! Who gives a command, and whose the files are that it makes.
+//! The calling user, and the ownership of created files.
 
 use std::fs;
 use std::io;
@@ -8,8 +8,8 @@ use std::path::Path;
 use rustix::process::{Gid, Uid, getuid};
 use rustix::thread::{capabilities, set_capabilities, set_thread_res_gid, set_thread_res_uid};
 
-/// Who gave the command, as the audit record keeps it beside what the kernel says: behind `sudo` the
-/// user who called that, otherwise the number of this process's user.
+/// Returns the caller for the audit log, besides the user reported by the kernel: the user who called
+/// `sudo`, otherwise the number of this process's user.
 #[must_use]
 pub fn caller() -> String {
     let own = getuid();
@@ -25,31 +25,30 @@ pub fn caller() -> String {
         .unwrap_or_else(|| own.as_raw().to_string())
 }
 
-/// The same where it differs from the user of this process, whom the audit record names.
+/// Returns the caller if it differs from the user of this process, which the audit log records anyway.
 #[must_use]
 pub fn claim() -> Option<String> {
     Some(caller()).filter(|name| *name != getuid().as_raw().to_string())
 }
 
-/// Lets root make files as the owner of the data directory, so that a command that opens the store by
-/// itself leaves nothing there that the service could not open afterwards. What root may read and write
-/// it still may.
+/// Makes root create files as the owner of the data directory, so that a command that opens the store
+/// itself leaves no files that the service cannot open. Root keeps its read and write permissions.
 ///
-/// It holds for this thread and those that it starts later: to be called before there are others. Where
-/// the system forbids it, as in a container without the capability, files are root's as they would be.
+/// Applies to this thread and to threads started later, so call it before starting others. Where the system
+/// forbids it, as in a container without the capability, files belong to root.
 pub fn drop_to_owner_of(data_dir: &Path) {
     if getuid().is_root()
         && let Ok(directory) = fs::metadata(data_dir)
         && let Err(error) = act_as(directory.uid(), directory.gid())
     {
-        tracing::debug!(%error, "files will be root's");
+        tracing::debug!(%error, "cannot switch to the owner of the data directory; new files belong to root");
     }
 }
 
 fn act_as(user: u32, group: u32) -> io::Result<()> {
     set_thread_res_gid(None, Gid::from_raw(group), None)?;
     set_thread_res_uid(None, Uid::from_raw(user), None)?;
-    // They stopped being effective with the change of the user, and are still permitted.
+    // The capabilities lost their effect with the change of user, but are still permitted.
     let mut held = capabilities(None)?;
     held.effective = held.permitted;
     Ok(set_capabilities(None, held)?)

@@ -1,4 +1,4 @@
-//! Secrets on their way in: read from files, since every user of the machine sees arguments.
+//! Reads secrets from files, since command-line arguments are visible to all users.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::exit::Failure;
 
-/// Bytes of the longest secret that is read: a password of 256 characters of 4 bytes, and a line end.
+/// Bytes of the longest secret: a password of 256 characters of 4 bytes, and a line end.
 const SECRET_MAX: u64 = 1_026;
 
-/// The secret in a file, or on standard input for `-`, without the line end.
+/// Reads a secret from a file, or from standard input for `-`, without the line end.
 pub fn read(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = if path.as_os_str() == "-" {
@@ -22,7 +22,7 @@ pub fn read(path: &Path) -> Result<String, Failure> {
     let secret = secret.strip_suffix('\r').unwrap_or(secret);
     if secret.is_empty() {
         return Err(Failure::usage(format!(
-            "{}: holds no secret",
+            "{}: contains no secret",
             path.display()
         )));
     }

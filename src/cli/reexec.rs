@@ -1,4 +1,4 @@
-//! This program once more, in its own place: the same process, arguments, environment and sockets.
+//! Replaces the process by the same program, with its arguments, environment and sockets.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -8,18 +8,17 @@ use rustix::thread::set_name;
 use super::exit::{Exit, Failure};
 use super::inherited_sockets;
 
-/// The program that runs, even when another version was installed over its file.
+/// The running program, even if another version was installed over its file.
 pub const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// Gives the process its name back: a program that is begun from that file is called `exe`, and whoever
-/// looks for `playgate` would not find it.
+/// Restores the process name: a program started from `/proc/self/exe` is named `exe`, and tools that look
+/// for `playgate` would not find it.
 pub fn remember_process_name() {
-    // A name is a convenience.
+    // Not essential: ignore errors.
     let _ = set_name(c"playgate");
 }
 
-/// Begins again, as from the shell or the service manager that started it; returns only if that
-/// cannot be done.
+/// Executes the program again; returns only on failure.
 pub fn reexec() -> Failure {
     let mut arguments = std::env::args_os();
     let mut command = Command::new(THIS_PROGRAM);
@@ -33,6 +32,6 @@ pub fn reexec() -> Failure {
     };
     Failure::new(
         Exit::Fatal,
-        format!("the process could not begin again: {error}"),
+        format!("failed to restart the process: {error}"),
     )
 }

@@ -1,27 +1,23 @@
-//! Another configuration for a running server: the process begins again with it, in its own place and
-//! with its own sockets, so that every key has its effect and nobody is refused. First everything is
-//! asked that would keep it from starting.
+//! Reloads the configuration: the process re-executes itself and keeps its sockets, so that every key takes
+//! effect and no client is rejected. The new configuration is checked first.
 
 use super::exit::Outcome;
 use super::listeners;
-use super::{examined, mistaken};
+use super::{config_failure, load_and_check};
 use crate::config::{Address, Config, Inputs};
 
-/// What the configuration is read from, again and again.
+/// Inputs of the configuration, read again at each reload.
 pub struct Reload {
-    /// The file, the environment and the flags that the process was started with.
     pub inputs: Inputs,
 }
 
 impl Reload {
-    /// Whether a server could begin with what is configured now.
-    ///
-    /// # Errors
-    /// Everything that speaks against it; the configuration in force stays.
-    pub async fn examine(&self, in_force: &Config) -> Outcome {
-        let loaded = examined(&self.inputs).map_err(|problems| mistaken(&problems))?;
+    /// Checks that a server can start with the current configuration. `active` is the active one, which
+    /// stays active on an error.
+    pub async fn examine(&self, active: &Config) -> Outcome {
+        let loaded = load_and_check(&self.inputs).map_err(|problems| config_failure(&problems))?;
         for (key, address) in addresses(&loaded.config) {
-            if !addresses(in_force).contains(&(key, address)) {
+            if !addresses(active).contains(&(key, address)) {
                 listeners::probe(address, key).await?;
             }
         }

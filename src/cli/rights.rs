@@ -1,5 +1,5 @@
-//! `playgate rights` and `playgate rule`: what may be done with broadcasts, changed one at a time. A
-//! whole set of rules is better kept in a catalogue file.
+//! `playgate rights` and `playgate rule`: change rights of broadcasts one at a time. Keep a whole set of
+//! rules in a catalogue file instead.
 
 use clap::{Args, Subcommand};
 use http::Method;
@@ -9,14 +9,14 @@ use super::admin::path;
 use super::exit::{Failure, Outcome};
 use super::{Global, catalog, output};
 
-/// Rights of broadcasts.
+/// Rights of broadcasts
 #[derive(Subcommand)]
 pub enum Command {
-    /// Set the defaults of a livestream, or what is said of one broadcast alone
+    /// Set the default rights of a livestream, or override those of one broadcast
     Set(SetRights),
-    /// Say nothing more of one broadcast: rules and defaults hold again
+    /// Remove the override of a broadcast
     Clear {
-        /// The broadcast's id
+        /// Broadcast id
         broadcast: String,
         /// Print the change as JSON
         #[arg(long)]
@@ -24,20 +24,20 @@ pub enum Command {
     },
 }
 
-/// Rules on the rights of broadcasts: of those that hold for a broadcast, the last has the word.
+/// Rules on the rights of broadcasts; the last matching rule wins
 #[derive(Subcommand)]
 pub enum RuleCommand {
-    /// List the rules in their order
+    /// List the rules in order
     List {
         /// Print a JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Add a rule behind all others
+    /// Add a rule at the end
     Add(Add),
-    /// Remove a rule by its number; those behind it move up
+    /// Remove a rule by number; later rules move up
     Remove {
-        /// Its number in the list
+        /// Number from `rule list`
         number: usize,
         /// Print the change as JSON
         #[arg(long)]
@@ -45,83 +45,81 @@ pub enum RuleCommand {
     },
 }
 
-/// Whose rights are set, and to what.
 #[derive(Args)]
 pub struct SetRights {
     #[command(flatten)]
-    whose: RightsTarget,
+    scope: RightsTarget,
     #[command(flatten)]
-    says: RightsArgs,
+    rights: RightsArgs,
     /// Print the change as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// A livestream or a broadcast.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct RightsTarget {
-    /// The livestream whose defaults change as far as they are given
+    /// Livestream; only the given rights change
     #[arg(long, value_name = "ID")]
     livestream: Option<String>,
-    /// The broadcast; what was said of it before is replaced
+    /// Broadcast; replaces its previous override
     #[arg(long, value_name = "ID")]
     broadcast: Option<String>,
 }
 
-/// A rule: what it is about, and what it says of that.
+/// A rule: what it matches and the rights it sets.
 #[derive(Args)]
 pub struct Add {
-    /// A livestream that it is about, any number of times; all of them without it
+    /// Match a livestream; may be repeated [default: all livestreams]
     #[arg(long, value_name = "ID")]
     livestream: Vec<String>,
-    /// Titles that it is about, with `*` and `?`
+    /// Match titles by glob (`*`, `?`)
     #[arg(long, value_name = "PATTERN")]
     title: Option<String>,
-    /// Categories that it is about, with `*` and `?`
+    /// Match categories by glob (`*`, `?`)
     #[arg(long, value_name = "PATTERN")]
     category: Option<String>,
-    /// Starts that it is about: from 2026-01-31T18:00:00Z or, every day, from 18:00
+    /// Match start times from this time on: 2026-01-31T18:00:00Z or, every day, 18:00
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// The end of that
+    /// Match start times before this time
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// The lowest age rating that it is about
+    /// Match age ratings from this age on
     #[arg(long, value_name = "AGE")]
     rating_from: Option<u8>,
-    /// The highest age rating that it is about
+    /// Match age ratings up to this age
     #[arg(long, value_name = "AGE")]
     rating_to: Option<u8>,
     #[command(flatten)]
-    says: RightsArgs,
+    rights: RightsArgs,
     /// Print the change as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What is said about rights; what is not given stays as it was.
+/// Rights to set; those not given stay unchanged.
 #[derive(Args)]
 struct RightsArgs {
-    /// Whether it may be seen live
+    /// Allow live viewing
     #[arg(long, value_name = "on|off", value_parser = switch)]
     live: Option<bool>,
-    /// Whether it may be caught up with at all
+    /// Allow catch-up
     #[arg(long, value_name = "on|off", value_parser = switch)]
     catchup: Option<bool>,
-    /// For how many days it may be caught up with
+    /// Number of days that catch-up is available
     #[arg(long, value_name = "DAYS")]
     catchup_days: Option<u16>,
-    /// Whether it can be started over while it runs
+    /// Allow restarting the running broadcast
     #[arg(long, value_name = "on|off", value_parser = switch)]
     start_over: Option<bool>,
-    /// Whether it can be paused
+    /// Allow pausing
     #[arg(long, value_name = "on|off", value_parser = switch)]
     pause: Option<bool>,
-    /// Whether one can go back in it
+    /// Allow rewinding
     #[arg(long, value_name = "on|off", value_parser = switch)]
     rewind: Option<bool>,
-    /// Whether one can go forward in it
+    /// Allow fast-forwarding
     #[arg(long, value_name = "on|off", value_parser = switch)]
     fast_forward: Option<bool>,
 }
@@ -135,7 +133,7 @@ fn switch(text: &str) -> Result<bool, &'static str> {
 }
 
 impl RightsArgs {
-    /// In the names of catalogue files, as the interface takes it.
+    /// Uses the member names of catalogue files, as the interface does.
     fn body(&self) -> Map<String, Value> {
         let extended = object(&[
             ("pause", json!(self.pause)),
@@ -152,7 +150,7 @@ impl RightsArgs {
     }
 }
 
-/// The members that are given.
+/// The members that have a value.
 fn object(members: &[(&str, Value)]) -> Map<String, Value> {
     let given = members.iter().filter(|(_, value)| !value.is_null());
     given
@@ -160,7 +158,7 @@ fn object(members: &[(&str, Value)]) -> Map<String, Value> {
         .collect()
 }
 
-/// A table with something in it.
+/// The table, or null if it is empty.
 fn table(members: Map<String, Value>) -> Value {
     match members.is_empty() {
         true => Value::Null,
@@ -186,21 +184,24 @@ impl Add {
             ("category", json!(self.category)),
             ("rating", table(rating)),
         ]);
-        body.extend(self.says.body());
+        body.extend(self.rights.body());
         Value::Object(body)
     }
 }
 
-/// Runs `playgate rights`.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     match command {
-        Command::Set(SetRights { whose, says, json }) => {
-            let target = match (&whose.livestream, &whose.broadcast) {
+        Command::Set(SetRights {
+            scope,
+            rights,
+            json,
+        }) => {
+            let target = match (&scope.livestream, &scope.broadcast) {
                 (Some(livestream), None) => path(&["livestreams", livestream, "rights"]),
                 (None, Some(broadcast)) => path(&["broadcasts", broadcast, "rights"]),
                 _ => return Err(Failure::usage("name a livestream or a broadcast")),
             };
-            let body = Value::Object(says.body());
+            let body = Value::Object(rights.body());
             change(global, Method::PUT, &target, Some(&body), json).await
         }
         Command::Clear { broadcast, json } => {
@@ -210,7 +211,6 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-/// Runs `playgate rule`.
 pub async fn run_rule(command: RuleCommand, global: &Global) -> Outcome {
     match command {
         RuleCommand::List { json } => {
@@ -240,8 +240,8 @@ async fn change(
     catalog::show(&report, json)
 }
 
-/// Runs `playgate epg why`: one screen on which every word stands that was said about a broadcast,
-/// and whose counts.
+/// Runs `playgate epg why`: prints every default, rule and override for a broadcast and which of them
+/// decides each right.
 pub async fn why(global: &Global, broadcast: &str, json: bool) -> Outcome {
     let target = path(&["broadcasts", broadcast, "why"]);
     let why = global.admin().await?.get(&target).await?;
@@ -280,15 +280,15 @@ pub async fn why(global: &Global, broadcast: &str, json: bool) -> Outcome {
         output::line(&format!("{by:<11} {says}"))?;
     }
     if !passed.is_empty() {
-        output::line(&format!("do not fit  {}", passed.join(", ")))?;
+        output::line(&format!("no match    {}", passed.join(", ")))?;
     }
     output::line("")?;
     let rights: Vec<Value> = elements(&why, "rights").cloned().collect();
     let columns = [("RIGHT", "right"), ("VALUE", "value"), ("BY", "by")];
     output::list(&Value::Array(rights), &columns, false)?;
     let live = match why.get("liveAvailable") {
-        Some(Value::Bool(true)) => "may be seen live",
-        _ => "may not be seen live",
+        Some(Value::Bool(true)) => "live viewing allowed",
+        _ => "live viewing not allowed",
     };
     let catchup = match why.get("catchupInterval") {
         Some(window) => format!(
@@ -306,7 +306,7 @@ fn elements<'a>(value: &'a Value, member: &str) -> impl Iterator<Item = &'a Valu
     list.into_iter().flatten()
 }
 
-/// What a layer without a rule says, in one line.
+/// Formats a layer without a rule in one line.
 fn said(says: Option<&Value>) -> String {
     let members = says.and_then(Value::as_object).into_iter().flatten();
     let mut words = Vec::new();
@@ -321,7 +321,7 @@ fn said(says: Option<&Value>) -> String {
     words.join(", ")
 }
 
-/// A time of a broadcast on the clocks of its livestream.
+/// Formats a time of a broadcast in the zone of its livestream.
 fn clock(why: &Value, member: &str) -> String {
     clock_in(why, member, &output::text(why, "zone"))
 }

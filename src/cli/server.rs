@@ -1,5 +1,5 @@
-//! A running server, for `serve` and `demo`: store, listeners, service, jobs, in this order; and its
-//! end in the reverse one.
+//! A running server, for `serve` and `demo`. Starts store, listeners, service and jobs in this order, and
+//! stops them in reverse.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,27 +21,24 @@ use crate::jobs::Jobs;
 use crate::observe::log;
 use crate::store::Store;
 
-/// How long tasks that run may take once the server is asked to stop.
+/// Time for running jobs to finish at shutdown.
 const JOBS_TIME: Duration = Duration::from_secs(5);
 
-/// How a server came to its end.
+/// Why a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerExit {
-    /// A signal asked for it.
+    /// A signal.
     Stopped,
-    /// The process begins again, with a backup to be put into place or another configuration.
+    /// The process restarts, with a restored backup or a new configuration.
     Restart,
 }
 
-/// A server that serves.
 pub struct Server {
-    /// The service.
     pub app: Arc<App>,
-    /// Where the partner interface is served, as text that a person can use.
+    /// URL of the partner interface.
     pub public: String,
-    /// Where it is served over TLS beside that.
+    /// URLs of the partner interface over TLS.
     pub secure: Vec<String>,
-    /// Where operations and administration are served.
     pub ops: Option<SocketAddr>,
     running: Running,
     failures: mpsc::Receiver<String>,
@@ -51,10 +48,9 @@ pub struct Server {
     signals: Signals,
 }
 
-/// Starts the log of a server.
 pub fn start_log(loaded: &Loaded) -> Outcome {
     let format = match (loaded.config.log.format, loaded.terminal) {
-        // Whoever starts what the package configures by hand looks at the terminal.
+        // A server started by hand with the packaged configuration logs to the terminal.
         (Some(LogFormat::Text), _) | (None | Some(LogFormat::Journal), true) => log::Format::Text,
         (Some(LogFormat::Json), _) | (None, false) => log::Format::Json,
         (Some(LogFormat::Journal), false) => log::Format::Journal,
@@ -74,14 +70,11 @@ pub fn start_log(loaded: &Loaded) -> Outcome {
 }
 
 impl Server {
-    /// Starts everything. The store comes first: its lock says whether the data directory is free.
-    /// `again` is what the process begins again with; without it, as where the data directory goes with
-    /// the process, it never does.
-    ///
-    /// # Errors
-    /// What cannot be had, with the exit code that goes with it.
+    /// Starts the server. The store comes first: its lock shows whether the data directory is free. `again`
+    /// holds the inputs for a restart; without it the server never restarts, as with a temporary data
+    /// directory.
     pub async fn start(
-        beginning: Startup,
+        startup: Startup,
         store: Store,
         again: Option<Reload>,
     ) -> Result<Self, Failure> {
@@ -93,10 +86,10 @@ impl Server {
             fail,
             failures,
             accept_loss: _,
-        } = beginning;
+        } = startup;
         let (restarted, restarts) = mpsc::channel(1);
         let restart: Restart = Box::new(move || {
-            // Asked twice it begins again once.
+            // A second request is dropped: one restart is enough.
             let _ = restarted.try_send(());
         });
         let bound = listeners::all(&config, tls.as_ref()).await?;
@@ -116,7 +109,7 @@ impl Server {
         let jobs =
             Jobs::start(&app).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         app.playback.refresh(app.clock.now());
-        // Before anybody is told that the server is ready: who knows may end it at once.
+        // Before readiness is reported: a signal may follow at once.
         let signals = Signals::listen()?;
         let mut listeners = bound.listeners;
         listeners.extend(admin);
@@ -138,9 +131,9 @@ impl Server {
     /// Serves until a signal, a restored backup or a failure of the store ends it.
     ///
     /// # Errors
-    /// That the store has failed: the process has to be started again.
+    /// The store has failed: the process must be restarted.
     pub async fn run(mut self) -> Result<ServerExit, Failure> {
-        self.tell_ready("");
+        self.notify_ready("");
         tracing::info!(
             public = self.public,
             secure = (!self.secure.is_empty()).then(|| self.secure.join(", ")),
@@ -156,8 +149,8 @@ impl Server {
         }
         self.app.readiness.stopping();
         if let Err(error) = end {
-            // Nothing more can be promised to anybody: no request is finished, and what stands on
-            // the store is not closed, since closing could wait for ever.
+            // No write can be acknowledged any more: drop all requests. Nothing that uses the store is
+            // closed, since closing could block forever.
             std::mem::forget(self);
             return Err(Failure::new(Exit::Fatal, error));
         }
@@ -165,22 +158,22 @@ impl Server {
             inherited_sockets::close_all();
         }
         if !self.running.stop(SHUTDOWN_TIME).await {
-            tracing::warn!("some requests did not finish in time");
+            tracing::warn!("shutdown: some requests did not finish in time");
         }
-        // The runtime has nothing else to do any more, so it may wait here.
+        // Blocking is allowed here: the runtime has nothing else to do.
         if !self.jobs.stop(JOBS_TIME) {
-            tracing::warn!("a task did not finish in time");
+            tracing::warn!("shutdown: a job did not finish in time");
         }
         if let Ok(place) = admin_socket::SocketPath::for_data_dir(&self.app.config.server.data_dir)
         {
-            // Left behind it would do no harm: nobody answers on it.
+            // A socket file left behind is harmless: no process listens on it.
             let _ = std::fs::remove_file(place.path());
         }
         tracing::info!("stopped");
         end.map_err(Failure::failed)
     }
 
-    /// Waits for what ends it, or for what has failed.
+    /// Waits for a signal, a restart request or a failure.
     async fn end(&mut self) -> Result<ServerExit, String> {
         loop {
             tokio::select! {
@@ -194,7 +187,7 @@ impl Server {
                     }
                 },
                 Some(()) = self.restarts.recv() => {
-                    tracing::warn!("beginning again with a restored backup");
+                    tracing::warn!("restarting with a restored backup");
                     return Ok(ServerExit::Restart);
                 }
                 Some(failure) = self.failures.recv() => return Err(failure),
@@ -202,35 +195,34 @@ impl Server {
         }
     }
 
-    /// Whether the process can begin again with what is configured now. If not, it is told why.
+    /// Returns whether the process can restart with the current configuration; logs the reason if not.
     async fn can_reload(&self) -> bool {
         let Some(reload) = &self.reload else {
-            tracing::info!("SIGHUP: what is temporary keeps its configuration");
+            tracing::info!("SIGHUP ignored: the demo server cannot be reloaded");
             return false;
         };
         systemd::notify_reloading();
         match reload.examine(&self.app.config).await {
             Ok(()) => {
-                tracing::info!("SIGHUP: beginning again with the configuration as it is now");
+                tracing::info!("SIGHUP: restarting with the new configuration");
                 true
             }
             Err(failure) => {
                 tracing::error!(
-                    "SIGHUP: the configuration in force stays: {}",
+                    "SIGHUP: reload rejected, keeping the active configuration: {}",
                     failure.message()
                 );
-                let warning =
-                    "a reload was refused: the next start would be, too; `playgate config check`";
+                let warning = "a reload was rejected, and the next start would fail; run `playgate config check`";
                 self.app
                     .readiness
                     .warn("configuration", Some(warning.to_owned()));
-                self.tell_ready("; a reload was refused, the log says why");
+                self.notify_ready("; a reload was rejected, see the log");
                 false
             }
         }
     }
 
-    fn tell_ready(&self, remark: &str) {
+    fn notify_ready(&self, remark: &str) {
         systemd::notify_ready(&format!("serving on {}{remark}", self.public));
     }
 }
@@ -255,10 +247,7 @@ impl From<AppError> for Failure {
     }
 }
 
-/// Runs a server's future on a runtime with a thread for each core.
-///
-/// # Errors
-/// As the future, and that there is no runtime; and if the process is to begin again, that it cannot.
+/// Runs a server on a runtime with one thread per core, and restarts the process if the server asks for it.
 pub fn on_runtime(future: impl Future<Output = Result<ServerExit, Failure>>) -> Outcome {
     inherited_sockets::adopt()?;
     remember_process_name();
@@ -268,11 +257,11 @@ pub fn on_runtime(future: impl Future<Output = Result<ServerExit, Failure>>) -> 
         .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
     let outcome = runtime.block_on(future);
     if outcome.is_err() {
-        // A store that has failed may hang whoever touches it; nothing of this process is needed.
+        // A failed store may block any thread that uses it; do not wait for them.
         runtime.shutdown_background();
         return outcome.map(drop);
     }
-    // Every handle on the store goes with what still runs.
+    // Drops the last handles on the store.
     drop(runtime);
     match outcome? {
         ServerExit::Stopped => Ok(()),
@@ -280,11 +269,11 @@ pub fn on_runtime(future: impl Future<Output = Result<ServerExit, Failure>>) -> 
     }
 }
 
-/// Says where the server listens: the one line that scripts wait for, and one for each address of TLS.
+/// Prints the addresses: the one line that scripts wait for, and one per TLS address.
 pub fn announce(server: &Server) {
     for address in [&server.public].into_iter().chain(&server.secure) {
         if let Err(failure) = output::line(&format!("listening on {address}")) {
-            // Nobody who reads it is left, as after a terminal was closed, which also reloads.
+            // The reader is gone, for example after a terminal was closed, which also causes a reload.
             tracing::warn!("{failure}");
         }
     }

@@ -1,4 +1,4 @@
-//! The signals that a server heeds.
+//! Signals that a server handles.
 
 use std::io;
 
@@ -6,16 +6,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::exit::{Exit, Failure, Outcome};
 
-/// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalAction {
-    /// To come to an end; the signal's name.
+    /// Stop the server; the signal's name.
     End(&'static str),
-    /// To read the configuration again: SIGHUP.
+    /// SIGHUP: reload the configuration.
     Reload,
 }
 
-/// Listens for them.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -23,19 +21,15 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on none of them ends the process by itself.
-    ///
-    /// # Errors
-    /// The system lets none be listened for.
+    /// Installs the handlers: from now on these signals no longer end the process.
     pub fn listen() -> Result<Self, Failure> {
         Ok(Self {
-            terminate: heard(SignalKind::terminate())?,
-            interrupt: heard(SignalKind::interrupt())?,
-            hang_up: heard(SignalKind::hangup())?,
+            terminate: subscribe(SignalKind::terminate())?,
+            interrupt: subscribe(SignalKind::interrupt())?,
+            hang_up: subscribe(SignalKind::hangup())?,
         })
     }
 
-    /// Waits for the next one.
     pub async fn next(&mut self) -> SignalAction {
         tokio::select! {
             _ = self.terminate.recv() => SignalAction::End("SIGTERM"),
@@ -45,14 +39,11 @@ impl Signals {
     }
 }
 
-/// From now on a SIGHUP does not end the process, which reads its configuration anyway when it begins.
-///
-/// # Errors
-/// The system lets it not be listened for.
+/// Ignores SIGHUP, for a process that is still starting and reads its configuration anyway.
 pub fn ignore_sighup() -> Outcome {
-    heard(SignalKind::hangup()).map(drop)
+    subscribe(SignalKind::hangup()).map(drop)
 }
 
-fn heard(kind: SignalKind) -> Result<Signal, Failure> {
+fn subscribe(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error: io::Error| Failure::new(Exit::Fatal, error.to_string()))
 }

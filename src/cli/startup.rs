@@ -1,5 +1,5 @@
-//! The time before a server: its store is opened, and while that cannot be done, whoever asks is
-//! told why.
+//! Start-up: opens the store; until that succeeds, every listener answers 503 with the reason (maintenance
+//! mode).
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -19,29 +19,24 @@ use crate::http::maintenance::{self, Notice};
 use crate::ports::tls::Tls;
 use crate::store::{Imported, Store, StoreError};
 
-/// How often a store that could not be brought back is tried again; the watchdog is fed as often.
+/// Interval between attempts to open the store; the watchdog is notified as often.
 const TRY_AGAIN: Duration = Duration::from_secs(4);
 
-/// A server before its store is open.
 pub struct Startup {
-    /// The configuration.
     pub config: Config,
-    /// The world.
     pub ports: Ports,
-    /// What the partner interface is served over TLS with, where it is.
+    /// TLS of the partner interface, if configured.
     pub tls: Option<Arc<Tls>>,
-    /// Whether files are synced.
     pub sync: bool,
-    /// Whether commits that are lost beyond repair are given up when the store is opened.
+    /// Whether permanently lost commits are accepted when the store is opened.
     pub accept_loss: bool,
-    /// Told when the store or another file has failed.
+    /// Reports a failure of the store or of another file.
     pub fail: Arc<dyn Fn(String) + Send + Sync>,
-    /// What was told.
+    /// Reported failures.
     pub failures: mpsc::Receiver<String>,
 }
 
 impl Startup {
-    /// What is known before anything is opened.
     pub fn new(mut loaded: Loaded) -> Self {
         descriptors::provide(&mut loaded.config.limits.connections);
         let (failed, failures) = mpsc::channel(1);
@@ -52,18 +47,15 @@ impl Startup {
             sync: !loaded.unsafe_no_sync,
             accept_loss: false,
             fail: Arc::new(move |error: String| {
-                tracing::error!(error, "the store has failed");
-                // One is enough to end the process.
+                tracing::error!(error, "store failed");
+                // One failure is enough to end the process.
                 let _ = failed.try_send(error);
             }),
             failures,
         }
     }
 
-    /// The same with what is served over TLS with.
-    ///
-    /// # Errors
-    /// A certificate or a key that nothing can be served with.
+    /// Loads the TLS certificate and key.
     pub fn with_tls(mut self) -> Result<Self, Failure> {
         self.tls = app::tls(&self.config)?;
         let now = self.ports.clock.now();
@@ -73,39 +65,29 @@ impl Startup {
         Ok(self)
     }
 
-    /// Opens the store.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn open(&self) -> Result<Store, StoreError> {
         if !app::has_store(&self.config) {
             let place = self.config.server.data_dir.display();
-            tracing::info!(%place, "there is no store: a new, empty one is made");
+            tracing::info!(%place, "no store found; creating an empty one");
         }
-        open_store(&self.config, &self.ports, self.opening())
+        open_store(&self.config, &self.ports, self.opener())
     }
 
-    /// Makes an export the store; `bytes` is its length, where that is known.
-    ///
-    /// # Errors
-    /// As [`import_store`].
+    /// Imports an export into an empty store. `bytes` is its length, if known.
     pub fn import(
         &self,
         input: &mut dyn BufRead,
         bytes: Option<u64>,
     ) -> Result<Imported, StoreError> {
-        import_store(&self.config, &self.ports, self.opening(), input, bytes)
+        import_store(&self.config, &self.ports, self.opener(), input, bytes)
     }
 
-    /// Removes the content keys that the key file does not open; returns how many.
-    ///
-    /// # Errors
-    /// As [`drop_content_keys`].
+    /// Deletes the content keys that the key file cannot decrypt; returns their number.
     pub fn drop_content_keys(&self) -> Result<usize, AppError> {
-        drop_content_keys(&self.config, &self.ports, self.opening())
+        drop_content_keys(&self.config, &self.ports, self.opener())
     }
 
-    fn opening(&self) -> StoreOpener {
+    fn opener(&self) -> StoreOpener {
         let fail = Arc::clone(&self.fail);
         StoreOpener {
             sync: self.sync,
@@ -116,24 +98,24 @@ impl Startup {
     }
 }
 
-/// Opens the store; but while it is there and cannot be brought back, every listener says so, and it
-/// is tried again now and then: the disk, or a backup, may come back. `None` if a signal came first.
+/// Opens the store. If that fails, serves the reason on all listeners and retries regularly: the disk or a
+/// backup may come back. Returns `None` if a signal ends the process.
 ///
 /// # Errors
-/// What neither time nor an operator mends while the process waits.
+/// Failures that a retry cannot fix.
 pub async fn open_or_wait(
-    beginning: &mut Startup,
+    startup: &mut Startup,
     reload: &Reload,
 ) -> Result<Option<Store>, Failure> {
     systemd::notify_opening();
     let patience = tokio::spawn(systemd::extend_timeout());
-    let opened = beginning.open();
+    let opened = startup.open();
     patience.abort();
     match opened {
         Ok(store) => Ok(Some(store)),
-        // The thread that hangs holds the file and cannot be ended; a new image has none.
+        // The blocked thread holds the file and cannot be ended; a re-exec removes it.
         Err(StoreError::Hung) => Err(reexec()),
-        Err(error) if is_maintainable(&error) => maintain(beginning, reload, error).await,
+        Err(error) if is_maintainable(&error) => maintain(startup, reload, error).await,
         Err(error) => Err(error.into()),
     }
 }
@@ -146,17 +128,17 @@ const fn is_maintainable(error: &StoreError) -> bool {
 }
 
 async fn maintain(
-    beginning: &Startup,
+    startup: &Startup,
     reload: &Reload,
     error: StoreError,
 ) -> Result<Option<Store>, Failure> {
     let mut signals = Signals::listen()?;
-    let config = &beginning.config;
-    let bound = listeners::all(config, beginning.tls.as_ref()).await?;
+    let config = &startup.config;
+    let bound = listeners::all(config, startup.tls.as_ref()).await?;
     let listeners: Vec<_> = bound.listeners.into_iter().map(Arc::new).collect();
     let mut reason = error.to_string();
     let said = Failure::from(error);
-    tracing::error!(reason = %said, "in maintenance");
+    tracing::error!(reason = %said, "maintenance mode: the store cannot be opened");
     loop {
         systemd::notify_maintenance(&reason);
         let hosts = config.ops.hosts.clone();
@@ -169,19 +151,19 @@ async fn maintain(
                     tracing::info!(signal, "stopping");
                     return Ok(None);
                 }
-                // Another configuration may know another backup, or another disk.
+                // Another configuration may name another backup directory or disk.
                 SignalAction::Reload => match reload.examine(config).await {
                     Ok(()) => return Err(reexec()),
-                    Err(failure) => tracing::error!("SIGHUP: refused: {}", failure.message()),
+                    Err(failure) => tracing::error!("SIGHUP: reload rejected: {}", failure.message()),
                 }
             },
             () = sleep(TRY_AGAIN) => {}
         }
-        // It lets go of the addresses, which are bound again by the service.
+        // Frees the addresses for the service.
         answering.shutdown().await;
-        match beginning.open() {
+        match startup.open() {
             Ok(store) => return Ok(Some(store)),
-            // Whoever restores a backup holds it for a moment.
+            // A backup is being restored.
             Err(StoreError::InUse) => {}
             Err(StoreError::Hung) => return Err(reexec()),
             Err(error) if is_maintainable(&error) => reason = error.to_string(),

@@ -1,4 +1,4 @@
-//! `playgate store`: integrity of records and indexes, and the ways in and out as text.
+//! `playgate store`: verifies, reindexes, exports, imports and recovers the store.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::admin::{Admin, path};
-use super::backup::change_at_rest;
+use super::backup::offline_change;
 use super::exit::{Failure, Outcome};
 use super::startup::Startup;
 use super::{Global, output};
@@ -21,58 +21,61 @@ use crate::domain::audit::Audit;
 use crate::domain::store_admin;
 use crate::store::{Exported, Salvaged, StoreError};
 
-/// How often a store that another process has is tried again.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Retry interval while another process has the store open.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The store: integrity, and its records as text.
+/// The store: integrity checks, export and import as text
 #[derive(Subcommand)]
 pub enum Command {
-    /// Check every record, indexes both ways, and engine against log; exit code 1 if anything is wrong
+    /// Check all records and indexes, and the engine against the write-ahead log; exit code 1 if anything
+    /// is wrong
     Verify {
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Make the indexes anew from the records, and report what was wrong
+    /// Reindex: rebuild all indexes from the records and report what was wrong
     Rebuild {
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Write every record as a line of text: damaged ones are left out and reported
+    /// Export every record as one line of text; damaged records are skipped and reported
     ///
-    /// The file holds what the store holds: hashes of passwords and tokens, addresses, sealed keys.
+    /// The file contains everything in the store: hashes of passwords and tokens, addresses, encrypted
+    /// keys.
     Export {
-        /// Where to; it must not be there yet. `-` is the standard output
+        /// Target file, which must not exist; `-` for standard output
         file: PathBuf,
-        /// Of this backup instead of the store
+        /// Export this backup instead of the store
         #[arg(long, value_name = "BACKUP")]
         from: Option<PathBuf>,
-        /// What can be read of a store that cannot be opened, with what is missing
+        /// Export all readable records of a store that cannot be opened, and report the missing ones
         #[arg(long, conflicts_with = "from")]
         salvage: bool,
     },
-    /// Bring an export into a new data directory; damaged lines are skipped and reported
+    /// Import an export into a new data directory; damaged lines are skipped and reported
     Import {
-        /// The export. `-` is the standard input
+        /// Export file, `-` for standard input
         file: PathBuf,
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Open a store that has lost commits beyond repair; without a server, or while it waits
+    /// Open a store that has permanently lost commits; run it without a server, or while the server waits
+    /// in maintenance mode
     ///
-    /// A server that finds that commits which were answered as done are gone does not serve. If no
-    /// backup is to take its place, this goes on with what is left, and records that in the audit log.
+    /// A server does not start if commits that it had acknowledged are lost. If no backup is restored, this
+    /// command continues with the remaining data and records the loss in the audit log.
     Recover {
-        /// Give the lost commits up for good
+        /// Accept the permanent loss of the missing commits
         #[arg(long)]
         accept_loss: bool,
-        /// Print what was kept and lost as JSON
+        /// Print the kept and lost commits as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Make the engine anew while the service goes on, so that it takes no more space than it needs
+    /// Compact the engine to reclaim disk space, while the service runs
     Compact {
         /// Print the sizes as JSON
         #[arg(long)]
@@ -88,7 +91,6 @@ const COLUMNS: [output::Column; 5] = [
     ("STALE", "stale"),
 ];
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Verify { json } => {
@@ -99,13 +101,13 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
             show(&report, json)?;
             if report.get("sound") == Some(&Value::Bool(true)) {
                 output::print_note(
-                    "every record and index is sound, and the engine as base and log say",
+                    "all records and indexes verified; engine matches snapshot and WAL",
                 );
                 return Ok(());
             }
-            Err(Failure::failed("the store is not sound").hint(
-                "`playgate store rebuild` mends indexes; an engine that is not as base and log say is \
-                 made anew by the next start; damaged records come back from a backup",
+            Err(Failure::failed("the store is damaged").hint(
+                "`playgate store rebuild` repairs indexes; an engine that differs from snapshot and WAL is \
+                 rebuilt at the next start; restore damaged records from a backup",
             ))
         }
         Command::Rebuild { json } => {
@@ -154,8 +156,8 @@ async fn export(file: &Path, from: Option<&Path>, salvaging: bool, global: &Glob
     print_export(&exported, file)
 }
 
-/// A new base of the server, opened. The next base may take its place before it is, and then there is
-/// that one.
+/// Asks the server for a new snapshot and opens it. A newer snapshot may replace it in between; then that
+/// one is opened.
 async fn open_base(global: &Global) -> Result<store_admin::Export, Failure> {
     const TRIES: usize = 10;
     let mut admin = global.admin().await?;
@@ -173,18 +175,18 @@ async fn open_base(global: &Global) -> Result<store_admin::Export, Failure> {
     }
 }
 
-/// Opens the store itself, as a server does, but for what it gives up.
+/// Opens the store itself, as a server does, and accepts the loss of commits if asked to.
 async fn recover(accept_loss: bool, json: bool, global: &Global) -> Outcome {
-    let mut beginning = Startup::new(global.load()?);
-    beginning.accept_loss = accept_loss;
-    if !app::has_store(&beginning.config) {
-        return Err(Failure::failed("there is no store to recover"));
+    let mut startup = Startup::new(global.load()?);
+    startup.accept_loss = accept_loss;
+    if !app::has_store(&startup.config) {
+        return Err(Failure::failed("no store to recover"));
     }
-    // Between two tries of a server that waits, the store is nobody's.
-    let given_up = Instant::now() + Admin::PATIENCE;
+    // A waiting server releases the lock between its attempts.
+    let deadline = Instant::now() + Admin::PATIENCE;
     let store = loop {
-        match beginning.open() {
-            Err(StoreError::InUse) if Instant::now() < given_up => sleep(LOOK_EVERY).await,
+        match startup.open() {
+            Err(StoreError::InUse) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
             opened => break opened?,
         }
     };
@@ -192,27 +194,27 @@ async fn recover(accept_loss: bool, json: bool, global: &Global) -> Outcome {
         if json {
             return output::json(&json!({ "lost": 0 }));
         }
-        output::print_note("the store opens as it is: nothing is lost");
+        output::print_note("the store opens normally: nothing is lost");
         return Ok(());
     };
     let (kept, lost) = (loss.kept, loss.count());
     let target = format!("store/recover: kept {kept} commits, lost {lost}");
-    let change = change_at_rest("admin_recover_store", target, &*beginning.ports.clock);
+    let change = offline_change("admin_recover_store", target, &*startup.ports.clock);
     Audit::open(store).record_done(change)?;
     if json {
         return output::json(&json!({ "kept": kept, "lost": lost }));
     }
-    let given_up = match loss.last {
-        Some(last) => format!("commits {} to {last} are given up", kept + 1),
-        None => "how many commits are given up is not known".to_owned(),
+    let lost_commits = match loss.last {
+        Some(last) => format!("commits {} to {last} are lost", kept + 1),
+        None => "the number of lost commits is unknown".to_owned(),
     };
     output::print_note(&format!(
-        "the store opens with everything up to commit {kept}; {given_up}"
+        "the store opens with everything up to commit {kept}; {lost_commits}"
     ));
     Ok(())
 }
 
-/// Data goes to standard output or to a new file that only its owner reads.
+/// Opens standard output, or a new file with mode 0600.
 fn writer(file: &Path) -> Result<BufWriter<Box<dyn Write>>, Failure> {
     if file == Path::new("-") {
         return Ok(BufWriter::new(Box::new(std::io::stdout())));
@@ -242,13 +244,13 @@ fn print_export(exported: &Exported, file: &Path) -> Outcome {
         return Ok(());
     }
     Err(Failure::failed(format!(
-        "{} damaged records were left out: {}",
+        "skipped {} damaged records: {}",
         exported.damaged.count,
         exported.damaged.some.join(", ")
     )))
 }
 
-/// Works on the files themselves: the store must be empty, and no server may have it open.
+/// Works on the files directly: the store must be empty and no server may have it open.
 fn import(file: &Path, json: bool, global: &Global) -> Outcome {
     let loaded = global.load()?;
     let (mut input, bytes): (Box<dyn BufRead>, _) = if file == Path::new("-") {
@@ -277,7 +279,7 @@ fn import(file: &Path, json: bool, global: &Global) -> Outcome {
     }
     if imported.skipped > 0 {
         return Err(Failure::failed(format!(
-            "{} lines were skipped",
+            "{} lines skipped",
             imported.skipped
         )));
     }
@@ -285,7 +287,7 @@ fn import(file: &Path, json: bool, global: &Global) -> Outcome {
         return Ok(());
     }
     Err(Failure::failed(
-        "the file has no end, or lines are missing: it was cut short",
+        "the file is truncated: its end or some lines are missing",
     ))
 }
 
@@ -297,7 +299,7 @@ fn show(report: &Value, json: bool) -> Outcome {
     output::list(report.get("tables").unwrap_or(&nothing), &COLUMNS, false)?;
     match report.get("truth") {
         Some(truth) => {
-            output::line("\nThe engine against base and log:")?;
+            output::line("\nEngine compared with snapshot and WAL:")?;
             output::record(truth, false)
         }
         None => Ok(()),

@@ -1,5 +1,4 @@
-//! What the service manager is told (`sd_notify(3)`), if there is one: how the process stands, that it
-//! needs more time, that it is alive.
+//! Notifications to systemd (`sd_notify(3)`): state, start-up time-out and watchdog.
 
 use std::time::Duration;
 
@@ -8,35 +7,32 @@ use tokio::time::{interval, sleep, timeout};
 
 use crate::store::{Store, StoreError};
 
-/// How long the process may take to begin again; the watchdog is not fed meanwhile.
+/// Time allowed for a restart, during which the watchdog is not notified.
 const RESTART_TIME: Duration = Duration::from_secs(15 * 60);
 
-/// That the process does what it is there for, and what there is to say about that.
+/// Reports readiness with a status text.
 pub fn notify_ready(status: &str) {
     let mut states = vec![NotifyState::Ready, NotifyState::Status(status)];
-    // It was let off if the process has begun again.
+    // A restart has disabled the watchdog.
     states.extend(sd_notify::watchdog_enabled().map(watchdog_every));
     notify(&states);
 }
 
-/// That it will be told of readiness once more.
 pub fn notify_reloading() {
     reloading(&[]);
 }
 
-/// That the process begins again.
 pub fn notify_restarting() {
     reloading(&[watchdog_every(RESTART_TIME)]);
 }
 
-/// That the process ends.
 pub fn notify_stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
-/// That there is no service at present, and why. Nothing can hang meanwhile.
+/// Reports maintenance mode and its reason. The watchdog is disabled: nothing can hang in this state.
 pub fn notify_maintenance(reason: &str) {
-    let status = format!("in maintenance: {reason}");
+    let status = format!("maintenance mode: {reason}");
     notify(&[
         NotifyState::Ready,
         NotifyState::Watchdog,
@@ -44,8 +40,8 @@ pub fn notify_maintenance(reason: &str) {
     ]);
 }
 
-/// Asks for more time while the store is opened, again and again: a damaged one is rebuilt from backup and
-/// log, and nobody knows how long that takes. What hangs is found by the store itself.
+/// Extends the start-up time-out repeatedly while the store is opened: rebuilding a damaged store takes an
+/// unknown time. The store itself detects a hanging operation.
 pub async fn extend_timeout() {
     const EVERY: Duration = Duration::from_secs(10);
     loop {
@@ -54,7 +50,7 @@ pub async fn extend_timeout() {
     }
 }
 
-/// That the store is opened, which may take long.
+/// Reports that the store is being opened, which may take long.
 pub fn notify_opening() {
     const MORE_MICROS: u32 = 30_000_000;
     notify(&[
@@ -63,8 +59,8 @@ pub fn notify_opening() {
     ]);
 }
 
-/// Feeds the watchdog while the runtime and the writer thread answer, on a full disk too. A writer that
-/// hangs or has ended starves it.
+/// Notifies the watchdog while the runtime and the writer thread respond, even on a full disk. A writer
+/// that hangs or has ended lets the watchdog expire.
 pub async fn feed_watchdog(store: Store) {
     let Some(limit) = sd_notify::watchdog_enabled() else {
         return;
@@ -75,9 +71,9 @@ pub async fn feed_watchdog(store: Store) {
         tick.tick().await;
         let alive = match timeout(limit, store.probe()).await {
             Ok(Ok(())) => true,
-            // Too many wait for it to be asked: they move on, or it hangs.
+            // The queue is full: check that it makes progress.
             Ok(Err(StoreError::Overloaded)) => store.written() != written,
-            // It hangs, or has ended.
+            // The writer hangs or has ended.
             Ok(Err(_)) | Err(_) => false,
         };
         written = store.written();
@@ -88,7 +84,7 @@ pub async fn feed_watchdog(store: Store) {
 }
 
 fn reloading(more: &[NotifyState<'static>]) {
-    // It compares the time with that of its own signal.
+    // systemd compares this time with that of its own signal.
     let now = NotifyState::monotonic_usec_now().ok();
     let states: Vec<_> = [Some(NotifyState::Reloading), now]
         .into_iter()
@@ -103,8 +99,8 @@ fn watchdog_every(limit: Duration) -> NotifyState<'static> {
 }
 
 fn notify(states: &[NotifyState<'_>]) {
-    // Without a service manager there is nobody to tell.
+    // Without systemd this does nothing.
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "the service manager was not told");
+        tracing::debug!(%error, "failed to notify the service manager");
     }
 }

@@ -1,4 +1,4 @@
-//! `playgate telemetry`: what players reported.
+//! `playgate telemetry`: playback telemetry reported by players.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -7,18 +7,18 @@ use super::admin::{path, with_query};
 use super::exit::Outcome;
 use super::{Global, output};
 
-/// Players' telemetry.
+/// Playback telemetry
 #[derive(Subcommand)]
 pub enum Command {
-    /// Write events as NDJSON, in the order in which they came
+    /// Print events as NDJSON, in order of arrival
     Export {
         #[command(flatten)]
         span: Span,
-        /// Of this user alone
+        /// Only events of this user
         #[arg(long, value_name = "USER_ID")]
         user: Option<String>,
     },
-    /// Figures of quality by minute and asset: starts, start-up time, rebuffering, errors
+    /// Report playback quality by minute and asset: starts, start-up time, rebuffering, errors
     Report {
         #[command(flatten)]
         span: Span,
@@ -28,18 +28,16 @@ pub enum Command {
     },
 }
 
-/// A span of receive time.
 #[derive(Args)]
 pub struct Span {
-    /// From this instant on, in Unix seconds
+    /// Start of the time span, in Unix seconds
     #[arg(long)]
     from: Option<String>,
-    /// Up to just before this instant
+    /// End of the time span (exclusive), in Unix seconds
     #[arg(long)]
     to: Option<String>,
 }
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = global.admin().await?;
     match command {
@@ -81,7 +79,7 @@ fn show(report: &Value, json: bool) -> Outcome {
     let nothing = Value::Null;
     output::list(report.get("rows").unwrap_or(&nothing), &columns, false)?;
     if report.get("cut") == Some(&Value::Bool(true)) {
-        output::print_note("the report was cut; ask for a shorter span");
+        output::print_note("the report is incomplete; request a shorter time span");
     }
     Ok(())
 }

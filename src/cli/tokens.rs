@@ -1,4 +1,4 @@
-//! `partner token` and `operator token`: to rotate one, add, switch over, revoke.
+//! `partner token` and `operator token`. To rotate a token: add, switch over, revoke.
 
 use clap::Subcommand;
 use http::Method;
@@ -7,39 +7,39 @@ use super::admin::{Admin, path};
 use super::exit::Outcome;
 use super::output;
 
-/// What can be done with the tokens of a partner or an operator.
+/// Tokens of a partner or an operator
 #[derive(Subcommand)]
 pub enum Tokens {
-    /// Make a further token, shown this once; the others stay valid
+    /// Create another token, shown only once; existing tokens stay valid
     Add {
-        /// Id or name of whose it is
+        /// Id or name of the owner
         #[arg(allow_hyphen_values = true)]
         of: String,
-        /// Print {"tokenId","accessToken"}, of an operator {"tokenId","token"}
+        /// Print {"tokenId","accessToken"}, for an operator {"tokenId","token"}
         #[arg(long)]
         json: bool,
     },
-    /// List the tokens, without the tokens themselves
+    /// List tokens by id, without their values
     List {
-        /// Id or name of whose they are
+        /// Id or name of the owner
         #[arg(allow_hyphen_values = true)]
         of: String,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
     },
-    /// End a token; requests with it are refused at once
+    /// Revoke a token; requests with it are rejected at once
     Revoke {
-        /// Id or name of whose it is
+        /// Id or name of the owner
         #[arg(allow_hyphen_values = true)]
         of: String,
-        /// The id of the token, from `token list`
+        /// Token id from `token list`
         token: String,
     },
 }
 
 impl Tokens {
-    /// Runs the command on the tokens below a collection, `partners` or `operators`.
+    /// Runs the command for a collection, `partners` or `operators`.
     pub async fn run(self, admin: &mut Admin, collection: &str) -> Outcome {
         match self {
             Self::Add { of, json } => {

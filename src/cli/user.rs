@@ -1,4 +1,4 @@
-//! `playgate user`: operators' work on users.
+//! `playgate user`: manages users.
 
 use std::path::{Path, PathBuf};
 
@@ -11,44 +11,44 @@ use super::admin::{Admin, path, with_query};
 use super::exit::{Failure, Outcome};
 use super::{Global, explain_output, output, read_secret, user_import};
 
-/// Users of the partners.
+/// Users of the partners
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make a user
+    /// Create a user
     Add(Add),
-    /// Make many users from a file of JSON objects, one a line, with the members
-    /// email, password or passwordHash, name, country, locale, birthDate, partner
+    /// Create users from a file with one JSON object per line; members: email, password or passwordHash,
+    /// name, country, locale, birthDate, partner
     ///
-    /// A passwordHash is what another service stored: argon2, bcrypt, scrypt or PBKDF2 in their usual
-    /// forms. The user goes on with the same password, and the first login stores our hash instead.
-    /// Without either the user gets in by a reset. A line that is wrong is reported with its number
-    /// and holds up no other. Users are stored in batches: an import that broke off can be run again,
-    /// which counts those who are there and does not change them.
+    /// passwordHash takes a hash from another service: argon2, bcrypt, scrypt or PBKDF2 in their usual
+    /// formats. The user keeps the same password; the first login replaces the hash. A user with neither
+    /// must reset the password. Invalid lines are reported by number and do not stop the import. Users are
+    /// stored in batches, so an interrupted import can be repeated: existing users are counted and not
+    /// changed.
     Import {
-        /// The file, `-` for standard input
+        /// File, `-` for standard input
         file: PathBuf,
-        /// The partner whose users they are where a line names none: id or name
+        /// Partner (id or name) of users whose line names none
         #[arg(long)]
         partner: Option<String>,
-        /// Report what would be added, and add nobody
+        /// Report what would be created, without creating users
         #[arg(long)]
         dry_run: bool,
         /// Print {"dryRun","lines","added","existing","rejected","failed"}
         #[arg(long)]
         json: bool,
     },
-    /// Change what is known of a user
+    /// Change a user
     Change(Change),
     /// List users
     List {
-        /// Of this partner alone: id or name
+        /// Only users of this partner: id or name
         #[arg(long)]
         partner: Option<String>,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Show a user's record
+    /// Show a user
     Show {
         #[command(flatten)]
         user: Named,
@@ -56,25 +56,25 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Shut a user's account: all logins end and none begins; what is held stays
+    /// Disable a user's account: all logins end and new ones are rejected; data is kept
     Disable {
         #[command(flatten)]
         user: Named,
     },
-    /// Open a shut account again
+    /// Enable a disabled account
     Enable {
         #[command(flatten)]
         user: Named,
     },
-    /// Remove a user with all that is held about them
+    /// Remove a user and all data about them
     Remove {
         #[command(flatten)]
         user: Named,
-        /// Do not ask; needed where there is no terminal
+        /// Skip the confirmation; required without a terminal
         #[arg(long)]
         yes: bool,
     },
-    /// List the offers that a user was given, beside those that belong to everybody
+    /// List the offers granted to a user, and those granted to all users
     Offers {
         #[command(flatten)]
         user: Named,
@@ -82,22 +82,22 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Give a user an offer
+    /// Grant an offer to a user
     Grant {
         #[command(flatten)]
         user: Named,
-        /// The offer's id
+        /// Offer id
         offer: String,
-        /// When it ends: a date such as 2027-01-31, which begins in UTC, one with a time such as
-        /// 2027-01-31T18:00:00Z, or Unix seconds; else as the offer says
+        /// Expiry: a date such as 2027-01-31 (from 00:00 UTC), a time such as 2027-01-31T18:00:00Z, or Unix
+        /// seconds [default: as the offer defines]
         #[arg(long, value_name = "TIME", value_parser = instant)]
         expiry: Option<i64>,
     },
-    /// Take an offer from a user
+    /// Revoke an offer from a user
     Revoke {
         #[command(flatten)]
         user: Named,
-        /// The offer's id
+        /// Offer id
         offer: String,
     },
     /// List a user's login sessions
@@ -108,12 +108,12 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// End all login sessions of a user, running players included
+    /// End all login sessions of a user, including running players
     Logout {
         #[command(flatten)]
         user: Named,
     },
-    /// Set a user's PIN; without --pin-file a new one is drawn and mailed
+    /// Set a user's PIN; without --pin-file a new random PIN is mailed
     Pin {
         #[command(flatten)]
         user: Named,
@@ -126,16 +126,16 @@ pub enum Command {
         #[command(flatten)]
         user: Named,
     },
-    /// Tell step by step why a user may or may not play an asset now
+    /// Explain step by step why a user may or may not play an asset now
     Why {
         #[command(flatten)]
         user: Named,
-        /// Id of a livestream, a broadcast or a video on demand
+        /// Id of a livestream, broadcast or video on demand
         asset: String,
         /// Seconds back from the live point, such as -1800
         #[arg(long, allow_hyphen_values = true)]
         offset: Option<String>,
-        /// The country that the user is in, such as SE
+        /// The user's country, such as SE
         #[arg(long)]
         country: Option<String>,
         /// Print JSON
@@ -144,19 +144,17 @@ pub enum Command {
     },
 }
 
-/// A user who is meant.
 #[derive(Args)]
 pub struct Named {
-    /// User id, or e-mail address
+    /// User id or e-mail address
     #[arg(allow_hyphen_values = true)]
     user: String,
-    /// The partner whose user it is, for an e-mail address: id or name; not needed if there is one
+    /// Partner (id or name) of an e-mail address; not needed if there is only one partner
     #[arg(long)]
     partner: Option<String>,
 }
 
 impl Named {
-    /// A path below the user.
     fn path(&self, below: &[&str]) -> String {
         let mut segments = vec!["users", self.user.as_str()];
         segments.extend(below);
@@ -164,15 +162,14 @@ impl Named {
     }
 }
 
-/// A user who is to be made.
 #[derive(Args)]
 pub struct Add {
     /// E-mail address
     email: String,
-    /// The partner whose user it is: id or name; not needed if there is one
+    /// Partner (id or name); not needed if there is only one partner
     #[arg(long)]
     partner: Option<String>,
-    /// File with the password, `-` for standard input; without one the user gets in by a reset mail
+    /// File with the password, `-` for standard input; without it the user must reset the password
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     #[command(flatten)]
@@ -182,7 +179,6 @@ pub struct Add {
     json: bool,
 }
 
-/// What is known of a user.
 #[derive(Args)]
 pub struct UserAttributes {
     /// Name
@@ -213,20 +209,19 @@ impl UserAttributes {
     }
 }
 
-/// What is to be changed of a user.
 #[derive(Args)]
 pub struct Change {
     #[command(flatten)]
     user: Named,
     #[command(flatten)]
     facts: UserAttributes,
-    /// All tags, with commas between them; an empty text takes them away
+    /// All tags, separated by commas; an empty value removes all
     #[arg(long, value_name = "TAGS")]
     tags: Option<String>,
     /// Parental control
     #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
     parental: Option<String>,
-    /// The age limit of parental control
+    /// Age limit of parental control
     #[arg(long, value_name = "AGE")]
     parental_limit: Option<u8>,
     /// Print the whole record as JSON
@@ -242,7 +237,7 @@ const OFFERS: [output::Column; 5] = [
     ("EXPIRES", "expiry"),
 ];
 
-/// An instant as a person types it, in Unix seconds.
+/// Parses a date, a time or Unix seconds.
 fn instant(text: &str) -> Result<i64, &'static str> {
     let day = NaiveDate::parse_from_str(text, "%Y-%m-%d")
         .ok()
@@ -252,10 +247,9 @@ fn instant(text: &str) -> Result<i64, &'static str> {
     }
     let time = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
     time.or_else(|_| text.parse())
-        .map_err(|_| "neither a date, nor one with a time, nor Unix seconds")
+        .map_err(|_| "must be a date, a date with time, or Unix seconds")
 }
 
-/// Runs the command.
 pub async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = global.admin().await?;
     match command {
@@ -316,7 +310,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
         Command::Reset { user } => {
             let target = user.path(&["reset-mail"]);
             admin.call(Method::POST, &target, None).await?;
-            output::print_note(&format!("{} gets a link by mail", user.user));
+            output::print_note(&format!("reset link mailed to {}", user.user));
             Ok(())
         }
         Command::Pin { user, pin_file } => pin(&mut admin, &user, pin_file.as_deref()).await,
@@ -338,21 +332,21 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
 }
 
 async fn remove(admin: &mut Admin, user: &Named, yes: bool) -> Outcome {
-    let what = format!("{} with all that is held about them", user.user);
-    // A script that holds a wrong id must not erase somebody without having said so.
+    let what = format!("{} and all data about them", user.user);
+    // A script with a wrong id must not erase a user unless it passes `--yes`.
     if !yes && !output::can_ask() {
-        let why = format!("{what} would be removed, and there is no terminal to ask on");
-        return Err(Failure::usage(why).hint("add `--yes` if that is meant"));
+        let why = format!("this removes {what}; no terminal to confirm on");
+        return Err(Failure::usage(why).hint("add `--yes` to confirm"));
     }
     if !yes && !output::confirmed(&format!("Remove {what}?")) {
-        return Err(Failure::failed("nothing was removed"));
+        return Err(Failure::failed("cancelled: nothing was removed"));
     }
     admin.call(Method::DELETE, &user.path(&[]), None).await?;
     output::print_note(&format!("removed {}", user.user));
     Ok(())
 }
 
-/// All users, which come in pages.
+/// Fetches all pages of the user list.
 async fn all(admin: &mut Admin, partner: Option<&str>) -> Result<Value, Failure> {
     let mut users = Vec::new();
     let mut after: Option<String> = None;
@@ -362,7 +356,7 @@ async fn all(admin: &mut Admin, partner: Option<&str>) -> Result<Value, Failure>
             .get(&with_query(path(&["users"]), &parameters))
             .await?;
         let Value::Array(page) = page else {
-            return Err(Failure::failed("the answer is no list of users"));
+            return Err(Failure::failed("the response is not a list of users"));
         };
         let last = page.last().and_then(|user| user.get("userId")?.as_str());
         match last {
@@ -416,7 +410,9 @@ async fn change(admin: &mut Admin, change: Change) -> Outcome {
         body.insert("parentalControl".to_owned(), Value::Object(parental));
     }
     if body.is_empty() {
-        return Err(Failure::usage("nothing is to be changed"));
+        return Err(Failure::usage(
+            "nothing to change: pass at least one option",
+        ));
     }
     let changed = admin
         .call(
@@ -447,8 +443,8 @@ async fn pin(admin: &mut Admin, user: &Named, file: Option<&Path>) -> Outcome {
         .call(Method::PUT, &user.path(&["pin"]), Some(&body))
         .await?;
     output::print_note(match file {
-        Some(_) => "the PIN is set",
-        None => "a new PIN is on its way by mail",
+        Some(_) => "PIN set",
+        None => "a new PIN was mailed",
     });
     Ok(())
 }

@@ -1,8 +1,7 @@
-//! `playgate user import`: many users from one file, which the server reads as it is sent. A line that is
-//! wrong holds up no other, and an import that broke off can be run again.
+//! `playgate user import`: creates many users from one file that is streamed to the server. Invalid lines
+//! are skipped, and an interrupted import can be repeated.
 //!
-//! Decision: JSON objects, one a line, and no CSV: every service can write them, and a hash has
-//! commas.
+//! Decision: one JSON object per line, no CSV. Every service can write it, and hashes contain commas.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -15,8 +14,7 @@ use super::admin::{Admin, path, with_query};
 use super::exit::{Failure, Outcome};
 use super::output;
 
-/// Adds the users of a file of JSON objects, one a line, `-` for standard input. `partner` is whose
-/// they are where a line does not say. A dry run only reports.
+/// Imports the users of `file`, or of standard input for `-`. `partner` applies to lines that name none.
 pub async fn run(
     admin: &mut Admin,
     file: &Path,
@@ -43,10 +41,10 @@ pub async fn run(
     match answer {
         Ok(report) => show(&report, as_json),
         Err(refusal) => {
-            // What was stored before the import ended stays.
+            // Users stored before the import failed are kept.
             if refusal.details.get("added").is_some() {
                 output::print_note(&counts(&refusal.details));
-                let hint = "run it again to go on; users who are there are counted and not changed";
+                let hint = "run it again to continue; existing users are counted and not changed";
                 return Err(Failure::from(refusal).hint(hint));
             }
             Err(refusal.into())
@@ -54,7 +52,7 @@ pub async fn run(
     }
 }
 
-/// How many lines the file has, if a person watches and it can be read twice.
+/// Counts the lines of the file if progress is shown and the file can be read twice.
 fn total(file: &Path) -> io::Result<Option<u64>> {
     if !output::watched() || file.as_os_str() == "-" || !file.metadata()?.is_file() {
         return Ok(None);
@@ -72,7 +70,7 @@ fn total(file: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// A count as a person reads it at a glance: `950`, `12.3 k`, `1.2 M`.
+/// Formats a count briefly: `950`, `12.3 k`, `1.2 M`.
 fn short(count: u64) -> String {
     let tenths = |unit: u64| format!("{}.{}", count / unit, count % unit * 10 / unit);
     match count {
@@ -111,11 +109,11 @@ fn show(report: &Value, as_json: bool) -> Outcome {
         }
     }
     if report.get("dryRun") == Some(&Value::Bool(true)) {
-        output::print_note("nothing was stored: this was a dry run");
+        output::print_note("dry run: nothing was stored");
     }
     match count("rejected") {
         0 => Ok(()),
-        rejected => Err(Failure::failed(format!("{rejected} lines were rejected"))),
+        rejected => Err(Failure::failed(format!("{rejected} lines rejected"))),
     }
 }
 

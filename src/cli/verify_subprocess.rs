@@ -1,5 +1,4 @@
-//! Backups are read to their end in a process of its own: whatever a damaged file does to its
-//! reader, the server goes on.
+//! Verifies backups in a child process, so that a damaged file cannot crash the server.
 
 use std::fs;
 use std::io::Read as _;
@@ -15,19 +14,19 @@ use super::reexec::THIS_PROGRAM;
 use crate::domain::backups::{BackupError, Contents, Examine, examine};
 use crate::http::wire::backups::ContentsBody;
 
-/// How long a reader may take, beside the time for the file.
+/// Time limit for a child, plus the time for the file.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a reader does at the very least, on a slow disk beside a busy server.
+/// Minimum reading speed, on a slow disk of a busy server.
 const BYTES_PER_SECOND: u64 = 2 * 1024 * 1024;
-/// What is read of what it says.
+/// Maximum output read from a child, in bytes.
 const SAID: u64 = 1024 * 1024;
 
-/// Reads in a child process, with `playgate backup verify`.
+/// Verifies in a child process, with `playgate backup verify`.
 pub fn verify_in_subprocess() -> Examine {
     Arc::new(|path| match start(path) {
         Ok(child) => wait(child, path),
         Err(error) => {
-            tracing::warn!(%error, "no process to verify a backup in; it is done in this one");
+            tracing::warn!(%error, "failed to start a process to verify a backup; verifying in this one");
             examine(path)
         }
     })
@@ -52,13 +51,13 @@ fn wait(mut child: Child, path: &Path) -> Result<Contents, BackupError> {
     let patience = PATIENCE + Duration::from_secs(size / BYTES_PER_SECOND);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (sender, said) = channel();
-    // Ends with the child, whether that is done or killed.
+    // Ends with the child, whether it exits or is killed.
     let reader = std::thread::Builder::new()
         .name("backup-verify".to_owned())
         .spawn(move || {
             let mut texts = [String::new(), String::new()];
             let [out, err] = &mut texts;
-            // What cannot be read is missed below.
+            // An incomplete output fails to parse below.
             let _ = stdout.map(|from| from.take(SAID).read_to_string(out));
             let _ = stderr.map(|from| from.take(SAID).read_to_string(err));
             let _ = sender.send(texts);
@@ -76,10 +75,10 @@ fn wait(mut child: Child, path: &Path) -> Result<Contents, BackupError> {
             patience.as_secs()
         )));
     };
-    let told: Value = serde_json::from_str(&out).unwrap_or_default();
-    match told.get("problem").and_then(Value::as_str) {
+    let report: Value = serde_json::from_str(&out).unwrap_or_default();
+    match report.get("problem").and_then(Value::as_str) {
         Some(problem) => Err(damaged(problem.to_owned())),
-        None => serde_json::from_value(told)
+        None => serde_json::from_value(report)
             .map(|body: ContentsBody| body.into())
             .map_err(|_| damaged(format!("could not be verified ({status}): {}", err.trim()))),
     }

@@ -169,7 +169,7 @@ impl Starting {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             // A disk that is full has a reason not to be ready too, and serves all the same.
-            let waits = read_log(&self.side).contains("in maintenance");
+            let waits = read_log(&self.side).contains("maintenance mode");
             if let Some(reason) = maintenance(&self.ops).filter(|_| waits) {
                 return Started::Waiting(format!("{reason}\n{}", self.give_up()));
             }

@@ -362,7 +362,7 @@ fn connections_leave_descriptors_for_the_store() {
     let launch = launch.with("PLAYGATE_LIMITS_CONNECTIONS_PER_ADDRESS", "100000");
     let mut scene = Scene::set(&template, &launch);
     let log = scene.appliance.log();
-    assert!(log.contains("limits.connections is lowered"), "{log}");
+    assert!(log.contains("limits.connections was lowered"), "{log}");
     let line = &mut scene.appliance.line();
     assert!(scene.sign_up(line));
     let address = scene.appliance.address.public;

@@ -649,7 +649,7 @@ fn what_only_looks_makes_no_store() {
     }
     assert!(!data.path().exists());
     let made = data.run(&["partner", "add", "house"]);
-    assert!(made.status.success() && err(&made).contains("a new one is made"));
+    assert!(made.status.success() && err(&made).contains("creating a new one"));
     assert_eq!(err(&data.run(&["partner", "add", "home"])), "");
 }
 
@@ -777,7 +777,7 @@ fn rights_are_changed_and_explained_on_one_screen() {
          live true, start_over false\n\
          rule 1      livestream tv, title Match*, live false\n\
          broadcast   pause true\n\
-         do not fit  rule 2 (window)\n\
+         no match    rule 2 (window)\n\
          \n\
          RIGHT         VALUE  BY\n\
          live          false  rule 1\n\
@@ -788,7 +788,7 @@ fn rights_are_changed_and_explained_on_one_screen() {
          rewind        false  livestream\n\
          fastForward   false  livestream\n\
          \n\
-         may not be seen live; catch-up from {to} to {until}\n"
+         live viewing not allowed; catch-up from {to} to {until}\n"
         )
     );
     let why = data.json(&["epg", "why", "b1", "--json"]);

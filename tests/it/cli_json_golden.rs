@@ -1,5 +1,5 @@
 //! What commands print as JSON, for scripts: every form is in a golden file, with the kind of a value in
-//! place of the value. `PLAYGATE_RENEW=1 cargo test --test it forms` writes it anew.
+//! place of the value. `PLAYGATE_RENEW=1 cargo test --test it cli_json_golden` rewrites it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -176,7 +176,7 @@ fn a_reload_that_could_not_start_changes_nothing_and_is_told() {
         signal(&appliance, Signal::HUP);
         place.is_told("RELOADING=1");
         let told = place.is_told("READY=1");
-        assert!(told.contains("a reload was refused"), "{told}");
+        assert!(told.contains("a reload was rejected"), "{told}");
         let log = place.log();
         for word in words {
             assert!(log[before..].contains(word), "{word}: {}", &log[before..]);
@@ -326,21 +326,21 @@ fn sockets_that_cannot_be_served_on_are_refused() {
     let connected = std::net::TcpStream::connect(listening.local_addr().unwrap()).unwrap();
     let web: &[(&str, &dyn AsFd)] = &[("web", &listening)];
     let cases: [(&str, &[(&str, &dyn AsFd)], &str); 4] = [
+        ("socket:http", &[], "the service manager passed no sockets"),
         (
             "socket:http",
-            &[],
-            "the service manager has passed no sockets",
+            web,
+            "no such socket was passed; available: web",
         ),
-        ("socket:http", web, "no such socket was passed, but: web"),
         (
             "socket:web",
             &[("web", &datagrams)],
-            "`web` is no stream socket",
+            "`web` is not a listening stream socket",
         ),
         (
             "socket:web",
             &[("web", &connected)],
-            "`web` is no stream socket",
+            "`web` is not a listening stream socket",
         ),
     ];
     for (listen, sockets, words) in cases {

@@ -76,7 +76,7 @@ fn a_held_import_asks_at_a_terminal_and_does_what_it_is_told() {
         };
         assert_ne!(code, 0, "{no:?}: {shown}");
         assert!(shown.contains("it removes 8 of 10 livestreams"), "{shown}");
-        assert!(shown.contains("Import it all the same? [y/N]"), "{shown}");
+        assert!(shown.contains("Import anyway? [y/N]"), "{shown}");
         assert!(
             shown.contains("--accept") && shown.contains("--merge"),
             "{shown}"

@@ -1,4 +1,4 @@
-//! The way to the operators' interface: the administration socket of the data directory, or the
+//! Connects to the operators' interface: through the administration socket of the data directory, or to a
 //! service opened in this process.
 
 use std::io;
@@ -21,17 +21,13 @@ use crate::config::Loaded;
 use crate::http::listener;
 use crate::store::{Store, StoreError};
 
-/// How often one looks meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Admin {
-    /// How long a server that is starting, or another command, is waited for.
+    /// How long to wait for a starting server or another command.
     pub const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Connects to the server of the data directory, if one runs.
-    ///
-    /// # Errors
-    /// That the person may not.
+    /// Connects to the running server of the data directory, if there is one.
     pub async fn running(loaded: &Loaded) -> Result<Option<Self>, Failure> {
         match dial(&loaded.config.server.data_dir).await? {
             Some(stream) => Self::over(stream).await.map(Some),
@@ -39,12 +35,9 @@ impl Admin {
         }
     }
 
-    /// Connects to the server of the data directory, or opens the service in this process.
-    ///
-    /// # Errors
-    /// That neither can be done.
+    /// Connects to the running server, or opens the service in this process.
     pub async fn connect(loaded: Loaded) -> Result<Self, Failure> {
-        let given_up = Instant::now() + Self::PATIENCE;
+        let deadline = Instant::now() + Self::PATIENCE;
         let ports = Ports::for_machine(&loaded.config);
         loop {
             if let Some(admin) = Self::running(&loaded).await? {
@@ -52,17 +45,14 @@ impl Admin {
             }
             match open(&loaded, &ports) {
                 Ok(store) => return Self::within(loaded, ports, store).await,
-                // It has the lock and no socket yet, or it is a command like this one.
-                Err(StoreError::InUse) if Instant::now() < given_up => sleep(LOOK_EVERY).await,
+                // A starting server without a socket yet, or another command, holds the lock.
+                Err(StoreError::InUse) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Speaks to a service that is part of this process.
-    ///
-    /// # Errors
-    /// That the connection cannot be begun.
+    /// Connects to a service in this process.
     pub async fn to(app: Arc<App>) -> Result<Self, Failure> {
         Self::over(listener::connect(app)).await
     }
@@ -88,9 +78,9 @@ impl Admin {
     {
         let (sender, connection) = http1::handshake(TokioIo::new(IgnoreWriteErrors(stream)))
             .await
-            .map_err(|error| super::lost(&error))?;
+            .map_err(|error| super::connection_failure(&error))?;
         tokio::spawn(async {
-            // How it ends is seen by whoever waits for an answer.
+            // The pending request reports the end of the connection.
             let _ = connection.await;
         });
         Ok(Self { sender })
@@ -107,7 +97,7 @@ fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
     open_store(&loaded.config, ports, opening)
 }
 
-/// The administration socket, if a server listens on it.
+/// Connects to the administration socket, if a server listens on it.
 async fn dial(directory: &Path) -> Result<Option<UnixStream>, Failure> {
     let connected = match admin_socket::SocketPath::for_data_dir(directory) {
         Ok(place) => UnixStream::connect(place.path()).await,
@@ -115,7 +105,7 @@ async fn dial(directory: &Path) -> Result<Option<UnixStream>, Failure> {
     };
     match connected {
         Ok(stream) => Ok(Some(stream)),
-        // No server, or one that was killed and left its socket behind.
+        // No server, or one that was killed and left its socket file.
         Err(error)
             if matches!(
                 error.kind(),
@@ -127,7 +117,7 @@ async fn dial(directory: &Path) -> Result<Option<UnixStream>, Failure> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(Failure::new(
             Exit::Failed,
             format!(
-                "{}: you may not use the administration socket",
+                "{}: permission denied on the administration socket",
                 directory.display()
             ),
         )

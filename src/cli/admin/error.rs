@@ -1,21 +1,19 @@
-//! What the operators' interface refuses, and the exit code that goes with each refusal.
+//! Errors of the operators' interface and their exit codes.
 
 use http::StatusCode;
 use serde_json::Value;
 
 use crate::cli::exit::{Exit, Failure};
 
-/// An error body of the interface.
+/// An error response.
 #[derive(Debug)]
 pub struct AdminError {
     status: StatusCode,
-    /// The stable word.
+    /// Stable error code.
     pub code: String,
-    /// What was wrong, for the person who gave the command.
+    /// Message for the user.
     pub message: String,
-    /// Its data.
     pub details: Value,
-    /// The whole body.
     body: Value,
 }
 
@@ -37,14 +35,14 @@ impl AdminError {
         }
     }
 
-    /// Whether an answer of `/readyz` names no other part.
+    /// Returns whether `/readyz` reports only problems of `part`.
     #[must_use]
     pub fn is_ready_but_for(&self, part: &str) -> bool {
         let reasons = self.body.get("reasons").and_then(Value::as_object);
         reasons.is_some_and(|reasons| reasons.keys().all(|named| named == part))
     }
 
-    /// The whole body, where a refusal is what was asked for.
+    /// Returns the whole body, for callers that expect an error.
     #[must_use]
     pub fn into_body(self) -> Value {
         self.body
@@ -61,23 +59,28 @@ impl AdminError {
         }
     }
 
-    /// The mistakes of an imported file, or of the request but the first, which the message is about.
+    /// Returns the errors of an imported file, or the further errors of a request; the message names the
+    /// first.
     fn problems(&self) -> impl Iterator<Item = String> {
         let problems = self.details.get("problems").and_then(Value::as_array);
-        let told = usize::from(self.details.get("field").is_some());
-        problems.into_iter().flatten().skip(told).map(|problem| {
-            let message = problem
-                .get("message")
-                .and_then(Value::as_str)
-                .unwrap_or("?");
-            let line = problem.get("line").and_then(Value::as_u64);
-            let field = problem.get("field").and_then(Value::as_str);
-            match (line, field) {
-                (Some(line), _) => format!("line {line}: {message}"),
-                (None, Some(field)) => format!("{field}: {message}"),
-                (None, None) => message.to_owned(),
-            }
-        })
+        let in_message = usize::from(self.details.get("field").is_some());
+        problems
+            .into_iter()
+            .flatten()
+            .skip(in_message)
+            .map(|problem| {
+                let message = problem
+                    .get("message")
+                    .and_then(Value::as_str)
+                    .unwrap_or("?");
+                let line = problem.get("line").and_then(Value::as_u64);
+                let field = problem.get("field").and_then(Value::as_str);
+                match (line, field) {
+                    (Some(line), _) => format!("line {line}: {message}"),
+                    (None, Some(field)) => format!("{field}: {message}"),
+                    (None, None) => message.to_owned(),
+                }
+            })
     }
 }
 
@@ -94,7 +97,7 @@ impl From<AdminError> for Failure {
         }
         let failure = Self::new(refusal.exit(), message);
         match refusal.details.get("field").and_then(Value::as_str) {
-            Some("partner") => failure.hint("`--partner NAME` names it"),
+            Some("partner") => failure.hint("name it with `--partner NAME`"),
             _ => failure,
         }
     }

@@ -1,4 +1,4 @@
-//! Fetches what an address names, to be passed on as it arrives.
+//! Fetches a URL and streams the response.
 
 use http::StatusCode;
 
@@ -6,21 +6,17 @@ use crate::cli::exit::{Exit, Failure};
 use crate::ports::fetch::{self, FetchError, Patience, Validators};
 use crate::ports::http_client::WebBody;
 
-/// Whether an argument is an address and not a file.
+/// Returns whether an argument is a URL and not a file.
 #[must_use]
 pub fn is_address(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
 
-/// Gets the body behind an address.
-///
-/// # Errors
-/// That the address cannot be used, or what its server answered.
 pub async fn get(address: &str) -> Result<WebBody, Failure> {
     let known = Validators::default();
     match fetch::get(address, &known, Patience::default()).await {
         Ok(Some(answer)) => Ok(answer.body),
-        Ok(None) => Err(Failure::failed(format!("{address}: nothing is there"))),
+        Ok(None) => Err(Failure::failed(format!("{address}: not found"))),
         Err(error) => Err(Failure::new(exit(&error), format!("{address}: {error}"))),
     }
 }

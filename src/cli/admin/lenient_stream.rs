@@ -1,6 +1,6 @@
-//! A connection that hears the server out. A server that refuses an upload answers and closes while
-//! the client is still sending; the next write then fails, and the answer, which has arrived, would
-//! be lost behind that failure. Here such a write goes nowhere instead, and reading goes on.
+//! A stream that ignores write errors. A server that rejects an upload responds and closes while the client
+//! still sends. The next write fails, and the response, which has arrived, would be lost. Ignoring the
+//! write error lets the client read it.
 
 use std::io;
 use std::pin::Pin;
@@ -8,10 +8,9 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream whose writes do not fail when the other end is gone.
 pub struct IgnoreWriteErrors<S>(pub S);
 
-fn swallow(written: Poll<io::Result<usize>>, length: usize) -> Poll<io::Result<usize>> {
+fn ignore_error(written: Poll<io::Result<usize>>, length: usize) -> Poll<io::Result<usize>> {
     match written {
         Poll::Ready(Err(error))
             if matches!(
@@ -41,7 +40,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for IgnoreWriteErrors<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        swallow(
+        ignore_error(
             Pin::new(&mut self.0).poll_write(context, bytes),
             bytes.len(),
         )

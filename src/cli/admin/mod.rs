@@ -1,7 +1,7 @@
-//! The client of the operators' interface, which every administrative command is.
+//! Client of the operators' interface; all administrative commands use it.
 //!
-//! With a server running it speaks to its administration socket; without one it opens the store
-//! itself and speaks to the same service in its own process. Commands cannot tell which.
+//! With a running server it connects to the administration socket. Without one it opens the store and
+//! serves the same interface in its own process. Commands cannot tell the difference.
 
 mod connect;
 mod error;
@@ -27,16 +27,13 @@ use super::{output, privileges};
 use crate::http::auth::NAMED;
 use request_body::RequestBody;
 
-/// A connection to the operators' interface.
 pub struct Admin {
     sender: SendRequest<RequestBody>,
 }
 
 impl Admin {
-    /// Sends a request with an optional small JSON body; gives the JSON of the answer.
-    ///
-    /// # Errors
-    /// The refusal, as a failure with the exit code that goes with it.
+    /// Sends a request with an optional JSON body and returns the JSON response. An error response becomes
+    /// a [`Failure`] with its exit code.
     pub async fn call(
         &mut self,
         method: Method,
@@ -46,10 +43,7 @@ impl Admin {
         Ok(self.ask(method, path, body).await??)
     }
 
-    /// As [`Admin::call`], for callers that know what to do about a refusal.
-    ///
-    /// # Errors
-    /// That the connection failed.
+    /// Like [`Admin::call`], but returns an error response as the inner result.
     pub async fn ask(
         &mut self,
         method: Method,
@@ -62,18 +56,12 @@ impl Admin {
         self.send(method, path, "application/json", body).await
     }
 
-    /// Gets JSON.
-    ///
-    /// # Errors
-    /// As [`Admin::call`].
     pub async fn get(&mut self, path: &str) -> Result<Value, Failure> {
         self.call(Method::GET, path, None).await
     }
 
-    /// Sends a body of any length, and shows `progress` to a person who waits.
-    ///
-    /// # Errors
-    /// That the connection failed; a refusal is the inner result, since it may carry a report.
+    /// Sends a body of any length and shows `progress` on a terminal. An error response is the inner
+    /// result, since it may contain a report.
     pub async fn upload(
         &mut self,
         path: &str,
@@ -85,10 +73,7 @@ impl Admin {
         watched(sending, |_| progress()).await
     }
 
-    /// Asks for work that may take long, and shows a person who waits that it goes on.
-    ///
-    /// # Errors
-    /// As [`Admin::upload`].
+    /// Starts a long operation and shows on a terminal that it is running.
     pub async fn work(&mut self, path: &str) -> Result<Result<Value, AdminError>, Failure> {
         let asking = self.send(
             Method::POST,
@@ -96,13 +81,10 @@ impl Admin {
             "application/json",
             request_body::nothing(),
         );
-        watched(asking, |seconds| format!("at work for {seconds} s")).await
+        watched(asking, |seconds| format!("running for {seconds} s")).await
     }
 
-    /// Copies the body of an answer to standard output as it arrives.
-    ///
-    /// # Errors
-    /// As [`Admin::call`].
+    /// Streams the response body to standard output.
     pub async fn download(&mut self, path: &str) -> Result<(), Failure> {
         let response = self
             .exchange(
@@ -120,7 +102,7 @@ impl Admin {
         }
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| lost(&error))?;
+            let frame = frame.map_err(|error| connection_failure(&error))?;
             if let Some(data) = frame.data_ref() {
                 output::bytes(data)?;
             }
@@ -128,10 +110,7 @@ impl Admin {
         Ok(())
     }
 
-    /// The body of an answer as text, whatever its status.
-    ///
-    /// # Errors
-    /// That the connection failed.
+    /// Returns the response body as text, whatever the status.
     pub async fn text(&mut self, path: &str) -> Result<String, Failure> {
         let asked = self.exchange(
             Method::GET,
@@ -140,7 +119,7 @@ impl Admin {
             request_body::nothing(),
         );
         let body = asked.await?.into_body().collect().await;
-        let bytes = body.map_err(|error| lost(&error))?.to_bytes();
+        let bytes = body.map_err(|error| connection_failure(&error))?.to_bytes();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -169,15 +148,18 @@ impl Admin {
             .header(AUTHORIZATION, format!("{NAMED}{}", privileges::caller()))
             .body(body)
             .map_err(|error| Failure::usage(error.to_string()))?;
-        self.sender.ready().await.map_err(|error| lost(&error))?;
+        self.sender
+            .ready()
+            .await
+            .map_err(|error| connection_failure(&error))?;
         self.sender
             .send_request(request)
             .await
-            .map_err(|error| lost(&error))
+            .map_err(|error| connection_failure(&error))
     }
 }
 
-/// Waits for an answer. A person who watches sees after a second how far it is.
+/// Waits for a response; after a second, shows the progress on a terminal.
 async fn watched<T>(work: impl Future<Output = T>, say: impl Fn(u64) -> String) -> T {
     let second = Duration::from_secs(1);
     let began = Instant::now();
@@ -200,20 +182,21 @@ async fn watched<T>(work: impl Future<Output = T>, say: impl Fn(u64) -> String) 
     answer
 }
 
-/// Reads the answer: JSON, or a refusal. No body is `null`.
+/// Parses the response: JSON, or an error. An empty body is `null`.
 async fn read(response: Response<Incoming>) -> Result<Result<Value, AdminError>, Failure> {
     let status = response.status();
     let body = response
         .into_body()
         .collect()
         .await
-        .map_err(|error| lost(&error))?
+        .map_err(|error| connection_failure(&error))?
         .to_bytes();
     let value = if body.is_empty() {
         Value::Null
     } else {
-        serde_json::from_slice(&body)
-            .map_err(|_| Failure::failed(format!("the server answered {status} without JSON")))?
+        serde_json::from_slice(&body).map_err(|_| {
+            Failure::failed(format!("the server responded with {status} without JSON"))
+        })?
     };
     Ok(if status.is_success() {
         Ok(value)
@@ -222,16 +205,17 @@ async fn read(response: Response<Incoming>) -> Result<Result<Value, AdminError>,
     })
 }
 
-/// The connection failed: the innermost reason says most, such as a file that cannot be read.
-fn lost(error: &hyper::Error) -> Failure {
+/// Converts a connection error. The innermost cause is the most specific, such as a file that cannot be
+/// read.
+fn connection_failure(error: &hyper::Error) -> Failure {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
-    Failure::failed(format!("the request could not be finished: {cause}"))
+    Failure::failed(format!("request failed: {cause}"))
 }
 
-/// A path of the interface from its segments, each encoded, so that an id may hold anything.
+/// Builds a path of the interface from encoded segments, so that an id may contain any character.
 pub fn path(segments: &[&str]) -> String {
     let mut path = "/admin/v1".to_owned();
     for segment in segments {
@@ -241,7 +225,7 @@ pub fn path(segments: &[&str]) -> String {
     path
 }
 
-/// Adds the given parameters to a path; those without a value are left out.
+/// Adds query parameters to a path, without those that have no value.
 pub fn with_query(mut path: String, parameters: &[(&str, Option<&str>)]) -> String {
     let mut separator = if path.contains('?') { '&' } else { '?' };
     for (name, value) in parameters {
@@ -261,7 +245,7 @@ fn encode(path: &mut String, text: &str) {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             path.push(char::from(byte));
         } else {
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(path, "%{byte:02X}");
         }
     }
@@ -272,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_hold_any_id() {
+    fn paths_encode_any_id() {
         assert_eq!(path(&["users", "a b@c/d"]), "/admin/v1/users/a%20b%40c%2Fd");
         let query = with_query(
             path(&["users"]),

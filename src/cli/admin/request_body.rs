@@ -1,5 +1,4 @@
-//! Request bodies of the administration client: small JSON, a file that is read while it is sent,
-//! or an address whose answer is passed on.
+//! Request bodies of the administration client: small JSON, a streamed file, or a streamed URL.
 
 use std::error::Error;
 use std::fs::File;
@@ -19,29 +18,25 @@ use tokio::sync::mpsc;
 
 use crate::cli::exit::Failure;
 
-/// Bytes that are read of a file at a time; with [`CHUNKS`] the memory that an upload takes.
+/// Bytes read from a file at a time. An upload needs `CHUNK * CHUNKS` bytes of memory.
 const CHUNK: usize = 64 * 1024;
 /// Chunks that may wait to be sent.
 const CHUNKS: usize = 4;
 
-/// The error of any body.
 pub type BodyError = Box<dyn Error + Send + Sync>;
-/// The body of a request.
 pub type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// No body.
 pub fn nothing() -> RequestBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Bytes that are at hand.
 pub fn whole(bytes: impl Into<Bytes>) -> RequestBody {
     Full::new(bytes.into())
         .map_err(|never| match never {})
         .boxed_unsync()
 }
 
-/// What has been sent so far, for the progress that a person sees.
+/// Counters of sent data, for the progress display.
 #[derive(Clone, Default)]
 pub struct Sent(Arc<Counts>);
 
@@ -49,28 +44,27 @@ pub struct Sent(Arc<Counts>);
 struct Counts {
     bytes: AtomicU64,
     lines: AtomicU64,
-    /// 0 where it is not known.
+    /// 0 if unknown.
     total: AtomicU64,
 }
 
 impl Sent {
-    /// The number of bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// The number of ends of lines.
+    /// The number of line ends sent.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.0.lines.load(Ordering::Relaxed)
     }
 
-    /// How far a file of so many bytes is.
+    /// Formats the progress of the upload.
     #[must_use]
     pub fn progress(&self) -> String {
         match self.total() {
-            Some(total) if self.bytes() >= total => "sent; the server is comparing".to_owned(),
+            Some(total) if self.bytes() >= total => "sent; the server is processing".to_owned(),
             Some(total) => format!(
                 "sent {} of {} KiB, {} %",
                 self.bytes() / 1024,
@@ -81,7 +75,7 @@ impl Sent {
         }
     }
 
-    /// How many bytes there are in all, where that is known.
+    /// The total number of bytes, if known.
     #[must_use]
     pub fn total(&self) -> Option<u64> {
         Some(self.0.total.load(Ordering::Relaxed)).filter(|total| *total > 0)
@@ -94,14 +88,13 @@ impl Sent {
     }
 }
 
-/// How many lines end in these bytes.
 #[must_use]
 pub fn line_ends(bytes: &[u8]) -> u64 {
     let ends = bytes.iter().filter(|&&byte| byte == b'\n').count();
     u64::try_from(ends).unwrap_or(u64::MAX)
 }
 
-/// Counts what passes through another body.
+/// Counts the data of another body.
 pub fn counted<B>(body: B, sent: &Sent) -> RequestBody
 where
     B: Body<Data = Bytes> + Send + 'static,
@@ -118,10 +111,7 @@ where
     .boxed_unsync()
 }
 
-/// A file, or standard input for `-`, opened here: the server may not be allowed to see it.
-///
-/// # Errors
-/// That it cannot be opened, or no thread started to read it.
+/// Opens a file, or standard input for `-`. The client opens it, since the server may not be allowed to.
 pub fn file(path: &Path) -> Result<FileBody, Failure> {
     if path.as_os_str() == "-" {
         return FileBody::start(io::stdin(), None).map_err(|error| Failure::file(path, &error));
@@ -141,7 +131,7 @@ pub fn file(path: &Path) -> Result<FileBody, Failure> {
 /// A body that a thread reads from a file, a few chunks ahead.
 pub struct FileBody {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
-    /// Bytes that are still to come, where that is known.
+    /// Remaining bytes, if known.
     left: Option<u64>,
 }
 
@@ -163,7 +153,7 @@ fn read_chunks(
     length: Option<u64>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
 ) {
-    // A file that grows while it is read must not outgrow the length that was promised.
+    // A file that grows during the upload must not exceed the announced length.
     let mut source = source.take(length.unwrap_or(u64::MAX));
     loop {
         let mut chunk = Vec::with_capacity(CHUNK);
@@ -175,7 +165,7 @@ fn read_chunks(
             Err(error) => Err(error),
         };
         let over = message.is_err();
-        // The receiver goes when the server has answered already.
+        // The receiver is gone if the server has already responded.
         if sender.blocking_send(message).is_err() || over {
             return;
         }

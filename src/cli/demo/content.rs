@@ -1,15 +1,15 @@
-//! What the demo brings along: its catalogue, the calls to paste, and the clip, all part of the
-//! binary, so that a demo needs nothing beside it.
+//! Content of the demo: catalogue, example calls and clip, compiled into the binary so that the demo needs
+//! no other files.
 
 use std::fs;
 use std::path::Path;
 
 use crate::cli::exit::Failure;
 
-/// The catalogue, in the form of a catalogue file.
+/// The catalogue file.
 pub const CATALOG: &str = include_str!("../../../data/demo/catalog.toml");
 
-/// The calls that walk the whole interface, after the variables that they use.
+/// Example calls for the whole interface, without the variables that they use.
 pub const WALK: &str = include_str!("../../../data/demo/walk.sh");
 
 macro_rules! clip {
@@ -18,7 +18,7 @@ macro_rules! clip {
     };
 }
 
-/// The files of the clip, by their paths below the media directory.
+/// Files of the clip, by path below the media directory.
 const CLIP: &[(&str, &[u8])] = clip![
     "clear/audio.m3u8",
     "clear/audio.mp4",
@@ -34,7 +34,7 @@ const CLIP: &[(&str, &[u8])] = clip![
     "encrypted/video-360.mp4",
 ];
 
-/// Puts the clip into the media directory.
+/// Writes the clip into the media directory.
 pub fn unpack(media: &Path) -> Result<(), Failure> {
     for (name, bytes) in CLIP {
         let path = media.join(name);
@@ -53,9 +53,8 @@ pub fn unpack(media: &Path) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    /// What a manifest names must lie beside it.
     #[test]
-    fn the_clip_is_whole() {
+    fn every_file_named_in_a_manifest_exists() {
         let media = tempfile::tempdir().unwrap();
         unpack(media.path()).unwrap();
         for line in CATALOG.lines().filter(|line| line.starts_with("playlist")) {

@@ -1,34 +1,29 @@
-//! The demo's guide: broadcasts around the moment at which the demo starts, as JSON in the form in
-//! which a day's schedule is answered.
+//! The demo's guide: broadcasts around its start time, in the JSON format of a day's schedule.
 //!
-//! The broadcasts of `blackout` are laid out from that moment, not from the full hour, so that what
-//! the demo promises about it holds for an hour after every start.
+//! Broadcasts of `blackout` are relative to the start time, not to the full hour, so that the documented
+//! demo behaviour holds for an hour after every start.
 
 use serde_json::{Map, Value, json};
 
 use crate::types::UnixSeconds;
 
-/// How far the guide reaches back and forth: a day and what a time-shift of a day needs more.
+/// The guide reaches this far back and forth: a day, and what a time-shift of a day needs in addition.
 const REACH: i64 = 26 * HOUR;
 const HOUR: i64 = 3_600;
-/// The usual length of a broadcast.
 const SLOT: i64 = 1_800;
-/// The length of a broadcast of `blackout`.
 const BLACKOUT_SLOT: i64 = 2 * HOUR;
-/// For how long the present broadcast of `blackout` is on when the demo starts.
+/// Age of the current broadcast of `blackout` when the demo starts.
 const BLACKOUT_SINCE: i64 = 300;
-/// An offset at which `blackout` shows the broadcast before the present one: for 55 minutes on.
+/// Offset at which `blackout` shows the broadcast before the current one, for the next 55 minutes.
 pub const OFFSET_OPEN: i64 = -HOUR;
 
-/// The guide, and what the demo tells about it.
 pub struct Guide {
-    /// What is imported.
     pub json: Value,
-    /// A finished broadcast of `open`, inside of its catch-up window.
+    /// A finished broadcast of `open` within its catch-up window.
     pub catchup: String,
 }
 
-/// The guide of a demo that starts at `now`.
+/// Builds the guide of a demo that starts at `now`.
 pub fn around(now: UnixSeconds) -> Guide {
     let now = now.0;
     let slot = now - now.rem_euclid(SLOT);
@@ -39,17 +34,17 @@ pub fn around(now: UnixSeconds) -> Guide {
     guide.insert("news".to_owned(), news(slot));
     Guide {
         json: Value::Object(guide),
-        // Two slots back: a client whose clock runs a little late sees it finished too.
+        // Two slots back: it is finished even for a client whose clock is slightly behind.
         catchup: id("open", slot - 2 * SLOT),
     }
 }
 
-/// A broadcast's id: the same for the same start, so that a later start of the demo knows it again.
+/// The id depends only on livestream and start, so that a restarted demo recognises the broadcast.
 fn id(livestream: &str, start: i64) -> String {
     format!("{livestream}-{}", start / 60)
 }
 
-/// Numbered slots of a length around one that begins at `anchor`, with their starts.
+/// Returns numbers and start times of the slots around the one that begins at `anchor`.
 fn slots(anchor: i64, length: i64) -> impl Iterator<Item = (i64, i64)> {
     let reach = REACH / length + 1;
     (-reach..=reach).map(move |number| (number, anchor + number * length))
@@ -71,7 +66,7 @@ fn broadcast(
     })
 }
 
-/// The element of a list that belongs to a number, however negative.
+/// Selects an element of a list by number, which may be negative.
 fn pick<T: Copy>(list: &[T], number: i64, otherwise: T) -> T {
     let length = i64::try_from(list.len()).unwrap_or(1).max(1);
     usize::try_from(number.rem_euclid(length))
@@ -95,7 +90,7 @@ fn open(anchor: i64) -> Value {
         .collect()
 }
 
-/// Matches, which the catalogue's rule keeps from live viewers, and studio hours in turn.
+/// Matches, which the catalogue's rule blocks for live viewers, alternate with studio hours.
 fn blackout(anchor: i64) -> Value {
     const MATCH: (&str, &str) = ("Match: Harbour v. Mill", "Not to be shown live.");
     const STUDIO: (&str, &str) = ("Studio", "Before and after the match.");
@@ -151,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_demo_promises_holds_whenever_in_a_half_hour_it_starts() {
+    fn documented_behaviour_holds_for_any_start_within_a_half_hour() {
         for now in (1_768_064_400..1_768_064_400 + SLOT).step_by(13) {
             let guide = around(UnixSeconds(now));
             for after in [0, 60, 3_000] {

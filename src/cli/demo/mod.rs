@@ -1,5 +1,5 @@
-//! `playgate demo`: everything at once. A server over a temporary store, filled through the same
-//! interface that operators use, and the calls that walk the whole of it.
+//! `playgate demo`: a server with a temporary store, filled through the operators' interface, and example
+//! calls for the whole API.
 
 mod content;
 mod epg;
@@ -14,24 +14,23 @@ use super::reload::Reload;
 use super::serve::Addresses;
 use super::server::{Server, on_runtime, start_log};
 use super::startup::Startup;
-use super::{Global, configured, output};
+use super::{Global, load_at_start, output};
 use seed::Filled;
 use temp_dir::TempDataDir;
 
-/// Ready within a second: sample catalogue, livestreams with a schedule around now, a partner, a
-/// user with a PIN, a mail sink, Clear Key and a playable encrypted clip. Prints the calls that walk
-/// the whole interface, ready to be pasted into a shell, and serves until Ctrl-C.
+/// Starts within a second: sample catalogue, livestreams with a current schedule, a partner, a user with a
+/// PIN, stored mail, Clear Key and a playable encrypted clip. Prints example calls for the whole interface,
+/// ready to paste into a shell, and serves until Ctrl-C.
 #[derive(Args)]
 pub struct Demo {
     #[command(flatten)]
     addresses: Addresses,
-    /// Print one line of JSON instead when ready
+    /// Print one line of JSON when ready, instead of the calls
     #[arg(long)]
     json: bool,
 }
 
 impl Demo {
-    /// Runs the command.
     pub fn run(self, global: &Global) -> Outcome {
         let mut inputs = global.inputs()?;
         inputs.demo = true;
@@ -41,7 +40,7 @@ impl Demo {
                 .flags
                 .push(("ops.listen", "--listen", "127.0.0.1:0".to_owned()));
         }
-        // Held to the end: a temporary store goes with it.
+        // A temporary store is deleted when this is dropped.
         let place = match global.data_dir {
             Some(_) => None,
             None => Some(TempDataDir::temporary()?),
@@ -49,13 +48,13 @@ impl Demo {
         if let Some(place) = &place {
             inputs.flags.push(("data_dir", "demo", place.text()?));
         }
-        let loaded = configured(&inputs)?;
+        let loaded = load_at_start(&inputs)?;
         start_log(&loaded)?;
         let again = place.is_none().then_some(Reload { inputs });
         on_runtime(async {
-            let beginning = Startup::new(loaded).with_tls()?;
-            let store = beginning.open()?;
-            let server = Server::start(beginning, store, again).await?;
+            let startup = Startup::new(loaded).with_tls()?;
+            let store = startup.open()?;
+            let server = Server::start(startup, store, again).await?;
             let filled = seed::fill(&server.app).await?;
             if self.json {
                 output::json(&members(&server, &filled)?)?;
@@ -70,11 +69,11 @@ impl Demo {
 fn ops_url(server: &Server) -> Result<String, Failure> {
     let ops = server
         .ops
-        .ok_or_else(|| Failure::usage("the demo needs an address for `ops.listen`"))?;
+        .ok_or_else(|| Failure::usage("the demo needs a TCP address for `ops.listen`"))?;
     Ok(format!("http://{ops}"))
 }
 
-/// The members of the one line of JSON. Scripts rely on them: they are added to, never changed.
+/// The members of the JSON line. Scripts depend on them: add members, never change or remove one.
 fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failure> {
     Ok(json!({
         "baseUrl": server.app.http.public_url,
@@ -96,14 +95,14 @@ fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failur
     }))
 }
 
-/// Prints the variables and the calls that use them.
 fn print_walk(server: &Server, filled: &Filled) -> Outcome {
     let base = &server.app.http.public_url;
-    // What is read stands apart from what is pasted, which has no comments: zsh would run them.
+    // Notes go to standard error. The pasted lines on standard output have no comments: zsh would run
+    // them.
     output::print_note(&format!(
-        "The demo serves {base}, described at {base}/docs; Ctrl-C ends it.\n\
-         The operators' console, to be opened in a browser: {}/console/ with the token {}\n\
-         Paste these lines into another shell: they walk the whole interface.\n",
+        "The demo is running at {base}, documented at {base}/docs; stop it with Ctrl-C.\n\
+         Operators' console: open {}/console/ in a browser, token {}\n\
+         Paste these lines into another shell to try the whole interface.\n",
         ops_url(server)?,
         filled.operator_token
     ));

@@ -1,4 +1,4 @@
-//! Fills the demo's store through the operators' interface, as an operator would.
+//! Fills the demo's store through the operators' interface.
 
 use std::sync::Arc;
 
@@ -11,28 +11,23 @@ use crate::cli::admin::request_body;
 use crate::cli::admin::{Admin, AdminError, path, with_query};
 use crate::cli::exit::{Failure, Outcome};
 
-/// The demo's user.
 pub const IDENTITY: &str = "demo@example.com";
-/// The user's password.
 pub const ACCESS_KEY: &str = "demo pass phrase";
-/// The user's PIN.
 pub const PIN_CODE: &str = "2580";
-/// From what age on the demo's user is asked for the PIN.
+/// Age limit of the demo's user.
 const LIMIT: u8 = 15;
-/// The name of the demo's partner and of its operator.
+/// Name of the demo's partner and operator.
 const NAME: &str = "demo";
 
-/// What the demo tells of what it has made.
 pub struct Filled {
-    /// An access token of the demo's partner.
     pub partner_token: String,
-    /// A token of an operator who may do everything.
+    /// A token of an operator with the role `admin`.
     pub operator_token: String,
-    /// A finished broadcast.
+    /// Id of a finished broadcast.
     pub catchup: String,
 }
 
-/// Fills the store. One that an earlier demo has filled is brought up to date.
+/// Fills the store, or updates one that an earlier demo has filled.
 pub async fn fill(app: &Arc<App>) -> Result<Filled, Failure> {
     content::unpack(&app.config.origin.media_dir)?;
     let mut admin = Admin::to(Arc::clone(app)).await?;
@@ -43,7 +38,7 @@ pub async fn fill(app: &Arc<App>) -> Result<Filled, Failure> {
     )
     .await?;
     let guide = epg::around(app.clock.now());
-    // It would look implausible after a long pause between two demos on one store.
+    // After a long pause between two demos on one store, the guide would be held as implausible.
     let target = with_query(path(&["epg", "import"]), &[("accept", Some("true"))]);
     import(&mut admin, target, guide.json.to_string()).await?;
     let partner_token = partner(&mut admin).await?;
@@ -64,7 +59,7 @@ async fn import(admin: &mut Admin, target: String, text: String) -> Outcome {
     Ok(())
 }
 
-/// Turns the refusal of a name or address that an earlier demo has taken into `None`.
+/// Returns `None` if an earlier demo has created the object.
 fn unless_taken(answer: Result<Value, AdminError>) -> Result<Option<Value>, Failure> {
     match answer {
         Ok(value) => Ok(Some(value)),
@@ -127,10 +122,10 @@ async fn user(admin: &mut Admin) -> Outcome {
         segments.extend(below);
         with_query(path(&segments), &[("partner", Some(NAME))])
     };
-    // The PIN first: switching parental control on without one would draw another and mail it. One
-    // that an earlier demo has set stays: an operator's would lift a lock on PIN entry.
-    let stands = admin.call(Method::GET, &of_demo(&[]), None).await?;
-    if stands.get("hasPin") != Some(&Value::Bool(true)) {
+    // Set the PIN first: enabling parental control without one would mail a random PIN. Keep the PIN of an
+    // earlier demo: an operator's PIN would lift a lock on PIN entry.
+    let user = admin.call(Method::GET, &of_demo(&[]), None).await?;
+    if user.get("hasPin") != Some(&Value::Bool(true)) {
         let pin = json!({"pinCode": PIN_CODE});
         admin
             .call(Method::PUT, &of_demo(&["pin"]), Some(&pin))

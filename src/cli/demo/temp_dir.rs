@@ -1,4 +1,4 @@
-//! The place of a demo's store: a directory of its own that goes with the demo.
+//! The demo's data directory, deleted when the demo ends.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -9,11 +9,10 @@ use data_encoding::HEXLOWER;
 use crate::cli::exit::Failure;
 use crate::ports::{Entropy, SystemEntropy};
 
-/// A temporary directory.
 pub struct TempDataDir(PathBuf);
 
 impl TempDataDir {
-    /// Makes one, under a name that nobody can have prepared.
+    /// Creates the directory under an unpredictable name, so that no other user can have prepared it.
     pub fn temporary() -> Result<Self, Failure> {
         let entropy: &dyn Entropy = &SystemEntropy::default();
         let name = format!("playgate-demo-{}", HEXLOWER.encode(&entropy.array::<8>()));
@@ -25,7 +24,7 @@ impl TempDataDir {
         Ok(Self(path))
     }
 
-    /// Its path, as the configuration takes it.
+    /// The path as configuration text.
     pub fn text(&self) -> Result<String, Failure> {
         let text = self.0.to_str().map(str::to_owned);
         text.ok_or_else(|| Failure::usage("the temporary directory's path is not UTF-8"))
@@ -34,7 +33,7 @@ impl TempDataDir {
 
 impl Drop for TempDataDir {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever cleans temporary directories.
+        // A directory that cannot be removed is left to the system's cleanup of temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What the machine has to give: the right time, room on the disks, a unit that runs the service.
+//! Checks of the host: clock, disk space, permissions, backups, systemd unit.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -13,9 +13,9 @@ use crate::config::Config;
 use crate::ports::{Clock as _, SystemClock};
 use crate::types::UnixSeconds;
 
-/// No clock of an appliance that runs this version is right before this moment: 2026-01-01.
+/// 2026-01-01: an earlier system time is certainly wrong.
 const NOT_BEFORE: UnixSeconds = UnixSeconds(1_767_225_600);
-/// Free space below which a disk should be looked after, in hundredths and in bytes.
+/// A disk is low on space if it is below both limits.
 const LOW_PERCENT: u64 = 10;
 const LOW_BYTES: u64 = 2 * GIB;
 const GIB: u64 = 1024 * 1024 * 1024;
@@ -28,25 +28,25 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// What a program of the machine says; nothing where it is missing.
+/// Returns the output of a program, or `None` if it cannot be run.
 pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The one word that it answers; nothing where it has none.
+/// Returns the trimmed output of a program, or `None` if it is empty.
 fn command_output(program: &str, arguments: &[&str]) -> Option<String> {
     let text = output_of(program, arguments)?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 fn clock() -> Finding {
-    const MEND: &str = "timedatectl set-ntp true";
+    const FIX: &str = "timedatectl set-ntp true";
     if SystemClock.now() < NOT_BEFORE {
         return Finding::problem(
             "clock",
-            "is years behind: tokens and programs are judged by it",
-            MEND,
+            "the system time is years behind: tokens and the schedule depend on it",
+            FIX,
         );
     }
     match command_output(
@@ -55,17 +55,17 @@ fn clock() -> Finding {
     )
     .as_deref()
     {
-        Some("yes") => Finding::ok("clock", "is kept right by NTP"),
-        Some(_) => Finding::warning("clock", "is not kept right by NTP", MEND),
+        Some("yes") => Finding::ok("clock", "synchronised by NTP"),
+        Some(_) => Finding::warning("clock", "not synchronised by NTP", FIX),
         None => Finding::warning(
             "clock",
-            "nobody here tells whether it is right",
-            "keep it right with NTP, by chrony or systemd-timesyncd",
+            "no time synchronisation found",
+            "install chrony or systemd-timesyncd",
         ),
     }
 }
 
-/// Free and all bytes of the disk that a directory is on, or would be.
+/// Returns free and total bytes of the disk that holds, or would hold, a directory.
 fn space(directory: &Path) -> io::Result<(u64, u64)> {
     let there = directory.ancestors().find(|path| path.exists());
     let disk = statvfs(there.unwrap_or(Path::new("/")))?;
@@ -79,7 +79,7 @@ fn disk(directory: &Path) -> Finding {
             let (gib, percent) = (free / GIB, free * 100 / all.max(1));
             let said = format!("{place}: {gib} GiB free, {percent} %");
             if free < LOW_BYTES && percent < LOW_PERCENT {
-                let mend = "make room, or move `data_dir` to a larger disk; old telemetry goes with `telemetry.retention_days`";
+                let mend = "free space, move `data_dir` to a larger disk, or lower `telemetry.retention_days`";
                 Finding::problem("disk", said, mend)
             } else {
                 Finding::ok("disk", said)
@@ -93,7 +93,7 @@ fn rights(directory: &Path) -> Option<Finding> {
     let mode = fs::metadata(directory).ok()?.permissions().mode();
     (mode & 0o007 != 0).then(|| {
         let place = directory.display();
-        let said = format!("{place} is open to everybody on this machine");
+        let said = format!("{place} is accessible to all users of this machine");
         Finding::problem("disk", said, format!("chmod o= {place}"))
     })
 }
@@ -106,24 +106,24 @@ fn backups(config: &Config) -> Finding {
             .filter_map(|entry| entry.metadata().ok()?.modified().ok());
         times.max().and_then(|time| time.elapsed().ok())
     });
-    const MEND: &str = "playgate backup create";
+    const FIX: &str = "playgate backup create";
     const LATE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
     match newest {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             let said = format!("{}: {error}", copies.display());
-            Finding::problem("backups", said, MEND)
+            Finding::problem("backups", said, FIX)
         }
-        Err(_) | Ok(None) => Finding::warning("backups", "there is none", MEND),
+        Err(_) | Ok(None) => Finding::warning("backups", "no backup found", FIX),
         Ok(Some(age)) if age > LATE => {
-            let said = format!("the newest is {} days old", age.as_secs() / 86_400);
-            Finding::warning("backups", said, MEND)
+            let said = format!("the newest backup is {} days old", age.as_secs() / 86_400);
+            Finding::warning("backups", said, FIX)
         }
         Ok(Some(_)) if on_one_disk(data, copies) => Finding::warning(
             "backups",
-            "are on the disk of what they are copies of",
-            "set `backup.dir` to a directory of another disk",
+            "backups are on the same disk as the data",
+            "set `backup.dir` to a directory on another disk",
         ),
-        Ok(Some(_)) => Finding::ok("backups", "the newest is of the last two days"),
+        Ok(Some(_)) => Finding::ok("backups", "the newest backup is less than two days old"),
     }
 }
 
@@ -133,7 +133,7 @@ fn on_one_disk(one: &Path, other: &Path) -> bool {
     disk(one).is_some() && disk(one) == disk(other)
 }
 
-/// The unit, where systemd runs the machine.
+/// Checks the systemd unit; `None` on machines without systemd.
 fn unit() -> Option<Finding> {
     if !sd_notify::booted().unwrap_or(false) {
         return None;
@@ -150,21 +150,24 @@ fn unit() -> Option<Finding> {
         match (load.as_deref(), active.as_deref(), enabled.as_deref()) {
             (Some("loaded"), Some("failed"), _) => Finding::problem(
                 "unit",
-                "has failed",
+                "failed",
                 "journalctl -u playgate -n 50; then systemctl restart playgate",
             ),
             (Some("loaded"), Some("active"), Some("enabled")) => {
-                Finding::ok("unit", "runs, and is started with the machine")
+                Finding::ok("unit", "running, enabled at boot")
             }
             (Some("loaded"), Some("active"), _) => Finding::warning(
                 "unit",
-                "runs, and is not started with the machine",
+                "running, but not enabled at boot",
                 "systemctl enable playgate",
             ),
             (Some("loaded"), ..) => {
-                Finding::warning("unit", "does not run", "systemctl enable --now playgate")
+                Finding::warning("unit", "not running", "systemctl enable --now playgate")
             }
-            _ => Finding::ok("unit", "there is none: the service is run in another way"),
+            _ => Finding::ok(
+                "unit",
+                "no systemd unit: the service is started in another way",
+            ),
         },
     )
 }

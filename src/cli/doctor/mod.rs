@@ -1,5 +1,5 @@
-//! `playgate doctor`: looks at everything that an appliance stands on, and says what is the matter and
-//! which command mends it.
+//! `playgate doctor`: checks the whole installation; for each problem it names the command or setting that
+//! fixes it.
 
 mod host_checks;
 mod service_checks;
@@ -12,40 +12,38 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::exit::{Exit, Failure, Outcome};
-use super::{Global, examined, output};
+use super::{Global, load_and_check, output};
 use crate::config::{Loaded, Problems};
 
-/// Look at configuration, clock, disk, store, TLS, mail, proxy and unit; exit code 1 if something has
-/// to be mended
+/// Check configuration, clock, disk, store, TLS, mail, proxy and systemd unit; exit code 1 if a problem is
+/// found
 #[derive(Args)]
 pub struct Doctor {
     /// Print a JSON array of {"part","state","finding","mend"}
     #[arg(long)]
     json: bool,
-    /// Also write what somebody who helps wants to see, without secrets, as a tar.gz
+    /// Also write a support bundle without secrets (tar.gz)
     #[arg(long, value_name = "FILE")]
     bundle: Option<PathBuf>,
 }
 
-/// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// As it should be.
     Ok,
-    /// Works, and should be looked after.
+    /// Works, but needs attention.
     Warning,
-    /// To be mended.
+    /// Must be fixed.
     Problem,
 }
 
-/// What was found out about a part.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     part: &'static str,
     state: State,
     finding: String,
-    /// The command or the setting that mends it.
+    /// The command or setting that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend: Option<String>,
 }
@@ -76,9 +74,8 @@ impl Finding {
     }
 }
 
-/// Runs the command.
 pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
-    let mut findings = vec![configuration(&examined(&global.inputs()?))];
+    let mut findings = vec![configuration(&load_and_check(&global.inputs()?))];
     let mut admin;
     let loaded = global.load().ok();
     if let Some(loaded) = &loaded {
@@ -86,7 +83,7 @@ pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
         findings.extend(service_checks::check_configuration(loaded).await);
         admin = service_checks::connect(global, &mut findings).await;
     } else {
-        admin = global.in_spite_of_mistakes().await?;
+        admin = global.admin_with_invalid_config().await?;
     }
     if let Some(admin) = &mut admin {
         service_checks::check_store(admin, &mut findings).await?;
@@ -109,21 +106,18 @@ pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
         .count()
     {
         0 => Ok(()),
-        1 => Err(Failure::new(Exit::Failed, "1 thing has to be mended")),
-        more => Err(Failure::new(
-            Exit::Failed,
-            format!("{more} things have to be mended"),
-        )),
+        1 => Err(Failure::new(Exit::Failed, "1 problem found")),
+        more => Err(Failure::new(Exit::Failed, format!("{more} problems found"))),
     }
 }
 
-fn configuration(examined: &Result<Loaded, Problems>) -> Finding {
-    match examined {
-        Ok(_) => Finding::ok("configuration", "is in order"),
+fn configuration(result: &Result<Loaded, Problems>) -> Finding {
+    match result {
+        Ok(_) => Finding::ok("configuration", "valid"),
         Err(problems) => Finding::problem(
             "configuration",
             problems.to_string(),
-            "mend it; `playgate config check` looks again",
+            "fix it, then run: playgate config check",
         ),
     }
 }

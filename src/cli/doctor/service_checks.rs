@@ -1,5 +1,4 @@
-//! What the service stands on: how it is reached, its certificate, its mail server, the sink of its
-//! telemetry, its store.
+//! Checks of the service: addresses, proxy, certificate, mail server, telemetry forwarding, store.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use crate::config::{Address, Config, Loaded};
 use crate::ports::http_client::Target;
 use crate::ports::{Clock as _, SystemClock};
 
-/// How long a server may take to take a connection.
+/// Time-out of a TCP connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn check_configuration(loaded: &Loaded) -> Vec<Finding> {
@@ -34,14 +33,14 @@ pub(super) async fn check_configuration(loaded: &Loaded) -> Vec<Finding> {
     findings
 }
 
-/// Whether only this machine reaches an address.
+/// Returns whether an address is reachable from this machine only.
 fn is_local(address: &Address) -> bool {
     match address {
         Address::Tcp { host, .. } => {
             host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
         }
         Address::Unix(_) => true,
-        // Its unit says.
+        // The address is in the socket unit; assume that it is public.
         Address::Passed(_) => false,
     }
 }
@@ -52,22 +51,19 @@ fn addresses(config: &Config) -> Finding {
         return Finding::warning(
             "addresses",
             format!(
-                "operators' listener {} can be reached from outside",
+                "operations listener {} is reachable from other machines",
                 config.ops.listen
             ),
-            "set `ops.listen` to an address of this machine or of a network of operators",
+            "set `ops.listen` to a loopback address or to an address in the operators' network",
         );
     }
     if public.clone().all(is_local) || config.server.public_url.is_some() {
-        return Finding::ok(
-            "addresses",
-            "viewers' links lead to where they can be reached",
-        );
+        return Finding::ok("addresses", "public URL is set or the service is local");
     }
     Finding::warning(
         "addresses",
-        "the service is reached from outside, and links in mails lead to its first listener",
-        "set `public_url` to the address that partners know",
+        "`public_url` is not set: links in mails use the address of the first listener",
+        "set `public_url` to the address that clients use",
     )
 }
 
@@ -77,27 +73,34 @@ fn proxies(config: &Config) -> Finding {
     if public.clone().all(is_local) && !trusted {
         return Finding::warning(
             "proxy",
-            "only this machine reaches the service, so a proxy stands in front, and it is not known: to limits on guessing all viewers are one",
-            "set `http.trusted_proxies` to the proxy's address; without a proxy there is nothing to do",
+            "listening on loopback only and no trusted proxy set: all clients share one rate limit",
+            "set `http.trusted_proxies` to the proxy's address; ignore this if there is no proxy",
         );
     }
     if trusted && config.tls.listen.is_empty() && public.any(|address| !is_local(address)) {
         return Finding::warning(
             "proxy",
-            "a proxy is trusted, and the service can be reached past it",
-            "set `listen` to an address that only the proxy reaches",
+            "a proxy is trusted, but clients can bypass it",
+            "set `listen` to an address that only the proxy can reach",
         );
     }
-    Finding::ok("proxy", if trusted { "is known" } else { "none" })
+    Finding::ok(
+        "proxy",
+        if trusted {
+            "trusted proxy configured"
+        } else {
+            "none"
+        },
+    )
 }
 
 fn certificate(config: &Config) -> Option<Finding> {
-    const MEND: &str = "renew `tls.cert` and `tls.key`; they are taken up without a restart";
-    // A pair that cannot be used is a mistake of the configuration.
+    const FIX: &str = "renew `tls.cert` and `tls.key`; the server reloads them by itself";
+    // An unusable key pair is reported as a configuration problem.
     let tls = app::tls(config).ok().flatten()?;
     Some(match tls.trouble(SystemClock.now()) {
-        Some(trouble) => Finding::problem("tls", trouble, MEND),
-        None => Finding::ok("tls", "the certificate is good"),
+        Some(trouble) => Finding::problem("tls", trouble, FIX),
+        None => Finding::ok("tls", "the certificate is valid"),
     })
 }
 
@@ -106,7 +109,7 @@ async fn mail(config: &Config) -> Finding {
     let Some(host) = &smtp.host else {
         return Finding::warning(
             "mail",
-            "no mail leaves this machine: messages are kept, `playgate mail list` shows them",
+            "no mail server set: mail is stored, not sent; see `playgate mail list`",
             "set `smtp.host` and `mail.from`",
         );
     };
@@ -115,14 +118,15 @@ async fn mail(config: &Config) -> Finding {
         Err(trouble) => Finding::problem(
             "mail",
             trouble,
-            "playgate mail test ADDRESS shows the whole dialogue",
+            "playgate mail test ADDRESS (shows the SMTP dialogue)",
         ),
     }
 }
 
-/// What becomes of events there the service says itself, where it runs.
+/// Checks that the forwarding sink accepts connections. Delivery problems are reported by the running
+/// service.
 async fn sink(config: &Config) -> Option<Finding> {
-    const MEND: &str = "mend it, or `telemetry.forward.url`; what was not sent waits meanwhile";
+    const FIX: &str = "fix the sink or `telemetry.forward.url`; unsent events stay queued";
     let url = config.telemetry_forward.url.as_ref()?;
     let connected = match Target::parse(url) {
         Ok(site) => {
@@ -133,20 +137,19 @@ async fn sink(config: &Config) -> Option<Finding> {
     };
     Some(match connected {
         Ok(finding) => Finding::ok("forwarding", finding),
-        Err(trouble) => Finding::warning("forwarding", trouble, MEND),
+        Err(trouble) => Finding::warning("forwarding", trouble, FIX),
     })
 }
 
-/// Whether a server takes a connection, in words.
 async fn connected(host: &str, port: u16) -> Result<String, String> {
     match timeout(PATIENCE, TcpStream::connect((host, port))).await {
-        Ok(Ok(_)) => Ok(format!("{host}:{port} takes connections")),
+        Ok(Ok(_)) => Ok(format!("{host}:{port} accepts connections")),
         Ok(Err(error)) => Err(format!("{host}:{port}: {error}")),
-        Err(_) => Err(format!("{host}:{port}: does not answer")),
+        Err(_) => Err(format!("{host}:{port}: no answer")),
     }
 }
 
-/// The service of the data directory, running or opened here; why there is none is a finding.
+/// Connects to the running server or opens the store; reports a finding if neither works.
 pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Option<Admin> {
     if let Ok(loaded) = global.load()
         && let Ok(None) = Admin::running(&loaded).await
@@ -154,8 +157,8 @@ pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Opt
         let place = loaded.config.server.data_dir.display();
         findings.push(Finding::problem(
             "service",
-            format!("no server runs on {place}"),
-            "systemctl start playgate, or playgate serve; if one does run, tell its --data-dir or --config",
+            format!("no server is running on {place}"),
+            "systemctl start playgate, or playgate serve; if one is running, pass its --data-dir or --config",
         ));
     }
     match global.admin().await {
@@ -171,30 +174,26 @@ pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Opt
     }
 }
 
-/// What the service itself says is in its way.
+/// Checks what the service reports about itself: readiness, partners, EPG sources, ratings.
 pub(super) async fn check_store(service: &mut Admin, findings: &mut Vec<Finding>) -> Outcome {
-    let told = service.ask(Method::GET, "/readyz", None).await?;
-    let body = told.unwrap_or_else(|refusal| refusal.into_body());
+    let response = service.ask(Method::GET, "/readyz", None).await?;
+    let body = response.unwrap_or_else(|refusal| refusal.into_body());
     findings.extend(listed(&body, "reasons", |said| {
-        Finding::problem(
-            "service",
-            said,
-            "the log tells more, and docs/operating.md what to do",
-        )
+        Finding::problem("service", said, "see the log and docs/operating.md")
     }));
     findings.extend(listed(&body, "warnings", |said| {
         let advice = match said.starts_with("clock: ") {
-            true => "set the machine's clock right, then: playgate clock accept",
-            false => "the log tells more",
+            true => "correct the system clock, then run: playgate clock accept",
+            false => "see the log",
         };
         Finding::warning("service", said, advice)
     }));
     if findings.iter().all(|finding| finding.part != "service") {
-        findings.push(Finding::ok("service", "does its work"));
+        findings.push(Finding::ok("service", "running"));
     }
     let partners = service.get(&path(&["partners"])).await?;
     if partners.as_array().is_some_and(Vec::is_empty) {
-        let said = "there is no partner, so no client may ask anything";
+        let said = "no partner exists, so every client is rejected";
         findings.push(Finding::warning(
             "partners",
             said,
@@ -208,7 +207,7 @@ pub(super) async fn check_store(service: &mut Admin, findings: &mut Vec<Finding>
     Ok(())
 }
 
-/// Whether what the catalogue holds can be played: users are granted it all the same.
+/// Reports livestreams and assets that no player can play although users are granted them.
 pub(super) async fn playability(
     service: &mut Admin,
     config: &Config,
@@ -218,11 +217,10 @@ pub(super) async fn playability(
     Ok(stuck.into_iter().map(finding).collect())
 }
 
-/// The share of broadcasts from which on somebody should look at the ratings of the guides: below it
-/// they are news and sport, which boards do not rate.
+/// Share of unrated broadcasts above which the ratings need attention. A smaller share is usually news and
+/// sport, which rating boards do not rate.
 const UNRATED_PERCENT: u64 = 10;
 
-/// How much of the schedule nobody has rated.
 fn unrated(figures: &str) -> Option<Finding> {
     let figure = |name: &str| {
         let mut lines = figures.lines();
@@ -238,18 +236,18 @@ fn unrated(figures: &str) -> Option<Finding> {
     } else {
         Finding::warning(
             "ratings",
-            format!("{said}: with `parental.unrated` = \"pin\" they ask for the PIN"),
-            "set `unrated` for a source or a livestream, add ratings with `epg.ratings`, or set `parental.unrated`",
+            format!("{said}: with `parental.unrated` = \"pin\" they require the PIN"),
+            "set `unrated` on a source or a livestream, add rating systems with `epg.ratings`, or set `parental.unrated`",
         )
     })
 }
 
-/// Whether offers name countries that only users' own records tell.
+/// Reports offers limited to countries when no geolocation is configured.
 pub(super) async fn countries(
     service: &mut Admin,
     config: &Config,
 ) -> Result<Option<Finding>, Failure> {
-    const MEND: &str = "set `geo.database`, or `geo.header` behind a proxy that tells the country";
+    const FIX: &str = "set `geo.database`, or `geo.header` if a proxy sends the country";
     if config.geo.database.is_some() || config.geo.header.is_some() {
         return Ok(None);
     }
@@ -263,31 +261,30 @@ pub(super) async fn countries(
     if limited == 0 {
         return Ok(None);
     }
-    let offers = format!("offers that name countries: {limited}");
+    let offers = format!("offers limited to countries: {limited}");
     let said = if config.geo.profile_fallback {
-        format!("{offers}; only users' own records, given at sign-up, tell where they are")
+        format!("{offers}; the country is known only from users' sign-up data")
     } else {
-        format!("{offers}; nothing tells where users are, so nobody may play them")
+        format!("{offers}; the country of users is unknown, so no user may play them")
     };
-    Ok(Some(Finding::warning("countries", said, MEND)))
+    Ok(Some(Finding::warning("countries", said, FIX)))
 }
 
-/// Whether the files are there that the catalogue names.
 pub(super) async fn media(
     service: &mut Admin,
     config: &Config,
 ) -> Result<Option<Finding>, Failure> {
-    const MEND: &str = "put them there, or name others in the catalogue; players get 404 meanwhile";
+    const FIX: &str = "add the files or change the catalogue; until then players get 404";
     let missing = missing_media::missing(service, &config.origin.media_dir).await?;
-    Ok(missing.map(|said| Finding::warning("media", said, MEND)))
+    Ok(missing.map(|said| Finding::warning("media", said, FIX)))
 }
 
-/// What is the matter with a source of guides.
+/// Reports an EPG source that fails or is held.
 fn guide(source: &Value) -> Option<Finding> {
     let name = output::text(source, "name");
     let said = match source["state"].as_str()? {
-        "failing" => format!("{name} does not come: {}", output::text(source, "error")),
-        "held" => format!("{name} looks implausible, and waits to be accepted"),
+        "failing" => format!("{name}: import failed: {}", output::text(source, "error")),
+        "held" => format!("{name}: import held for approval"),
         _ => return None,
     };
     Some(Finding::warning(

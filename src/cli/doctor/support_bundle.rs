@@ -1,5 +1,5 @@
-//! What somebody who helps wants to see, in one file: findings, figures, the configuration with its
-//! secrets masked, what operators changed, and the end of the log. No table of the store and no token.
+//! The support bundle: findings, metrics, configuration with masked secrets, audit log and the end of the
+//! log in one file. It must contain no table of the store and no token.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -19,16 +19,15 @@ use crate::cli::exit::{Failure, Outcome};
 use crate::config::Loaded;
 use crate::ports::{Clock as _, SystemClock};
 
-/// Lines of the log, the last ones.
 const LOG_LINES: &str = "2000";
 
-/// What is told of the unit: not its environment, which may hold secrets.
+/// Properties of the systemd unit. The environment is left out: it may hold secrets.
 const UNIT: &str = "--property=ActiveState,SubState,Result,NRestarts,ExecMainStatus,MemoryCurrent,FragmentPath,DropInPaths";
 
-/// Writes it; the file is for its owner alone.
+/// Writes the bundle with mode 0600.
 ///
 /// # Errors
-/// The file is there already or cannot be written.
+/// The file exists already or cannot be written.
 pub(super) async fn write(
     file: &Path,
     findings: &[Finding],
@@ -48,7 +47,7 @@ pub(super) async fn write(
             ("sources.json", path(&["epg", "sources"])),
             ("changes.json", path(&["audit"])),
         ] {
-            // What cannot be had says so in its place.
+            // A part that cannot be fetched contains the error instead.
             let text = service.text(&place).await;
             parts.push((name, text.unwrap_or_else(|failure| failure.to_string())));
         }
@@ -64,7 +63,7 @@ pub(super) async fn write(
     pack(file, &parts).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             Failure::failed(format!("{} exists already", file.display()))
-                .hint("name another file, or remove it: nothing is written over")
+                .hint("name another file or remove it: files are never overwritten")
         }
         _ => Failure::file(file, &error),
     })
@@ -92,7 +91,7 @@ fn configuration(loaded: &Loaded) -> String {
     let mut text = String::new();
     for each in &loaded.effective {
         let value = each.value.as_deref().unwrap_or("-");
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "{} = {value}    # {}", each.key, each.origin);
     }
     text
