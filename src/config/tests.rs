@@ -132,7 +132,7 @@ fn all_errors_are_reported_at_once_with_their_places() {
             "playgate.toml:4: `playback.devices` must be a whole number from 1 to 1000",
             "playgate.toml:6: `schedule.zone` `Europe/Stockolm` is not a time zone; use a name such as \
              Europe/Stockholm",
-            "variable PLAYGATE_LAB_CLOCK: `lab.clock` is refused in `production`: tokens could \
+            "variable PLAYGATE_LAB_CLOCK: `lab.clock` is not allowed in `production`: tokens could \
              be extended at will",
         ]
     );
@@ -214,7 +214,7 @@ fn conflicting_and_unknown_keys_are_found() {
         ),
         (
             "tls = { cert = 'a.pem', key = 'b.pem', listen = ['127.0.0.1:8080'] }",
-            "an address of `listen`",
+            "share an address",
         ),
         (
             "tls = { cert = 'a.pem', key = 'b.pem', listen = ['127.0.0.1:9080'] }",
@@ -614,7 +614,7 @@ fn all_errors_in_networks_are_reported_at_once() {
         "a network `b` whose `lifetime` must be",
         "a network `c` whose `keys` must be one or two keys",
         "a network `d` whose `keys` has a key `x` whose `key` must have 32 to 128 hexadecimal",
-        "has a key `a b` whose `id` must have",
+        "has a key `a b` whose `id` must be",
         "a network `e` whose `keys` has a key `x` whose `key` is set twice",
         "has a key `x` with an unknown member `kee`; did you mean `key`?",
         "has a key `x` whose `key` is missing",
