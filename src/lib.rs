@@ -81,3 +81,4 @@ pub mod observe;
 pub mod ports;
 pub mod store;
 pub mod types;
+pub mod worker_pool;

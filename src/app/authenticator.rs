@@ -8,8 +8,8 @@ use crate::config::Config;
 use crate::domain::accounts::{Accounts, AccountsError};
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
-use crate::http::auth::{Authenticator, OperatorIdentity, PARTNER_LIMIT, UserIdentity};
-use crate::http::route::RateClass;
+use crate::http::access::auth::{Authenticator, OperatorIdentity, PARTNER_LIMIT, UserIdentity};
+use crate::http::routing::route::RateClass;
 use crate::types::{LimitReached, Locale, PartnerId, TokenHash, UnixSeconds, UserId};
 
 pub struct TokenAuthenticator {

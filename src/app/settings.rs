@@ -17,7 +17,7 @@ use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
     accounts, backups, catalog, entitlement, epg_sources, mail, playback, schedule, telemetry,
 };
-use crate::http::localized_messages::Messages;
+use crate::http::response::localized_messages::Messages;
 use crate::ports::event_sink::HttpSink;
 use crate::ports::geoip::GeoIp;
 use crate::ports::license_server::{

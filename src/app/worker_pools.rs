@@ -10,8 +10,8 @@ use rustix::thread::gettid;
 
 use super::{AppError, metrics};
 use crate::domain::accounts::HashMemory;
-use crate::http::worker_pool::WorkerPool;
 use crate::observe::metrics::Registry;
+use crate::worker_pool::pool::WorkerPool;
 
 /// Queue limit of hashing. One network may use a quarter of it, about a second's work; further jobs are
 /// rejected, since clients can retry.

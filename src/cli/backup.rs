@@ -17,7 +17,7 @@ use crate::app::backup_settings;
 use crate::config::Loaded;
 use crate::domain::audit::Change;
 use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
-use crate::http::auth::Administrator;
+use crate::http::access::auth::Administrator;
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 use crate::ports::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::store::StoreError;

@@ -12,8 +12,8 @@ use super::admin_socket;
 use super::exit::Failure;
 use super::inherited_sockets::{self, Socket};
 use crate::config::{Address, Config};
-use crate::http::listener::{Listener, tcp_socket, unix_socket};
-use crate::http::router::RouteSet;
+use crate::http::routing::router::RouteSet;
+use crate::http::server::listener::{Listener, tcp_socket, unix_socket};
 use crate::ports::tls::Tls;
 use crate::store::StoreError;
 

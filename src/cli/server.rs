@@ -16,7 +16,7 @@ use super::{admin_socket, inherited_sockets, listeners, output, systemd, verify_
 use crate::app::{App, AppError, Parts, Restart};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Loaded, LogFormat, LogLevel};
-use crate::http::listener::{Listener, Running, serve_with_late};
+use crate::http::server::listener::{Listener, Running, serve_with_late};
 use crate::jobs::Jobs;
 use crate::observe::log;
 use crate::store::Store;

@@ -15,7 +15,7 @@ use super::signals::{SignalAction, Signals};
 use super::{descriptors, listeners, systemd, verify_subprocess};
 use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_store, open_store};
 use crate::config::{Config, Loaded};
-use crate::http::maintenance::{self, Notice};
+use crate::http::server::maintenance::{self, Notice};
 use crate::ports::tls::Tls;
 use crate::store::{Imported, Store, StoreError};
 

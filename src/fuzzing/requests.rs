@@ -9,16 +9,16 @@ use serde_json::{Number, Value};
 
 use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::license_challenge::key_ids;
-use crate::http::auth::{
+use crate::http::access::auth::{
     Administrator, Authenticator, Credentials, OperatorIdentity, UserIdentity, prove,
 };
-use crate::http::endpoint::{Endpoint, Input, Payload};
-use crate::http::headers::{HeaderNames, RequestHeaders};
-use crate::http::path_validation::check_path;
-use crate::http::query::Query;
-use crate::http::range::{Part, part};
-use crate::http::route::{BodyRule, RateClass};
-use crate::http::router::{RouteMatch, RouteSet};
+use crate::http::request::headers::{HeaderNames, RequestHeaders};
+use crate::http::request::path_validation::check_path;
+use crate::http::request::query::Query;
+use crate::http::response::range::{Part, part};
+use crate::http::routing::endpoint::{Endpoint, Input, Payload};
+use crate::http::routing::route::{BodyRule, RateClass};
+use crate::http::routing::router::{RouteMatch, RouteSet};
 use crate::types::{
     AssetId, BirthDate, BroadcastId, Country, DeviceId, Drm, Email, LimitReached, LivestreamId,
     Locale, LoginId, MediaPath, OperatorId, PartnerId, Pin, Protocol, Role, TokenHash, UnixSeconds,
@@ -150,12 +150,12 @@ fn ask(
 
 /// Any bytes as JSON: what the strict reader takes, others take for the same.
 pub fn json(data: &[u8]) {
-    let Ok(value) = crate::http::strict_json::strict(data) else {
+    let Ok(value) = crate::http::request::strict_json::strict(data) else {
         return;
     };
     let other = serde_json::from_slice::<Value>(data);
     assert_eq!(other.ok().as_ref(), Some(&value), "another value to others");
-    let again = crate::http::strict_json::strict(value.to_string().as_bytes());
+    let again = crate::http::request::strict_json::strict(value.to_string().as_bytes());
     let same = again.is_ok_and(|again| are_same(&again, &value));
     assert!(same, "another value once it was written: {value}");
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 
-use super::reply::{Kept, Prepared, Reply, media};
-use super::response_cache::CompressibleBody;
+use crate::http::response::cache::CompressibleBody;
+use crate::http::response::reply::{Kept, Prepared, Reply, media};
 
 /// Scripts and styles only from this listener, nothing inline, and no requests to other hosts.
 const POLICY: HeaderValue = HeaderValue::from_static(

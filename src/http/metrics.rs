@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::error_code::NO_LIVE_RIGHTS_STATUS;
-use super::router::RouteSet;
+use crate::http::errors::code::NO_LIVE_RIGHTS_STATUS;
+use crate::http::routing::router::RouteSet;
 use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
 use crate::ports::license_server::UpstreamError;
 use crate::types::Drm;

@@ -1,12 +1,12 @@
 //! Runs blocking domain calls in the worker pool of their kind.
 
-use super::context::Context;
-use super::error::ApiError;
-use super::fair_queue::{Network, Turn};
-use super::worker_pool::{JobError, WorkerPool};
 use crate::app::App;
 use crate::domain::accounts::{AccountsError, HashMemory, HashPool, PinError, PoolError};
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
 use crate::types::{PartnerId, UnixSeconds};
+use crate::worker_pool::fair_queue::{Network, Turn};
+use crate::worker_pool::pool::{JobError, WorkerPool};
 
 /// The hashing pool, with the turn of the client.
 pub struct Offload<'a> {

@@ -3,16 +3,16 @@
 use http::{HeaderName, HeaderValue};
 
 use super::console::Console;
-use super::context::RequestIds;
-use super::headers::HeaderNames;
-use super::localized_messages::{BadMessages, Messages};
 use super::metrics::HttpMetrics;
 use super::openapi::Descriptions;
-use super::recent_failures::RecentFailures;
-use super::reset_page_view::Pages;
-use super::response_cache::ResponseCache;
-use super::xmltv_cache::XmltvCache;
 use crate::config::http::{CorsOrigins, HttpSettings};
+use crate::http::access::recent_failures::RecentFailures;
+use crate::http::request::context::RequestIds;
+use crate::http::request::headers::HeaderNames;
+use crate::http::response::cache::ResponseCache;
+use crate::http::response::localized_messages::{BadMessages, Messages};
+use crate::http::response::reset_page_view::Pages;
+use crate::http::response::xmltv_cache::XmltvCache;
 use crate::observe::metrics::Registry;
 use crate::ports::Entropy;
 

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use playgate::domain;
-use playgate::http::error_code::ErrorCode;
+use playgate::http::errors::code::ErrorCode;
 use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 

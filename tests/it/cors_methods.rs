@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use playgate::config::http::CorsOrigins;
-use playgate::http::route::Route;
-use playgate::http::router::RouteSet;
+use playgate::http::routing::route::Route;
+use playgate::http::routing::router::RouteSet;
 
 use super::gate_only::GateOnly;
 use super::raw_http::{Answer, Wire, request};

@@ -1,7 +1,7 @@
 //! Every route of the table, with every kind of token that is not its own.
 
-use playgate::http::route::{Endpoint, RouteMethod};
-use playgate::http::router::RouteSet;
+use playgate::http::routing::route::{Endpoint, RouteMethod};
+use playgate::http::routing::router::RouteSet;
 use playgate::types::time::DAY;
 use playgate::types::{Role, Token, TokenKind};
 use serde_json::{Value, json};

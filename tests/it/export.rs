@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use playgate::config::http::Network;
-use playgate::http::auth::Authenticator as _;
-use playgate::http::fair_queue::Turn;
+use playgate::http::access::auth::Authenticator as _;
+use playgate::worker_pool::fair_queue::Turn;
 use serde_json::json;
 
 use super::external_tools::program;

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use playgate::http::listener::{Listener, serve};
-use playgate::http::router::RouteSet;
+use playgate::http::routing::router::RouteSet;
+use playgate::http::server::listener::{Listener, serve};
 use playgate::ports::tls::Tls;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The description of the interfaces, as programs and people get it.
 
-use playgate::http::router::RouteSet;
+use playgate::http::routing::router::RouteSet;
 use serde_json::{Value, json};
 
 use super::gate_only::GateOnly;

@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 
 use http::Method;
 use playgate::config::http::HttpSettings;
-use playgate::http::headers::HeaderNames;
-use playgate::http::localized_messages::Messages;
 use playgate::http::openapi::{About, document};
-use playgate::http::route::Route;
-use playgate::http::router::{RouteMatch, RouteSet};
+use playgate::http::request::headers::HeaderNames;
+use playgate::http::response::localized_messages::Messages;
+use playgate::http::routing::route::Route;
+use playgate::http::routing::router::{RouteMatch, RouteSet};
 use serde_json::{Map, Value};
 
 use super::raw_http::{Answer, WATCH};

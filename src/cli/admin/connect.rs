@@ -18,7 +18,7 @@ use crate::app::{App, Parts, Ports, StoreOpener, open_store};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{admin_socket, output, verify_subprocess};
 use crate::config::Loaded;
-use crate::http::listener;
+use crate::http::server::listener;
 use crate::store::{Store, StoreError};
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);

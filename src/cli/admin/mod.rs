@@ -24,7 +24,7 @@ pub use error::AdminError;
 
 use super::exit::Failure;
 use super::{output, privileges};
-use crate::http::auth::NAMED;
+use crate::http::access::auth::NAMED;
 use request_body::RequestBody;
 
 pub struct Admin {

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use crate::app::App;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::error::ApiError;
-use crate::http::reply::Reply;
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,12 +1,12 @@
 //! Handler of the audit log.
 
 use crate::app::App;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::system::AuditRequest;
-use crate::http::error::ApiError;
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
 use crate::http::offload::cold;
-use crate::http::reply::Reply;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::system::AuditRequest;
 use crate::http::wire::audit::AuditLine;
 
 /// `GET /admin/v1/audit`: lists audit entries, newest first.

@@ -3,15 +3,15 @@
 use crate::app::{App, Restart};
 use crate::domain::audit::Change;
 use crate::domain::backups::{BackupError, Contents};
-use crate::http::auth::OperatorAuth;
-use crate::http::blocking_body::pipe;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::backups::{
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::bulk;
+use crate::http::request::blocking_body::pipe;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::backups::{
     BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest,
 };
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::offload::bulk;
-use crate::http::reply::Reply;
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 
 /// `GET /admin/v1/backups`: lists the backups, newest first.

@@ -8,14 +8,14 @@ use http::HeaderValue;
 use crate::app::App;
 use crate::catalog_file;
 use crate::domain::catalog::{FileImport, Mode, Offer, OfferKind, Undo};
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::content::{
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::offload::{bulk, cold};
+use crate::http::request::context::Context;
+use crate::http::response::reply::{Reply, media};
+use crate::http::routing::endpoint::admin::content::{
     CatalogFormat, ExportCatalogRequest, ImportCatalogRequest, UndoCatalogRequest,
 };
-use crate::http::error::ApiError;
-use crate::http::offload::{bulk, cold};
-use crate::http::reply::{Reply, media};
 use crate::http::wire::catalog::{ImportReply, UndoReply, VersionLine};
 use crate::types::BroadcastId;
 

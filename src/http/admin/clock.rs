@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::system::MoveClockRequest;
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
-use crate::http::reply::Reply;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::system::MoveClockRequest;
 use crate::ports::LabClock;
 
 #[derive(Serialize)]

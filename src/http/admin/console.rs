@@ -4,8 +4,8 @@ use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 
 use crate::app::App;
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::reply::Reply;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::response::reply::Reply;
 
 /// `GET /` and `GET /console`: redirects to the console.
 ///

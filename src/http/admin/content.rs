@@ -5,13 +5,13 @@ use http::StatusCode;
 use crate::app::App;
 use crate::domain::epg_sources::{EpgSources, Refresh};
 use crate::domain::schedule::{ImportOptions, ImportReport, Outcome, ScheduleError};
-use crate::http::auth::OperatorAuth;
-use crate::http::blocking_body::{BodyReader, pipe};
-use crate::http::context::Context;
-use crate::http::endpoint::admin::content::ImportGuideRequest;
-use crate::http::error::{ApiError, Details, ErrorCode};
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::{ApiError, Details, ErrorCode};
 use crate::http::offload::bulk;
-use crate::http::reply::Reply;
+use crate::http::request::blocking_body::{BodyReader, pipe};
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::content::ImportGuideRequest;
 use crate::http::wire::import_report::WireReport;
 
 /// `POST /admin/v1/epg/import`: imports an EPG file. The file is parsed while it arrives; its

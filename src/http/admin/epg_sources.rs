@@ -1,13 +1,13 @@
 //! Handlers of EPG sources.
 
 use crate::app::App;
+use crate::http::access::auth::OperatorAuth;
 use crate::http::admin::content::reported;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::content::{RefreshSourceRequest, SourceRequest};
-use crate::http::error::ApiError;
+use crate::http::errors::api_error::ApiError;
 use crate::http::offload::bulk;
-use crate::http::reply::Reply;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::content::{RefreshSourceRequest, SourceRequest};
 use crate::http::wire::epg_sources::WireSource;
 
 /// `GET /admin/v1/epg/sources`: lists the sources in the order of the configuration.

@@ -3,13 +3,13 @@
 use super::resolve;
 use crate::app::App;
 use crate::domain::playback::Viewer;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::users::{
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::users::{
     ExplainEntitlementRequest, GrantRequest, RevokeGrantRequest, UserRequest,
 };
-use crate::http::error::ApiError;
-use crate::http::reply::Reply;
 use crate::http::wire::entitlement::{GrantLine, WhyReply};
 
 /// `GET /admin/v1/users/{user}/grants`: lists the grants, oldest first, with expired and revoked

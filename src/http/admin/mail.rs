@@ -2,12 +2,14 @@
 
 use crate::app::App;
 use crate::domain::mail::Secrets;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::system::{MailRequest, PreviewMailRequest, TestMailRequest};
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{bulk, cold};
-use crate::http::reply::Reply;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::system::{
+    MailRequest, PreviewMailRequest, TestMailRequest,
+};
 use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, TestReply};
 
 /// Maximum length of the list; it has the newest mails.

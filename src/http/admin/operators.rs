@@ -2,13 +2,13 @@
 
 use super::resolve;
 use crate::app::App;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::system::{
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::system::{
     AddOperatorRequest, OperatorRequest, OperatorTokenRequest,
 };
-use crate::http::error::ApiError;
-use crate::http::reply::Reply;
 use crate::http::wire::partners::{AddedOperator, AddedOperatorToken, OperatorLine, TokenLine};
 
 /// `GET /admin/v1/operators`: lists the operators.

@@ -2,14 +2,14 @@
 
 use super::resolve;
 use crate::app::App;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::system::{
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::offload::bulk;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::system::{
     AddPartnerRequest, ChangePartnerRequest, PartnerRequest, PartnerTokenRequest,
 };
-use crate::http::error::ApiError;
-use crate::http::offload::bulk;
-use crate::http::reply::Reply;
 use crate::http::wire::partners::{AddedPartner, AddedToken, PartnerLine, TokenLine};
 
 /// `GET /admin/v1/partners`: lists the partners.

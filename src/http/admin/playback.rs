@@ -1,11 +1,11 @@
 //! Handlers of the running playback sessions.
 
 use crate::app::App;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::system::EndPlaybackSessionRequest;
-use crate::http::error::ApiError;
-use crate::http::reply::Reply;
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::system::EndPlaybackSessionRequest;
 use crate::http::wire::playback::PlaybackSessionBody;
 
 /// Maximum number of sessions in a response: enough for a console, far below what a server can

@@ -6,8 +6,8 @@ use http::StatusCode;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::reply::{Reply, media};
+use crate::http::errors::api_error::ApiError;
+use crate::http::response::reply::{Reply, media};
 
 /// `GET /livez`: succeeds as long as the runtime answers.
 pub fn livez(_app: &App) -> Result<Reply, ApiError> {

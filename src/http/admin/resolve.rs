@@ -5,10 +5,10 @@ use std::sync::Arc;
 use crate::app::App;
 use crate::domain::accounts::User;
 use crate::domain::partners::Partners;
-use crate::http::endpoint::admin::system::{OperatorRef, PartnerRef};
-use crate::http::endpoint::admin::users::UserRef;
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
+use crate::http::routing::endpoint::admin::system::{OperatorRef, PartnerRef};
+use crate::http::routing::endpoint::admin::users::UserRef;
 use crate::types::{OperatorId, PartnerId};
 
 /// Maximum number of partner names in an error message.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::app::App;
 use crate::domain::catalog::{Catalog, CatalogDiff, CatalogError, Edit, Mode};
 use crate::domain::schedule::Schedule;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::rights::{
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::{bulk, cold};
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::offload::{bulk, cold};
-use crate::http::reply::Reply;
 use crate::http::wire::catalog::ImportReply;
 use crate::http::wire::rights::{RuleLine, WhyRightsReply};
 use crate::types::{BroadcastId, LivestreamId};

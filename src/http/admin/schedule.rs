@@ -4,12 +4,12 @@
 
 use crate::app::App;
 use crate::domain::schedule::{Answer, QueryError};
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::schedule::{ScheduleDayRequest, ScheduleLiveRequest};
-use crate::http::error::ApiError;
-use crate::http::query::IdList;
-use crate::http::reply::{Reply, media};
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::request::query::IdList;
+use crate::http::response::reply::{Reply, media};
+use crate::http::routing::endpoint::admin::schedule::{ScheduleDayRequest, ScheduleLiveRequest};
 use crate::types::LivestreamId;
 
 /// `GET /admin/v1/schedule/live`: returns the current broadcasts.

@@ -7,10 +7,10 @@ use serde::Serialize;
 use crate::app::App;
 use crate::domain::StoreError;
 use crate::domain::store_admin::{DurableStateHealth, Health, StoreAdmin, TableHealth};
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::error::ApiError;
-use crate::http::reply::Reply;
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
 
 #[derive(Serialize)]
 struct TableBody {

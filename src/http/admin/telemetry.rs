@@ -2,12 +2,14 @@
 
 use crate::app::App;
 use crate::domain::telemetry::Selection;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::telemetry::{ExportTelemetryRequest, ReportTelemetryRequest};
-use crate::http::error::ApiError;
-use crate::http::reply::{Reply, media};
-use crate::http::response_body::ChunkStream;
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::body::ChunkStream;
+use crate::http::response::reply::{Reply, media};
+use crate::http::routing::endpoint::admin::telemetry::{
+    ExportTelemetryRequest, ReportTelemetryRequest,
+};
 use crate::http::wire::telemetry::{QualityBody, facts};
 use crate::http::wire::telemetry_export::EventPieces;
 use crate::types::time::DAY;

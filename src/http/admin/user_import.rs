@@ -18,18 +18,18 @@ use crate::domain::accounts::{
     Accounts, AccountsError, AddressesKnown, IdRange, NewAccount, Prepared, Unhashed,
 };
 use crate::domain::partners::Partners;
-use crate::http::auth::OperatorAuth;
-use crate::http::body::BodyStream;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::system::PartnerRef;
-use crate::http::endpoint::admin::users::{AddUserRequest, ImportUsersRequest};
-use crate::http::error::{ApiError, Details, ImportProblem};
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::{ApiError, Details, ImportProblem};
 use crate::http::offload::cold;
-use crate::http::reply::Reply;
-use crate::http::strict_json::Object;
+use crate::http::request::body::BodyStream;
+use crate::http::request::context::Context;
+use crate::http::request::strict_json::Object;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::system::PartnerRef;
+use crate::http::routing::endpoint::admin::users::{AddUserRequest, ImportUsersRequest};
 use crate::http::wire::users::UserImportReport;
-use crate::http::worker_pool::JobError;
 use crate::types::{PartnerId, UnixSeconds};
+use crate::worker_pool::pool::JobError;
 
 /// Bytes per chunk: about 500 users with password hashes.
 const CHUNK_BYTES: usize = 128 * 1024;

@@ -4,14 +4,14 @@ use super::resolve;
 use crate::app::App;
 use crate::domain::accounts::{OperatorChange, UserChange};
 use crate::domain::playback::EndReason;
-use crate::http::auth::OperatorAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::admin::users::{
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::{cold, pool};
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::users::{
     AddUserRequest, ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
 };
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::offload::{cold, pool};
-use crate::http::reply::Reply;
 use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
 
 /// `GET /admin/v1/users`: lists users.

@@ -7,12 +7,12 @@ use http::header::LINK;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::http::auth::PartnerAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::schedule::{PageRequest, encoded};
-use crate::http::error::ApiError;
-use crate::http::reply::{Kept, Prepared, Reply, media};
-use crate::http::response_cache::CompressibleBody;
+use crate::http::access::auth::PartnerAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::cache::CompressibleBody;
+use crate::http::response::reply::{Kept, Prepared, Reply, media};
+use crate::http::routing::endpoint::schedule::{PageRequest, encoded};
 use crate::http::wire::catalog::{AssetReply, LivestreamReply};
 use crate::types::{AssetId, LivestreamId};
 

@@ -2,12 +2,12 @@
 
 use crate::app::App;
 use crate::domain::playback::{PlaybackError, Registered};
-use crate::http::auth::UserAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::users::DeviceRequest;
-use crate::http::error::ApiError;
+use crate::http::access::auth::UserAuth;
+use crate::http::errors::api_error::ApiError;
 use crate::http::offload::cold;
-use crate::http::reply::Reply;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::users::DeviceRequest;
 use crate::http::wire::playback::DeviceBody;
 
 async fn registered(app: &App, auth: UserAuth) -> Result<Vec<Registered>, ApiError> {

@@ -10,16 +10,18 @@ use crate::domain::catalog::{Livestream, Location};
 use crate::domain::entitlement::Denied;
 use crate::domain::loop_channel::{self, ManifestRange};
 use crate::domain::playback::PlaybackError;
-use crate::http::auth::PartnerAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::schedule::{M3uRequest, MANIFESTS, PlaylistRedirectRequest, encoded};
-use crate::http::error::ApiError;
-use crate::http::fair_queue::Turn;
-use crate::http::reply::{Kept, Prepared, Reply, media};
+use crate::http::access::auth::PartnerAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::reply::{Kept, Prepared, Reply, media};
+use crate::http::response::xmltv_cache::GzipExport;
+use crate::http::routing::endpoint::schedule::{
+    M3uRequest, MANIFESTS, PlaylistRedirectRequest, encoded,
+};
 use crate::http::wire::{m3u, xmltv};
-use crate::http::xmltv_cache::GzipExport;
 use crate::types::time::HOUR;
 use crate::types::{MediaPath, Protocol};
+use crate::worker_pool::fair_queue::Turn;
 
 /// Validity of a signed manifest address, in seconds. Short enough that an address that is passed
 /// on is worth little; long enough not to interrupt an evening.

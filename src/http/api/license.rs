@@ -6,12 +6,12 @@ use http::StatusCode;
 
 use crate::app::App;
 use crate::domain::playback::{self, Session};
-use crate::http::auth::{PartnerAuth, UserAuth};
-use crate::http::context::Context;
-use crate::http::endpoint::playback::LicenseRequest;
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::access::auth::{PartnerAuth, UserAuth};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::metrics::LicenseResult;
-use crate::http::reply::{Reply, media};
+use crate::http::request::context::Context;
+use crate::http::response::reply::{Reply, media};
+use crate::http::routing::endpoint::playback::LicenseRequest;
 use crate::http::wire::playback::ClearKeyBody;
 use crate::ports::license_server::{License, LicenseSubject, UpstreamError};
 use crate::types::Drm;

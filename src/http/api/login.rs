@@ -8,12 +8,14 @@ use tokio::time::{Instant, sleep_until};
 use crate::app::App;
 use crate::domain::accounts::NewUser;
 use crate::domain::playback::EndReason;
-use crate::http::auth::{PartnerAuth, UserAuth};
-use crate::http::context::Context;
-use crate::http::endpoint::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::access::auth::{PartnerAuth, UserAuth};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::pool;
-use crate::http::reply::Reply;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::login::{
+    LoginRequest, ResetRequest, SendResetRequest, SignUpRequest,
+};
 use crate::http::wire::login::LoginReply;
 
 /// Minimum response time of a request for a reset mail. An existing user costs a few more writes;

@@ -7,10 +7,10 @@ use http::HeaderValue;
 
 use crate::app::App;
 use crate::domain::loop_channel::{self, LoopError};
-use crate::http::context::Context;
-use crate::http::endpoint::public::OriginRequest;
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::reply::{FileContent, FileReply, Kept, Reply, media};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::context::Context;
+use crate::http::response::reply::{FileContent, FileReply, Kept, Reply, media};
+use crate::http::routing::endpoint::public::OriginRequest;
 use crate::ports::media::{MediaDirectory, MediaFile};
 use crate::types::{MediaPath, UnixSeconds};
 

@@ -1,10 +1,10 @@
 //! Handler of a user's offers.
 
 use crate::app::App;
-use crate::http::auth::UserAuth;
-use crate::http::context::Context;
-use crate::http::error::ApiError;
-use crate::http::reply::Reply;
+use crate::http::access::auth::UserAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
 use crate::http::wire::entitlement::OfferReply;
 
 /// `GET /api/user/v1/users/{userId}/offers`: lists the default offers, then the user's grants,

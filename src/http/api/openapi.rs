@@ -1,10 +1,10 @@
 //! Handlers of the OpenAPI documents.
 
 use crate::app::App;
-use crate::http::error::ApiError;
+use crate::http::errors::api_error::ApiError;
 use crate::http::openapi::About;
-use crate::http::reply::Reply;
-use crate::http::router::RouteSet;
+use crate::http::response::reply::Reply;
+use crate::http::routing::router::RouteSet;
 
 fn about(app: &App) -> About<'_> {
     About::new(&app.http, &app.front.names, &app.front.messages)

@@ -8,15 +8,15 @@ use crate::domain::playback::{
     Beat, Device, EndReason, GrantedRight, Heartbeat, HeartbeatOutcome, Issuable, PinCheck,
     PinRequired, PlaybackError, Playlist, Start, Started, Viewer,
 };
-use crate::http::auth::UserAuth;
-use crate::http::context::Context;
-use crate::http::dispatch::Outcome;
-use crate::http::endpoint::playback::{
+use crate::http::access::auth::UserAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::pool;
+use crate::http::request::context::Context;
+use crate::http::response::reply::{Reply, media};
+use crate::http::routing::dispatch::Outcome;
+use crate::http::routing::endpoint::playback::{
     EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, PinEntry, PreflightRequest,
 };
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::offload::pool;
-use crate::http::reply::{Reply, media};
 use crate::http::wire::playback::{EntitlementBody, PreflightBody};
 use crate::types::{Drm, UnixSeconds};
 

@@ -7,12 +7,12 @@ use http::StatusCode;
 use http::header::RETRY_AFTER;
 
 use crate::app::App;
-use crate::http::context::Context;
-use crate::http::endpoint::reset_page::{LinkToken, ResetFormRequest, ResetPageRequest};
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{cold, pool};
-use crate::http::reply::Reply;
-use crate::http::reset_page_view::{Fault, View};
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::response::reset_page_view::{Fault, View};
+use crate::http::routing::endpoint::reset_page::{LinkToken, ResetFormRequest, ResetPageRequest};
 use crate::types::{Password, TokenHash};
 
 /// `GET /reset`: shows the form if the token is still valid, so that a user with an old mail learns

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use crate::app::App;
 use crate::domain::schedule::{Answer, QueryError};
-use crate::http::auth::PartnerAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::schedule::{
+use crate::http::access::auth::PartnerAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::cache::{CachedResponse, CompressibleBody};
+use crate::http::response::reply::{Kept, Prepared, Reply, media};
+use crate::http::routing::endpoint::schedule::{
     BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,
     LivestreamNowRequest,
 };
-use crate::http::error::ApiError;
-use crate::http::reply::{Kept, Prepared, Reply, media};
-use crate::http::response_cache::{CachedResponse, CompressibleBody};
 use crate::types::UnixSeconds;
 
 /// `GET /api/schedule/v1/broadcasts/live`: returns the live view (current,

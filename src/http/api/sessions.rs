@@ -6,12 +6,12 @@
 
 use crate::app::App;
 use crate::domain::playback::EndReason;
-use crate::http::auth::UserAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::users::SessionRequest;
-use crate::http::error::ApiError;
+use crate::http::access::auth::UserAuth;
+use crate::http::errors::api_error::ApiError;
 use crate::http::offload::cold;
-use crate::http::reply::Reply;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::users::SessionRequest;
 use crate::http::wire::playback::{PlaybackSessionBody, SessionBody};
 use crate::http::wire::users::LoginLine;
 

@@ -4,11 +4,11 @@ use http::StatusCode;
 
 use crate::app::App;
 use crate::domain::telemetry::{Sender, TelemetryError};
-use crate::http::auth::UserAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::telemetry::TelemetryRequest;
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::reply::Reply;
+use crate::http::access::auth::UserAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::telemetry::TelemetryRequest;
 use crate::http::wire::telemetry::{Batch, TakenBody};
 
 impl From<TelemetryError> for ApiError {

@@ -3,15 +3,15 @@
 use crate::app::App;
 use crate::domain::accounts::{Login, UserChange};
 use crate::domain::telemetry::Selection;
-use crate::http::auth::UserAuth;
-use crate::http::context::Context;
-use crate::http::endpoint::users::{
+use crate::http::access::auth::UserAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::{cold, pool};
+use crate::http::request::context::Context;
+use crate::http::response::body::ChunkStream;
+use crate::http::response::reply::{Reply, media};
+use crate::http::routing::endpoint::users::{
     ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, UpdateUserRequest,
 };
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::offload::{cold, pool};
-use crate::http::reply::{Reply, media};
-use crate::http::response_body::ChunkStream;
 use crate::http::wire::entitlement::OfferReply;
 use crate::http::wire::telemetry_export::EventPieces;
 use crate::http::wire::users::{ExportReply, UserReply};

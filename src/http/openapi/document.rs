@@ -10,9 +10,9 @@ use super::description_files::{self, Notes, Operation, Part};
 use super::errors::{self, ANYWHERE, BEFORE};
 use super::operation::operation;
 use super::type_notation::{Note, SCHEMAS, object};
-use crate::http::error::ErrorCode;
-use crate::http::route::{Endpoint, Route};
-use crate::http::router::RouteSet;
+use crate::http::errors::api_error::ErrorCode;
+use crate::http::routing::route::{Endpoint, Route};
+use crate::http::routing::router::RouteSet;
 
 pub struct Document {
     pub json: Value,

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::http::error::ErrorCode;
-use crate::http::route::{Endpoint, RateClass, Route};
-use crate::http::router::RouteSet;
+use crate::http::errors::api_error::ErrorCode;
+use crate::http::routing::route::{Endpoint, RateClass, Route};
+use crate::http::routing::router::RouteSet;
 use crate::types::Role;
 
 pub type Codes = BTreeMap<u16, Vec<ErrorCode>>;

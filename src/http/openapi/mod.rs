@@ -18,14 +18,14 @@ use std::sync::{Arc, OnceLock};
 use http::HeaderValue;
 use http::header::CONTENT_SECURITY_POLICY;
 
-use super::error::ApiError;
-use super::headers::HeaderNames;
-use super::localized_messages::Messages;
-use super::reply::{Kept, Prepared, Reply, media};
-use super::reset_page_view::policy;
-use super::response_cache::CompressibleBody;
-use super::router::RouteSet;
 use crate::config::http::{Environment, HttpSettings};
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::headers::HeaderNames;
+use crate::http::response::cache::CompressibleBody;
+use crate::http::response::localized_messages::Messages;
+use crate::http::response::reply::{Kept, Prepared, Reply, media};
+use crate::http::response::reset_page_view::policy;
+use crate::http::routing::router::RouteSet;
 pub use document::{Document, document};
 
 /// Properties of this installation that the description contains.
@@ -133,7 +133,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::http::error::ErrorCode;
+    use crate::http::errors::api_error::ErrorCode;
 
     fn document_of(table: RouteSet, prefix: &str) -> Document {
         let messages = Messages::built_in("en").unwrap();

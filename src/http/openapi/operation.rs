@@ -9,7 +9,7 @@ use super::document::{
 };
 use super::errors::{Codes, are_common};
 use super::type_notation::Note;
-use crate::http::route::{BodyRule, Route};
+use crate::http::routing::route::{BodyRule, Route};
 use crate::types::Role;
 
 const JSON: &str = "application/json";

@@ -7,8 +7,8 @@ use super::curl_example::command;
 use super::document::Document;
 use super::markdown::{blocks, inline};
 use super::type_notation::SCHEMAS;
-use crate::http::error::ErrorCode;
-use crate::http::reset_page_view::{escaped, fill};
+use crate::http::errors::api_error::ErrorCode;
+use crate::http::response::reset_page_view::{escaped, fill};
 
 const SKELETON: &str = include_str!("../../../data/pages/docs.html");
 pub const STYLE: &str = include_str!("../../../data/pages/docs.css");

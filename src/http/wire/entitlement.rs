@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::domain::catalog::{Offer, OfferKind, Snapshot};
 use crate::domain::entitlement::{EntitlementExplanation, Grant, Step};
 use crate::domain::playback::Playability;
-use crate::http::error_mapping::denial;
+use crate::http::errors::mapping::denial;
 use crate::types::UnixSeconds;
 
 /// An offer that the user has or had.

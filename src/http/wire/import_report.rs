@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::domain::schedule::import::GuideError;
 use crate::domain::schedule::import_preview::{BroadcastSummary, LivestreamEdits};
 use crate::domain::schedule::{ImportReport, Outcome, Unmapped};
-use crate::http::error::ImportProblem;
+use crate::http::errors::api_error::ImportProblem;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

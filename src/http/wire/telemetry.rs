@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use crate::domain::telemetry::{
     EVENT_BYTES_MAX, EVENTS_MAX, Facts, NewEvent, Quality, QualityReport, StoredEvent, Taken,
 };
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::strict_json::{not_json, strict};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::strict_json::{not_json, strict};
 
 /// Timestamps from this value on are in milliseconds. In seconds it would be the year 5138, in
 /// milliseconds it is March 1973.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::telemetry::write_line;
 use crate::domain::telemetry::Events;
-use crate::http::response_body::{BodyError, PIECE, Piece};
+use crate::http::response::body::{BodyError, PIECE, Piece};
 
 /// An export that is generated chunk by chunk.
 pub struct EventPieces {

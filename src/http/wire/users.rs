@@ -6,7 +6,7 @@ use super::entitlement::OfferReply;
 use super::mail::MailLine;
 use super::playback::PlaybackExport;
 use crate::domain::accounts::{Export, LoginInfo, ParentalControl, User};
-use crate::http::error::ImportProblem;
+use crate::http::errors::api_error::ImportProblem;
 use crate::types::LoginId;
 
 #[derive(Serialize)]

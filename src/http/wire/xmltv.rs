@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::domain::catalog::Livestream;
 use crate::domain::schedule::{Broadcast, Image, Schedule};
-use crate::http::response_body::Piece;
+use crate::http::response::body::Piece;
 use crate::types::UnixSeconds;
 
 /// Writes livestreams as XMLTV: first the channels, then the programmes of each.

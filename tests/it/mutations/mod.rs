@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use playgate::http::router::RouteSet;
+use playgate::http::routing::router::RouteSet;
 use serde_json::Value;
 
 use cast::{Cast, Ground};

@@ -1,8 +1,8 @@
 //! Valid requests of every route, made from the description of the interfaces and filled with what the
 //! cast has: a route that comes new to the table is asked by itself.
 
-use playgate::http::route::{Endpoint, Route};
-use playgate::http::router::RouteSet;
+use playgate::http::routing::route::{Endpoint, Route};
+use playgate::http::routing::router::RouteSet;
 use serde_json::Value;
 
 use super::cast::Cast;

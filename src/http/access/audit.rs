@@ -1,0 +1,149 @@
+//! Audit record of the administration interface. Every change is recorded before it is made, and every read
+//! of secrets before it is answered, whatever route it takes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::app::App;
+use crate::domain::audit::Change;
+use crate::http::access::auth::{AdminIdentity, OperatorAuth, claim};
+use crate::http::admin::resolve;
+use crate::http::request::context::Context;
+use crate::http::request::headers::RequestHeaders;
+use crate::http::request::path_validation::decode;
+use crate::http::request::query::Query;
+use crate::http::routing::dispatch::{Answer, Outcome, dispatch};
+use crate::http::routing::endpoint::admin::users::UserRef;
+use crate::http::routing::endpoint::{Endpoint, Input};
+use crate::http::routing::route::Route;
+
+/// Recorded for a user that does not exist. The text from the request is not stored, since it may be an
+/// e-mail address.
+const NOBODY: &str = "-";
+/// In bytes.
+const TARGET_MAX: usize = 512;
+
+/// The facts about a request that go into its audit entry.
+pub(crate) struct AuditDraft {
+    auth: OperatorAuth,
+    claimed: Option<String>,
+    /// Whether the request only reads secrets. It is refused if it cannot be recorded.
+    reads: bool,
+    action: &'static str,
+    /// The rest of the path, by segment; a user's segment is empty until the user id is known.
+    target: Vec<String>,
+    query: Option<String>,
+    user: Option<UserRef>,
+}
+
+impl AuditDraft {
+    /// Returns a draft for requests that change something or read secrets, and `None` for others and for dry
+    /// runs.
+    pub(crate) fn new(
+        auth: OperatorAuth,
+        route: &Route,
+        input: &Input<'_>,
+        query: Option<&str>,
+        heads: &RequestHeaders<'_>,
+    ) -> Option<Self> {
+        let dry_run = || Query::new(query.unwrap_or_default()).flag("dryRun");
+        if !route.is_recorded(auth.role())
+            || (route.can_be_tried() && matches!(dry_run(), Ok(true)))
+        {
+            return None;
+        }
+        // Both start with the empty segment, `admin` and the version.
+        let segments = route.pattern.split('/').zip(input.path.split('/')).skip(3);
+        let target = segments.map(|(name, text)| match name {
+            "{user}" => String::new(),
+            _ => decode(text).map_or_else(|| text.to_owned(), Cow::into_owned),
+        });
+        let of_user = route.pattern.contains("/{user}");
+        Some(Self {
+            auth,
+            claimed: match auth.asker() {
+                AdminIdentity::Operator(_) => None,
+                AdminIdentity::Administrator(administrator) => claim(administrator, heads),
+            },
+            reads: !route.is_change(),
+            action: route.label,
+            target: target.collect(),
+            query: query.map(str::to_owned),
+            user: of_user.then(|| UserRef::parse(input).ok()).flatten(),
+        })
+    }
+
+    /// Builds the entry. It names the user by id, because the request may contain the e-mail address.
+    async fn change(self, app: &App, cx: &Context) -> Change {
+        let user = match self.user {
+            Some(named) => resolve::user(app, &named).await.ok(),
+            None => None,
+        };
+        let user = user.map_or_else(|| NOBODY.to_owned(), |user| user.id.to_string());
+        let segments = self.target.into_iter();
+        let named = segments.map(|text| if text.is_empty() { user.clone() } else { text });
+        let mut target = named.collect::<Vec<_>>().join("/");
+        if let Some(query) = self.query {
+            target = format!("{target}?{query}");
+        }
+        target.truncate(target.floor_char_boundary(TARGET_MAX));
+        Change {
+            at: cx.now,
+            operator: self.auth.operator(),
+            name: match self.auth.asker() {
+                // A removed operator has no name any more; the entry still has the id.
+                AdminIdentity::Operator(id) => app.operators.name(id).unwrap_or_default(),
+                AdminIdentity::Administrator(administrator) => administrator.to_string(),
+            },
+            role: self.auth.role(),
+            action: self.action.to_owned(),
+            target,
+            request: cx.request_id.to_string(),
+            claimed: self.claimed,
+        }
+    }
+}
+
+/// Records the request, calls the handler and records the result.
+///
+/// If the store cannot write the entry, for example on a full disk, a change is still made and the log has a
+/// line about it, because the change may be the one that frees space. A read of secrets is refused, because
+/// it frees nothing.
+pub(crate) async fn run_audited(
+    app: Arc<App>,
+    mut cx: Context,
+    draft: AuditDraft,
+    endpoint: Endpoint,
+) -> Answer {
+    let reads = draft.reads;
+    let change = draft.change(&app, &cx).await;
+    cx.change = Some(Box::new(change.clone()));
+    tracing::info!(
+        request_id = change.request,
+        operator = change.name,
+        claimed = change.claimed,
+        action = change.action,
+        target = change.target,
+        "change"
+    );
+    let number = app.audit.begin(change).await;
+    if reads && let Err(error) = number {
+        return Err(error.into());
+    }
+    let answer = match dispatch(&app, cx, endpoint) {
+        Outcome::Now(answer) => answer,
+        Outcome::Later(future) => future.await,
+    };
+    let (status, audited) = match &answer {
+        Ok(reply) => (reply.status, reply.audited.clone()),
+        Err(error) => (error.code().status(), None),
+    };
+    let ended = match number {
+        Ok(number) => app.audit.end(number, status.as_u16(), audited).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = ended {
+        tracing::warn!(%error, "failed to write the audit record");
+    }
+    answer
+}

@@ -1,0 +1,408 @@
+//! Authenticates requests. Proofs of authentication are created only here: a handler that takes one as an
+//! argument cannot be reached without it.
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+use std::fmt;
+use std::net::IpAddr;
+
+use rustix::process::getuid;
+
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
+use crate::http::request::query::Query;
+use crate::http::routing::route::{
+    Endpoint, OperatorRoute, PartnerRoute, PublicRoute, RateClass, Route, UserRoute,
+};
+use crate::types::{
+    LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, TokenHash, TokenKind, UnixSeconds,
+    UserId,
+};
+
+/// The owner of a user token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserIdentity {
+    pub user: UserId,
+    /// The login session that the token belongs to.
+    pub login: LoginId,
+}
+
+/// The owner of an operator token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperatorIdentity {
+    pub operator: OperatorId,
+    pub role: Role,
+}
+
+/// Name of the limit on all requests of a partner.
+pub const PARTNER_LIMIT: &str = "partner";
+
+/// Looks up tokens and applies the rate limits that need no body. Every answer comes from memory.
+pub trait Authenticator: Send + Sync {
+    /// Returns the partner of a token, unless the token is revoked.
+    fn partner(&self, token: &TokenHash) -> Option<PartnerId>;
+
+    /// Returns the user of a token, if the user belongs to `partner` and both the token and its login session
+    /// are valid at `now`.
+    fn user(&self, token: &TokenHash, partner: PartnerId, now: UnixSeconds)
+    -> Option<UserIdentity>;
+
+    /// Returns the operator of a token, unless the token is revoked.
+    fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity>;
+
+    /// Returns the language that the user chose, for messages.
+    fn locale(&self, user: UserId) -> Option<Locale>;
+
+    /// Applies the rate limits of a class.
+    ///
+    /// # Errors
+    /// The limit that was reached.
+    fn admit(
+        &self,
+        class: RateClass,
+        partner: Option<PartnerId>,
+        peer: IpAddr,
+        now: UnixSeconds,
+    ) -> Result<(), LimitReached>;
+}
+
+/// Proof that a partner token was checked.
+#[derive(Clone, Copy, Debug)]
+pub struct PartnerAuth {
+    partner: PartnerId,
+}
+
+impl PartnerAuth {
+    #[must_use]
+    pub const fn partner(&self) -> PartnerId {
+        self.partner
+    }
+}
+
+/// Proof that a partner token and a user token of that partner were checked.
+#[derive(Clone, Copy, Debug)]
+pub struct UserAuth {
+    partner: PartnerId,
+    user: UserId,
+    login: LoginId,
+}
+
+impl UserAuth {
+    #[must_use]
+    pub const fn partner(&self) -> PartnerId {
+        self.partner
+    }
+
+    #[must_use]
+    pub const fn user(&self) -> UserId {
+        self.user
+    }
+
+    #[must_use]
+    pub const fn login(&self) -> LoginId {
+        self.login
+    }
+}
+
+/// A user of this machine who opened the local administration socket. The file mode of the socket controls
+/// access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Administrator {
+    pub uid: u32,
+}
+
+/// The overflow uid: what the kernel reports for a user outside the user namespace of the service.
+const UNKNOWN: u32 = 65_534;
+/// Longest claimed name that is recorded, in bytes.
+const CLAIM_MAX: usize = 64;
+
+impl Administrator {
+    #[must_use]
+    pub fn here() -> Self {
+        Self {
+            uid: getuid().as_raw(),
+        }
+    }
+}
+
+/// Returns the name that the caller of the administration socket claims, if it differs from the uid that the
+/// kernel reports: the user behind `sudo`, or one hidden by the user namespace. The name is not verified, so
+/// the audit record shows it next to the kernel's uid and never instead of it.
+#[must_use]
+pub fn claim(administrator: Administrator, heads: &RequestHeaders<'_>) -> Option<String> {
+    let SingleHeader::One(value) = heads.authorization else {
+        return None;
+    };
+    let claim = value.to_str().ok()?.strip_prefix(NAMED)?.trim();
+    let sound = (1..=CLAIM_MAX).contains(&claim.len()) && !claim.contains('\t');
+    let differs = claim.parse() != Ok(administrator.uid);
+    (sound && differs).then(|| claim.to_owned())
+}
+
+/// Prefix of the `Authorization` header that commands send over the administration socket. The name or uid of
+/// the calling user follows.
+pub const NAMED: &str = "Local ";
+
+impl fmt::Display for Administrator {
+    /// The form used in the audit record.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.uid == UNKNOWN {
+            return f.write_str("local administrator, not identified");
+        }
+        write!(f, "local administrator, uid {}", self.uid)
+    }
+}
+
+/// The author of an operator's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminIdentity {
+    Operator(OperatorId),
+    Administrator(Administrator),
+}
+
+/// Proof that the role of the operator allows the route.
+#[derive(Clone, Copy, Debug)]
+pub struct OperatorAuth {
+    asker: AdminIdentity,
+    role: Role,
+}
+
+impl OperatorAuth {
+    #[must_use]
+    pub const fn asker(&self) -> AdminIdentity {
+        self.asker
+    }
+
+    /// The operator; `None` for the local administrator.
+    #[must_use]
+    pub const fn operator(&self) -> Option<OperatorId> {
+        match self.asker {
+            AdminIdentity::Operator(operator) => Some(operator),
+            AdminIdentity::Administrator(_) => None,
+        }
+    }
+
+    #[must_use]
+    pub const fn role(&self) -> Role {
+        self.role
+    }
+}
+
+/// The proof that a route requires, together with the endpoint that it unlocks.
+#[derive(Clone, Copy, Debug)]
+pub enum Proof {
+    Open(PublicRoute),
+    Partner(PartnerAuth, PartnerRoute),
+    User(UserAuth, UserRoute),
+    Operator(OperatorAuth, OperatorRoute),
+}
+
+impl Proof {
+    #[must_use]
+    pub const fn partner(&self) -> Option<PartnerId> {
+        match self {
+            Self::Partner(auth, _) => Some(auth.partner),
+            Self::User(auth, _) => Some(auth.partner),
+            Self::Open(_) | Self::Operator(..) => None,
+        }
+    }
+
+    #[must_use]
+    pub const fn user(&self) -> Option<UserId> {
+        match self {
+            Self::User(auth, _) => Some(auth.user),
+            Self::Open(_) | Self::Partner(..) | Self::Operator(..) => None,
+        }
+    }
+}
+
+/// The parts of a request that carry credentials.
+pub struct Credentials<'a> {
+    pub heads: &'a RequestHeaders<'a>,
+    /// The query, for routes that accept the partner token there.
+    pub query: Query<'a>,
+    pub names: &'a HeaderNames,
+    /// The local administrator, if the request came over the administration socket.
+    pub local: Option<Administrator>,
+}
+
+/// Checks the tokens that the route requires, the partner token first.
+///
+/// # Errors
+/// `INVALID_REQUEST` for a repeated header; `PARTNER_TOKEN_INVALID`, `USER_TOKEN_INVALID` or
+/// `OPERATOR_TOKEN_INVALID` for a missing or invalid token; `ROLE_NOT_ALLOWED` if the role of the operator
+/// does not allow the route.
+pub fn prove(
+    gate: &dyn Authenticator,
+    route: &Route,
+    credentials: &Credentials<'_>,
+    now: UnixSeconds,
+) -> Result<Proof, ApiError> {
+    match route.target {
+        Endpoint::Open(to) => Ok(Proof::Open(to)),
+        Endpoint::Partner(to) => {
+            let partner = partner(gate, route, credentials)?;
+            Ok(Proof::Partner(PartnerAuth { partner }, to))
+        }
+        Endpoint::User(to) => {
+            let partner = partner(gate, route, credentials)?;
+            let hash =
+                bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
+            let UserIdentity { user, login } = gate
+                .user(&hash, partner, now)
+                // Users are looked up within the partner: a token of another partner's user is unknown here.
+                .ok_or_else(|| user_refused(Refusal::Sent))?;
+            let auth = UserAuth {
+                partner,
+                user,
+                login,
+            };
+            Ok(Proof::User(auth, to))
+        }
+        Endpoint::Operator(to) => {
+            operator(gate, route, credentials).map(|auth| Proof::Operator(auth, to))
+        }
+    }
+}
+
+fn partner(
+    gate: &dyn Authenticator,
+    route: &Route,
+    credentials: &Credentials<'_>,
+) -> Result<PartnerId, ApiError> {
+    let header = || credentials.names.full(ACCESS_TOKEN);
+    let (hash, place) = match credentials.heads.access_token {
+        SingleHeader::One(value) => {
+            let hash = value.to_str().ok().and_then(TokenHash::hash_partner_token);
+            (hash, Place::Header)
+        }
+        SingleHeader::Repeated => return Err(ApiError::field(header(), "is sent more than once")),
+        SingleHeader::Absent => {
+            let given = match route.query_token {
+                true => credentials.query.one(TOKEN_IN_QUERY)?,
+                false => None,
+            };
+            let Some(text) = given else {
+                let message = format!("header {} is missing", header());
+                return Err(ApiError::new(ErrorCode::PartnerTokenInvalid, message));
+            };
+            (TokenHash::hash_partner_token(&text), Place::Query)
+        }
+    };
+    hash.and_then(|hash| gate.partner(&hash)).ok_or_else(|| {
+        let place = match place {
+            Place::Header => format!("header {}", header()),
+            Place::Query => format!("parameter {TOKEN_IN_QUERY}"),
+        };
+        let message = format!("{place}: the partner token is unknown or revoked");
+        ApiError::new(ErrorCode::PartnerTokenInvalid, message)
+    })
+}
+
+/// Header with the partner token, without the configured prefix.
+const ACCESS_TOKEN: &str = "AccessToken";
+/// Query parameter with the partner token, for players that cannot send headers.
+const TOKEN_IN_QUERY: &str = "accessToken";
+
+#[derive(Clone, Copy)]
+enum Place {
+    Header,
+    Query,
+}
+
+/// Why a bearer token was refused.
+#[derive(Clone, Copy)]
+enum Refusal {
+    /// No `Authorization` header.
+    Missing,
+    /// Another scheme, or no token.
+    NotBearer,
+    /// A bearer token that is malformed or not valid.
+    Sent,
+}
+
+impl Refusal {
+    /// Builds the 401 error for a token of this kind. `ended` lists the reasons for which such a token is
+    /// refused.
+    fn error(self, code: ErrorCode, kind: &str, ended: &str) -> ApiError {
+        match self {
+            Self::Missing => ApiError::new(
+                code,
+                format!("header Authorization is missing; send `Bearer` and the {kind} token"),
+            ),
+            Self::NotBearer => ApiError::new(
+                code,
+                format!("header Authorization: must have the form `Bearer` and the {kind} token"),
+            ),
+            Self::Sent => ApiError::new(
+                code,
+                format!("header Authorization: the {kind} token is {ended}"),
+            )
+            .with_token_sent(),
+        }
+    }
+}
+
+/// Returns the hash of the bearer token. The scheme is case-insensitive and followed by one or more spaces.
+/// Text without the form of a token of this kind is not hashed.
+fn bearer(slot: SingleHeader<'_>, kind: TokenKind) -> Result<Result<TokenHash, Refusal>, ApiError> {
+    let value = match slot {
+        SingleHeader::One(value) => value,
+        SingleHeader::Repeated => {
+            return Err(ApiError::field("Authorization", "is sent more than once"));
+        }
+        SingleHeader::Absent => return Ok(Err(Refusal::Missing)),
+    };
+    let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.split_once(' ')) else {
+        return Ok(Err(Refusal::NotBearer));
+    };
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Ok(Err(Refusal::NotBearer));
+    }
+    let token = token.trim_start_matches(' ');
+    Ok(TokenHash::hash_presented(kind, token).ok_or(Refusal::Sent))
+}
+
+fn user_refused(why: Refusal) -> ApiError {
+    why.error(
+        ErrorCode::UserTokenInvalid,
+        "user",
+        "unknown, expired or revoked",
+    )
+}
+
+fn operator(
+    gate: &dyn Authenticator,
+    route: &Route,
+    credentials: &Credentials<'_>,
+) -> Result<OperatorAuth, ApiError> {
+    if let Some(administrator) = credentials.local {
+        return Ok(OperatorAuth {
+            asker: AdminIdentity::Administrator(administrator),
+            role: Role::Admin,
+        });
+    }
+    let refused = |why: Refusal| {
+        why.error(
+            ErrorCode::OperatorTokenInvalid,
+            "operator",
+            "unknown or revoked",
+        )
+    };
+    let hash = bearer(credentials.heads.authorization, TokenKind::Operator)?.map_err(refused)?;
+    let known = gate.operator(&hash).ok_or_else(|| refused(Refusal::Sent))?;
+    if route
+        .roles()
+        .is_some_and(|roles| roles.contains(&known.role))
+    {
+        Ok(OperatorAuth {
+            asker: AdminIdentity::Operator(known.operator),
+            role: known.role,
+        })
+    } else {
+        Err(ApiError::new(
+            ErrorCode::RoleNotAllowed,
+            "the role of the operator does not allow this",
+        ))
+    }
+}

@@ -1,0 +1,72 @@
+//! CORS: scripts of allowed origins may send our headers and read our responses, without cookies.
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, VARY,
+};
+use http::{HeaderMap, HeaderValue};
+
+use crate::http::request::headers::RequestHeaders;
+use crate::http::response::reply::Reply;
+use crate::http::routing::router::PathEntry;
+use crate::http::state::HttpState;
+
+/// Response headers that scripts may read in addition to the safelisted ones.
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, ETag, WWW-Authenticate, Deprecation, Sunset, Link, \
+     Content-Range, Accept-Ranges, Content-Length, Date",
+);
+
+/// Two hours: Chromium caches a preflight no longer.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
+
+/// Longest `Access-Control-Request-Headers` that is echoed, in bytes.
+const REQUESTED_MAX: usize = 1_024;
+
+/// Returns the requested header names if they are a plain list of names.
+fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let value = headers.get("access-control-request-headers")?;
+    let plain = value.len() <= REQUESTED_MAX
+        && value
+            .as_bytes()
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_, ".contains(b));
+    plain.then_some(value)
+}
+
+/// Answers OPTIONS.
+#[must_use]
+pub fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
+    let mut reply = Reply::no_content().with_header(ALLOW, entry.allow.clone());
+    if headers.contains_key("access-control-request-method") {
+        reply = reply
+            .with_header(ACCESS_CONTROL_ALLOW_METHODS, entry.allow.clone())
+            .with_header(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+        if let Some(names) = requested(headers) {
+            reply = reply.with_header(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
+        }
+    }
+    reply
+}
+
+/// Allows the origin of the request to read the response, including errors.
+pub fn allow(front: &HttpState, heads: &RequestHeaders<'_>, answer: &mut HeaderMap) {
+    let Some(origin) = heads.origin.value() else {
+        return;
+    };
+    match &front.origins {
+        None => {
+            answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        }
+        Some(listed) => {
+            if !answer.contains_key(VARY) {
+                answer.insert(VARY, HeaderValue::from_static("Origin"));
+            }
+            if !listed.contains(origin) {
+                return;
+            }
+            answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        }
+    }
+    answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+}

@@ -1,0 +1,218 @@
+//! Drives one HTTP/1 connection: hyper's state machine plus the time-outs that hyper lacks.
+//!
+//! The time for a request head and the idle time between requests are separate limits. With one timer, the
+//! ten seconds for a head would close connections of players between two heartbeats.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use crate::config::limits::{
+    DRAIN_BYTES, DRAIN_TIME, HEAD_TIME, HEADER_BLOCK_PARSER_MAX, IDLE_TIME, READ_BUFFER_MAX,
+    WRITE_STALL,
+};
+use crate::http::connection::io_observer::ObserveReads;
+use crate::http::connection::state::{ConnectionState, Phase};
+use crate::http::pipeline::Service;
+use crate::http::server::shutdown::{PARTING_TIME, Shutdown, Stage};
+
+/// Time-out for a client that does not read: starts when writes block, restarts when bytes go out.
+#[derive(Default)]
+pub(crate) struct WriteStall {
+    written: u32,
+    limit: Option<Instant>,
+}
+
+impl WriteStall {
+    /// Returns when the stall time-out expires, if writes are blocked.
+    pub(crate) fn limit(&mut self, conn_state: &ConnectionState) -> Option<Instant> {
+        if conn_state.blocked() {
+            let written = conn_state.written();
+            if self.limit.is_none() || written != self.written {
+                self.written = written;
+                self.limit = Some(Instant::now() + WRITE_STALL);
+            }
+        } else {
+            self.limit = None;
+        }
+        self.limit
+    }
+}
+
+/// Time-outs of the connection.
+struct Deadlines {
+    turn: u32,
+    wait: Option<Instant>,
+    write_stall: WriteStall,
+    /// During shutdown: how long to wait for the first byte of a new connection.
+    first_byte_limit: Option<Instant>,
+}
+
+impl Deadlines {
+    fn new(began: Instant) -> Self {
+        Self {
+            turn: 0,
+            wait: Some(began + HEAD_TIME),
+            write_stall: WriteStall::default(),
+            first_byte_limit: None,
+        }
+    }
+
+    /// Returns when the connection must be closed if nothing changes.
+    fn limit(&mut self, conn_state: &ConnectionState, stage: Stage) -> Option<Instant> {
+        if stage == Stage::Draining && conn_state.is_fresh() {
+            let first_byte_limit = self
+                .first_byte_limit
+                .get_or_insert_with(|| Instant::now() + PARTING_TIME);
+            return Some(*first_byte_limit);
+        }
+        let phase = conn_state.phase();
+        let turn = conn_state.turn();
+        if turn != self.turn {
+            self.turn = turn;
+            self.wait = match phase {
+                Phase::Head => Some(Instant::now() + HEAD_TIME),
+                Phase::Busy => None,
+                Phase::Idle => Some(Instant::now() + IDLE_TIME),
+            };
+        }
+        match (self.wait, self.write_stall.limit(conn_state)) {
+            (Some(wait), Some(write_stall)) => Some(wait.min(write_stall)),
+            (wait, write_stall) => wait.or(write_stall),
+        }
+    }
+}
+
+/// One timer for all time-outs of a connection. It is reset when a deadline moves closer. When a deadline
+/// moves away, which happens with every request, the timer fires early once and is set again. That saves a
+/// timer update for each request.
+struct Timer {
+    registered: bool,
+}
+
+impl Timer {
+    fn poll_expired(
+        &mut self,
+        mut delay: Pin<&mut Sleep>,
+        limit: Option<Instant>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let Some(limit) = limit else {
+            return false;
+        };
+        if delay.is_elapsed() {
+            if Instant::now() >= limit {
+                return true;
+            }
+            delay.as_mut().reset(limit);
+            self.registered = false;
+        } else if limit < delay.deadline() {
+            delay.as_mut().reset(limit);
+            self.registered = false;
+        }
+        if self.registered {
+            return false;
+        }
+        self.registered = true;
+        delay.poll(cx).is_ready() && Instant::now() >= limit
+    }
+}
+
+/// Serves a connection until it ends. `began` is when it was accepted.
+pub(crate) async fn drive<S>(stream: S, service: Service, shutdown: &Shutdown, began: Instant)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let conn_state = Arc::clone(&service.conn_state);
+    let stream = ObserveReads::new(stream, Arc::clone(&conn_state));
+    let mut builder = http1::Builder::new();
+    builder
+        .header_read_timeout(None)
+        .half_close(true)
+        .max_header_size(HEADER_BLOCK_PARSER_MAX)
+        .max_buf_size(READ_BUFFER_MAX);
+    let mut connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut deadlines = Deadlines::new(began);
+    let ended = run(
+        Pin::new(&mut connection),
+        || conn_state.enter_lame_duck(),
+        |connection| {
+            // hyper would close a fresh connection at once, although its first request may be on the way.
+            if !conn_state.is_fresh() {
+                connection.graceful_shutdown();
+            }
+        },
+        || deadlines.limit(&conn_state, shutdown.stage()),
+        shutdown,
+    )
+    .await;
+    if ended {
+        // Boxed, because the future of a running connection should not hold room for its shutdown.
+        Box::pin(close_gracefully(connection.into_parts().io.into_inner())).await;
+    }
+}
+
+/// Closes a connection so that the client can read everything sent to it. The kernel resets a socket that is
+/// closed with unread input, and a reset discards data that the client has not read yet.
+async fn close_gracefully(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let reading = async {
+        stream.shutdown().await?;
+        io::copy(&mut stream.take(DRAIN_BYTES as u64), &mut io::sink()).await
+    };
+    // The drain is bounded in bytes and time, so a client that keeps sending cannot hold the connection.
+    let _ = timeout(DRAIN_TIME, reading).await;
+}
+
+/// Polls a protocol connection until it ends, a deadline passes or the shutdown aborts it. `announce_end`
+/// marks responses as the last of the connection; `finish` asks the connection to accept no further request.
+/// Returns whether the connection ended by itself.
+pub(crate) async fn run<C: Future>(
+    mut connection: Pin<&mut C>,
+    announce_end: impl Fn(),
+    finish: impl Fn(Pin<&mut C>),
+    mut limit: impl FnMut() -> Option<Instant>,
+    shutdown: &Shutdown,
+) -> bool {
+    let mut delay = pin!(sleep(HEAD_TIME));
+    let mut timer = Timer { registered: false };
+    let mut stage_change = pin!(shutdown.changed());
+    let mut seen = None;
+    poll_fn(|cx| {
+        let before = seen;
+        if before != Some(shutdown.stage()) {
+            stage_change.set(shutdown.changed());
+            while stage_change.as_mut().poll(cx).is_ready() {
+                stage_change.set(shutdown.changed());
+            }
+            // `stage_change` is registered now, so no later change is missed.
+            seen = Some(shutdown.stage());
+        }
+        match seen {
+            Some(Stage::Aborting) => return Poll::Ready(false),
+            Some(Stage::LameDuck | Stage::Draining) => announce_end(),
+            Some(Stage::Serving) | None => {}
+        }
+        if connection.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(true);
+        }
+        // `finish` follows the poll, so that a request that was already received is served.
+        if before != seen && seen == Some(Stage::Draining) {
+            finish(connection.as_mut());
+            // An idle connection ends immediately, in this poll.
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+        }
+        if timer.poll_expired(delay.as_mut(), limit(), cx) {
+            return Poll::Ready(false);
+        }
+        Poll::Pending
+    })
+    .await
+}

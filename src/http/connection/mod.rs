@@ -1,0 +1,7 @@
+//! TODO-DOC
+pub mod h1;
+pub(crate) mod h2;
+pub(crate) mod h2_frame_limit;
+pub(crate) mod h2_streams;
+pub(crate) mod io_observer;
+pub mod state;

@@ -1,0 +1,402 @@
+//! The error type of all handlers and its JSON form.
+//!
+//! Errors of lower layers never reach a response body. They travel in [`ApiError::cause`], which only the log
+//! shows.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+
+use http::{HeaderName, HeaderValue};
+use serde::Serialize;
+
+use crate::config::limits::RETRY_OVERLOAD;
+pub use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
+use crate::types::LimitReached;
+
+/// A playback session that blocks a new one because of the stream limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionInTheWay {
+    pub session_id: String,
+    /// The device id from its preflight.
+    pub device_id: String,
+    pub device_model: String,
+    pub device_type: String,
+    pub asset_id: String,
+    /// Start, in Unix seconds.
+    pub since: i64,
+}
+
+/// A mistake in an imported file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImportProblem {
+    /// Line number, counted from 1, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    pub message: String,
+}
+
+/// A mistake in a JSON member, a parameter or a header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FieldProblem {
+    /// Name as sent by the client.
+    pub field: Cow<'static, str>,
+    pub message: Cow<'static, str>,
+}
+
+/// The `details` object of an error.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub enum Details {
+    Fields {
+        /// Name of the first field, which the message describes.
+        field: Cow<'static, str>,
+        problems: Vec<FieldProblem>,
+    },
+    Attempts {
+        /// Wrong entries left before the lock.
+        attempts_left: u32,
+    },
+    Retry {
+        /// Seconds from now.
+        retry_after: u32,
+    },
+    /// The sessions that use up the stream limit.
+    Sessions {
+        /// Oldest first.
+        sessions: Vec<SessionInTheWay>,
+    },
+    /// Why a session ended.
+    Reason {
+        /// One word of a closed list.
+        reason: &'static str,
+    },
+    /// The mistakes in an imported file.
+    Problems {
+        /// In file order.
+        problems: Vec<ImportProblem>,
+    },
+    /// The report of an operator's command.
+    Report(serde_json::Value),
+}
+
+struct Inner {
+    message: Cow<'static, str>,
+    details: Option<Details>,
+    retry_after: Option<u32>,
+    limit: Option<LimitReached>,
+    token_sent: bool,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    cause: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// An error as the developer of a partner sees it. Most of its fields are boxed, which keeps
+/// every `Result` of the HTTP layer small.
+pub struct ApiError {
+    code: ErrorCode,
+    inner: Box<Inner>,
+}
+
+impl ApiError {
+    /// Creates an error. `message` explains the mistake to the developer of the partner.
+    pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        let overload = matches!(
+            code,
+            ErrorCode::Overloaded
+                | ErrorCode::DeadlineExceeded
+                | ErrorCode::StoreUnavailable
+                | ErrorCode::RateLimited
+                | ErrorCode::TooManyAttempts
+                | ErrorCode::PinCodeLocked
+        );
+        Self {
+            code,
+            inner: Box::new(Inner {
+                message: message.into(),
+                details: None,
+                retry_after: overload.then_some(RETRY_OVERLOAD),
+                limit: None,
+                token_sent: false,
+                headers: Vec::new(),
+                cause: None,
+            }),
+        }
+    }
+
+    /// Creates an `INVALID_REQUEST` error that names the member, parameter or header.
+    pub fn field(field: impl Into<Cow<'static, str>>, why: impl Into<Cow<'static, str>>) -> Self {
+        let (field, why) = (field.into(), why.into());
+        let message = format!("{field}: {why}");
+        Self::new(ErrorCode::InvalidRequest, message).with_problem(field, why)
+    }
+
+    fn with_problem(self, field: Cow<'static, str>, message: Cow<'static, str>) -> Self {
+        let problem = FieldProblem {
+            field: field.clone(),
+            message,
+        };
+        self.with_details(Details::Fields {
+            field,
+            problems: vec![problem],
+        })
+    }
+
+    /// Merges another error of the same request. Field errors are collected and take precedence over errors
+    /// about resources; otherwise the first error wins.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        match (&mut self.inner.details, &other.inner.details) {
+            (
+                Some(Details::Fields { problems, .. }),
+                Some(Details::Fields { problems: more, .. }),
+            ) => {
+                for problem in more {
+                    if !problems.contains(problem) {
+                        problems.push(problem.clone());
+                    }
+                }
+                self
+            }
+            (_, Some(Details::Fields { .. })) => other,
+            _ => self,
+        }
+    }
+
+    /// Names of the invalid fields.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        let problems = match &self.inner.details {
+            Some(Details::Fields { problems, .. }) => problems.as_slice(),
+            _ => &[],
+        };
+        problems.iter().map(|problem| &*problem.field)
+    }
+
+    /// Creates an `INVALID_REQUEST` error about the request as a whole.
+    pub fn malformed(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::InvalidRequest, message)
+    }
+
+    /// Creates an `INTERNAL` error; `cause` is only logged.
+    pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(
+            ErrorCode::Internal,
+            "internal error; quote the X-Request-Id when you report it",
+        )
+        .with_cause(cause)
+    }
+
+    /// Creates an `OVERLOADED` error: a worker pool is full.
+    #[must_use]
+    pub fn overloaded() -> Self {
+        Self::new(
+            ErrorCode::Overloaded,
+            "the service is busy; try again shortly",
+        )
+    }
+
+    /// Adds the member name to errors with one of `codes`. The domain code that rejected the value does not
+    /// know its name in JSON.
+    #[must_use]
+    pub fn for_member(self, name: &'static str, codes: &[ErrorCode]) -> Self {
+        if codes.contains(&self.code) {
+            let message = self.inner.message.clone();
+            self.with_problem(name.into(), message)
+        } else {
+            self
+        }
+    }
+
+    #[must_use]
+    pub fn with_details(mut self, details: Details) -> Self {
+        self.inner.details = Some(details);
+        self
+    }
+
+    /// Sets `Retry-After`, and `details.retryAfter` unless the error has other details.
+    #[must_use]
+    pub fn with_retry_after(mut self, seconds: u32) -> Self {
+        self.inner.retry_after = Some(seconds);
+        self.inner.details.get_or_insert(Details::Retry {
+            retry_after: seconds,
+        });
+        self
+    }
+
+    /// Adds the limit that was reached and the time to retry.
+    #[must_use]
+    pub fn with_limit(mut self, limit: LimitReached) -> Self {
+        self.inner.limit = Some(limit);
+        self.with_retry_after(u32::try_from(limit.retry_after.max(1)).unwrap_or(u32::MAX))
+    }
+
+    /// Adds the underlying error, for the log.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.inner.cause = Some(cause.into());
+        self
+    }
+
+    /// Marks a 401 as caused by an invalid token, so that the challenge says `invalid_token`.
+    #[must_use]
+    pub fn with_token_sent(mut self) -> Self {
+        self.inner.token_sent = true;
+        self
+    }
+
+    /// Adds a response header.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.inner.headers.push((name, value));
+        self
+    }
+
+    /// Response headers in addition to those of every error.
+    #[must_use]
+    pub fn headers(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.inner.headers
+    }
+
+    #[must_use]
+    pub const fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.inner.message
+    }
+
+    #[must_use]
+    pub fn details(&self) -> Option<&Details> {
+        self.inner.details.as_ref()
+    }
+
+    /// Seconds after which the client may retry.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<u32> {
+        self.inner.retry_after
+    }
+
+    #[must_use]
+    pub fn limit(&self) -> Option<&LimitReached> {
+        self.inner.limit.as_ref()
+    }
+
+    /// Whether a 401 was caused by a token that was sent.
+    #[must_use]
+    pub fn token_sent(&self) -> bool {
+        self.inner.token_sent
+    }
+
+    /// The underlying error. It must only be logged.
+    #[must_use]
+    pub fn cause(&self) -> Option<&(dyn Error + Send + Sync)> {
+        self.inner.cause.as_deref()
+    }
+}
+
+impl fmt::Debug for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiError")
+            .field("code", &self.code)
+            .field("message", &self.inner.message)
+            .field("details", &self.inner.details)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorObject<'a> {
+    message: &'a str,
+    user_message: &'a str,
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<&'a Details>,
+}
+
+/// JSON body of an error; the same form on every route.
+#[derive(Serialize)]
+pub struct ErrorBody<'a> {
+    error: ErrorObject<'a>,
+    /// Only on the login and password routes, whose clients read it at top level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+}
+
+impl<'a> ErrorBody<'a> {
+    /// Builds the body. `user_message` is for the viewer; `flat` repeats the message at top level.
+    #[must_use]
+    pub fn new(error: &'a ApiError, user_message: &'a str, flat: bool) -> Self {
+        Self {
+            error: ErrorObject {
+                message: error.message(),
+                user_message,
+                code: error.code().as_str(),
+                details: error.details(),
+            },
+            message: flat.then(|| error.message()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_body_has_the_documented_form() {
+        let error = ApiError::field("offset", "must be an integer from -86400 to 0");
+        let body = serde_json::to_value(ErrorBody::new(&error, "Sorry", false)).unwrap();
+        assert_eq!(
+            body,
+            serde_json::json!({"error": {
+                "message": "offset: must be an integer from -86400 to 0",
+                "user_message": "Sorry",
+                "code": "INVALID_REQUEST",
+                "details": {
+                    "field": "offset",
+                    "problems": [{
+                        "field": "offset",
+                        "message": "must be an integer from -86400 to 0",
+                    }],
+                },
+            }})
+        );
+        let flat = serde_json::to_value(ErrorBody::new(&error, "Sorry", true)).unwrap();
+        assert_eq!(flat["message"], flat["error"]["message"]);
+    }
+
+    #[test]
+    fn details_have_the_documented_names() {
+        let wrong = ApiError::new(ErrorCode::PinCodeWrong, "the PIN is wrong")
+            .with_details(Details::Attempts { attempts_left: 3 });
+        assert_eq!(
+            serde_json::to_value(wrong.details()).unwrap(),
+            serde_json::json!({"attemptsLeft": 3})
+        );
+        let later = ApiError::new(ErrorCode::TooManyAttempts, "later").with_retry_after(60);
+        assert_eq!(later.retry_after(), Some(60));
+        assert_eq!(
+            serde_json::to_value(later.details()).unwrap(),
+            serde_json::json!({"retryAfter": 60})
+        );
+        let full = Details::Sessions {
+            sessions: vec![SessionInTheWay {
+                session_id: "s".into(),
+                device_id: "d".into(),
+                device_model: "m".into(),
+                device_type: "t".into(),
+                asset_id: "a".into(),
+                since: 5,
+            }],
+        };
+        assert_eq!(
+            serde_json::to_value(full).unwrap(),
+            serde_json::json!({"sessions": [{
+                "sessionId": "s", "deviceId": "d", "deviceModel": "m", "deviceType": "t",
+                "assetId": "a", "since": 5
+            }]})
+        );
+    }
+}

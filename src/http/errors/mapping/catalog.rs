@@ -1,0 +1,91 @@
+//! Maps errors of catalogue and entitlement to API errors.
+
+use crate::domain::catalog::{CatalogError, Problem};
+use crate::domain::entitlement::{Denied, GrantError};
+use crate::http::errors::api_error::{ApiError, Details, ErrorCode, ImportProblem};
+use crate::http::wire::catalog::ImportReply;
+
+impl From<CatalogError> for ApiError {
+    fn from(error: CatalogError) -> Self {
+        match error {
+            CatalogError::Invalid(problems) => Self::new(
+                ErrorCode::ImportInvalid,
+                "the request contains mistakes; nothing was changed",
+            )
+            .with_details(Details::Problems {
+                problems: problems.into_iter().map(problem).collect(),
+            }),
+            CatalogError::TooMany { what, rows, most } => Self::malformed(format!(
+                "the catalogue would have {rows} {what}, and it holds {most}; nothing was imported"
+            )),
+            CatalogError::Held(imported) => {
+                let report = serde_json::to_value(ImportReply::held(imported));
+                Self::new(
+                    ErrorCode::ImportHeld,
+                    "the catalogue file takes much away and was not imported; accept it to import it",
+                )
+                .with_details(Details::Report(report.unwrap_or_default()))
+            }
+            CatalogError::NoVersion => Self::new(
+                ErrorCode::CatalogVersionNotFound,
+                "this version of the catalogue is not kept; see the history",
+            ),
+            CatalogError::VersionDamaged => Self::internal(error),
+            CatalogError::NoLivestream => {
+                Self::new(ErrorCode::LivestreamNotFound, "no livestream has this id")
+            }
+            CatalogError::NoRule => Self::new(ErrorCode::RuleNotFound, "no rule has this number"),
+            CatalogError::Store(error) => error.into(),
+        }
+    }
+}
+
+fn problem(problem: Problem) -> ImportProblem {
+    ImportProblem {
+        line: Some(problem.line).filter(|line| *line > 0),
+        message: problem.message,
+    }
+}
+
+impl From<GrantError> for ApiError {
+    fn from(error: GrantError) -> Self {
+        match error {
+            GrantError::OfferNotFound => {
+                Self::new(ErrorCode::OfferNotFound, "no offer has this id")
+            }
+            GrantError::UserNotFound => Self::new(ErrorCode::UserNotFound, "there is no such user"),
+            GrantError::ExpiryPast => Self::field("expiry", "must be in the future"),
+            GrantError::TooMany => Self::malformed("the user has too many active grants"),
+            GrantError::NotGranted => Self::new(
+                ErrorCode::GrantNotFound,
+                "the user does not have this offer",
+            ),
+            GrantError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// Returns the code of a denied entitlement.
+#[must_use]
+pub const fn denial(denied: Denied) -> ErrorCode {
+    match denied {
+        Denied::AssetNotFound => ErrorCode::AssetNotFound,
+        Denied::GeoBlocked => ErrorCode::GeoBlocked,
+        Denied::NotEntitled => ErrorCode::NotEntitled,
+        Denied::NotAvailable => ErrorCode::NotAvailable,
+        Denied::NoLiveRights => ErrorCode::NoLiveRights,
+    }
+}
+
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        let message = match denied {
+            Denied::AssetNotFound => "no asset has this id",
+            Denied::GeoBlocked => "the asset is not offered in this country",
+            Denied::NotEntitled => "the user has no offer that contains this asset",
+            Denied::NotAvailable => "the asset is not available at this time",
+            Denied::NoLiveRights => "the program has no live rights",
+        };
+        Self::new(denial(denied), message)
+    }
+}

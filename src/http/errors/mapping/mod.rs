@@ -1,0 +1,61 @@
+//! Maps domain errors to API errors, one file per domain service.
+//!
+//! Texts of lower layers never become messages. They travel as the cause, which is only logged.
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod accounts;
+mod backups;
+mod catalog;
+mod feeds;
+mod partners;
+mod playback;
+mod schedule;
+
+pub use crate::http::errors::mapping::catalog::denial;
+
+use crate::domain::StoreError;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+
+const MIB: u64 = 1024 * 1024;
+
+/// Reads still work when the disk is full or the store has failed; writes are refused with 503.
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Overloaded => Self::overloaded(),
+            StoreError::NoRoom { needed, free, .. } => Self::new(
+                ErrorCode::StoreUnavailable,
+                format!(
+                    "the disk has {} MiB free, and this needs about {} MiB; free disk space first",
+                    free / MIB,
+                    needed.div_ceil(MIB)
+                ),
+            )
+            .with_cause(error),
+            StoreError::NoDescriptor(_) => Self::new(
+                ErrorCode::StoreUnavailable,
+                "the service has no file descriptor left; try again shortly",
+            )
+            .with_cause(error),
+            StoreError::Full
+            | StoreError::Failed(_)
+            | StoreError::NotSynced(_)
+            | StoreError::Closed
+            | StoreError::Io(_) => Self::new(
+                ErrorCode::StoreUnavailable,
+                "the store accepts no writes at present; try again shortly",
+            )
+            .with_cause(error),
+            StoreError::Damaged { .. }
+            | StoreError::TooLarge { .. }
+            | StoreError::InUse
+            | StoreError::Newer { .. }
+            | StoreError::Foreign
+            | StoreError::NotEmpty
+            | StoreError::Lost(_)
+            | StoreError::Hung
+            | StoreError::Engine(_) => Self::internal(error),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! TODO-DOC
+pub mod api_error;
+pub mod code;
+pub mod combine;
+pub mod mapping;

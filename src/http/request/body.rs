@@ -1,0 +1,241 @@
+//! Reads request bodies with limits on size, time and unpacked size. Draining the body of a refused request
+//! is bounded too.
+
+use std::io::Read;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+
+use crate::config::limits::{BODY_RATE, BODY_STALL, BODY_TELEMETRY, DRAIN_BYTES, DRAIN_TIME};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::headers::RequestHeaders;
+use crate::http::routing::route::BodyRule;
+
+pub struct BodyStream {
+    source: Option<Incoming>,
+    /// Received bytes that were not consumed yet.
+    ready: Bytes,
+    left: usize,
+    limit: usize,
+    taken: u64,
+    began: Option<Instant>,
+}
+
+fn too_large(limit: usize) -> ApiError {
+    ApiError::new(
+        ErrorCode::PayloadTooLarge,
+        match limit {
+            // Players cannot distinguish this 413 from others by its status, so the message says what to do.
+            BODY_TELEMETRY => format!("a batch has at most {limit} bytes: halve it and retry"),
+            _ => format!("the body has at most {limit} bytes"),
+        },
+    )
+}
+
+fn stalled() -> ApiError {
+    ApiError::new(ErrorCode::RequestTimeout, "the body did not arrive in time")
+}
+
+impl BodyStream {
+    #[must_use]
+    pub fn new(source: Incoming, limit: usize) -> Self {
+        Self {
+            source: Some(source),
+            ready: Bytes::new(),
+            left: limit,
+            limit,
+            taken: 0,
+            began: None,
+        }
+    }
+
+    /// Wraps a body that is already in memory.
+    #[must_use]
+    pub fn ready(bytes: Bytes) -> Self {
+        Self {
+            source: None,
+            left: bytes.len(),
+            limit: bytes.len(),
+            ready: bytes,
+            taken: 0,
+            began: None,
+        }
+    }
+
+    /// Returns the next chunk, or `None` at the end.
+    ///
+    /// # Errors
+    /// `PAYLOAD_TOO_LARGE` over the limit, `REQUEST_TIMEOUT` if the client is too slow, `INVALID_REQUEST` if
+    /// the framing is broken or the client disconnected.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
+        if !self.ready.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.ready)));
+        }
+        loop {
+            let Some(source) = &mut self.source else {
+                return Ok(None);
+            };
+            let began = *self.began.get_or_insert_with(Instant::now);
+            let frame = timeout(BODY_STALL, source.frame())
+                .await
+                .map_err(|_| stalled())?;
+            let frame = match frame {
+                None => {
+                    self.source = None;
+                    return Ok(None);
+                }
+                Some(Ok(frame)) => frame,
+                // The parser rejected it: a broken chunk, or a body that ends early.
+                Some(Err(error)) => {
+                    return Err(ApiError::malformed("the body ended early or is malformed")
+                        .with_cause(error));
+                }
+            };
+            // Trailers are ignored.
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            self.left = self
+                .left
+                .checked_sub(data.len())
+                .ok_or_else(|| too_large(self.limit))?;
+            self.taken += data.len() as u64;
+            let elapsed = began.elapsed();
+            if elapsed > BODY_STALL && self.taken < elapsed.as_secs() * BODY_RATE {
+                return Err(stalled());
+            }
+            if !data.is_empty() {
+                return Ok(Some(data));
+            }
+        }
+    }
+
+    /// Reads the whole body.
+    ///
+    /// # Errors
+    /// Those of [`BodyStream::chunk`].
+    pub async fn whole(&mut self) -> Result<Bytes, ApiError> {
+        let Some(first) = self.chunk().await? else {
+            return Ok(Bytes::new());
+        };
+        // Most bodies arrive in one chunk, which is returned without copying.
+        let Some(second) = self.chunk().await? else {
+            return Ok(first);
+        };
+        let mut all = BytesMut::with_capacity((first.len() + second.len()) * 2);
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&second);
+        while let Some(more) = self.chunk().await? {
+            all.extend_from_slice(&more);
+        }
+        Ok(all.freeze())
+    }
+
+    /// Reads a bounded part of the rest, so that the client receives the response instead of a reset.
+    pub async fn drain(self) {
+        if let Some(mut source) = self.source {
+            drain(&mut source).await;
+        }
+    }
+}
+
+/// Reads and discards a bounded part of a body.
+pub async fn drain(source: &mut Incoming) {
+    let reading = async {
+        let mut left = DRAIN_BYTES;
+        while let Some(Ok(frame)) = source.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+        }
+    };
+    // After the time-out the connection is closed with the body unread.
+    let _ = timeout(DRAIN_TIME, reading).await;
+}
+
+/// Content coding of a request body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    Identity,
+    Gzip,
+}
+
+/// Checks size and content coding as declared in the headers, before the body is read.
+///
+/// # Errors
+/// `PAYLOAD_TOO_LARGE`, `UNSUPPORTED_CODING`.
+pub fn check(
+    body: &Incoming,
+    heads: &RequestHeaders<'_>,
+    rule: BodyRule,
+) -> Result<Coding, ApiError> {
+    let limit = rule.limit();
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large(limit));
+    }
+    match heads.content_encoding.ascii().map(str::trim) {
+        None if heads.content_encoding.value().is_none() => Ok(Coding::Identity),
+        Some(coding) if coding.eq_ignore_ascii_case("identity") => Ok(Coding::Identity),
+        Some(coding)
+            if coding.eq_ignore_ascii_case("gzip") && matches!(rule, BodyRule::Gzip(_)) =>
+        {
+            Ok(Coding::Gzip)
+        }
+        _ => Err(ApiError::new(
+            ErrorCode::UnsupportedCoding,
+            match rule {
+                BodyRule::Gzip(_) => "Content-Encoding must be gzip or absent",
+                _ => "this route does not accept Content-Encoding",
+            },
+        )),
+    }
+}
+
+/// Unpacks gzip. The limit applies to the unpacked bytes, so a compression bomb costs no more than the limit.
+///
+/// # Errors
+/// `PAYLOAD_TOO_LARGE` over the limit, `INVALID_REQUEST` if it is not gzip.
+pub fn gunzip(packed: &[u8], limit: usize) -> Result<Bytes, ApiError> {
+    let mut unpacked = Vec::new();
+    let most = limit as u64 + 1;
+    flate2::read::MultiGzDecoder::new(packed)
+        .take(most)
+        .read_to_end(&mut unpacked)
+        .map_err(|_| ApiError::field("body", "is not valid gzip"))?;
+    if unpacked.len() > limit {
+        return Err(too_large(limit));
+    }
+    Ok(unpacked.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn a_bomb_is_stopped_at_the_unpacked_limit() {
+        assert_eq!(gunzip(&gzip(b"[]"), 100).unwrap(), &b"[]"[..]);
+        let bomb = gzip(&vec![b' '; 10_000_000]);
+        assert!(bomb.len() < 20_000);
+        let error = gunzip(&bomb, 1_000_000).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::PayloadTooLarge);
+        assert_eq!(gunzip(&gzip(&[b' '; 1000]), 1000).unwrap().len(), 1000);
+        assert!(gunzip(&gzip(&[b' '; 1001]), 1000).is_err());
+        assert!(gunzip(b"[]", 100).is_err());
+        assert!(gunzip(&gzip(b"[1,2,3]")[..12], 100).is_err());
+    }
+}

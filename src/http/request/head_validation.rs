@@ -1,0 +1,258 @@
+//! Stricter checks of the request head than hyper's parser: transfer codings other than chunked, a missing or
+//! repeated Host, fragments, unescaped text in the query, sizes of head and target, and unknown methods.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use http::request::Parts;
+use http::{HeaderValue, Method, Version};
+
+use crate::config::limits::TARGET_MAX;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::headers::{HeaderLines, RequestHeaders, SingleHeader};
+
+/// Checks the head of a request.
+///
+/// # Errors
+/// `INVALID_REQUEST`, `URI_TOO_LONG`, `EXPECTATION_FAILED`, `HEADERS_TOO_LARGE`, `METHOD_NOT_IMPLEMENTED`,
+/// `TRANSFER_CODING_NOT_IMPLEMENTED`.
+pub(crate) fn check_framing(
+    parts: &Parts,
+    heads: &RequestHeaders<'_>,
+    fragment: bool,
+) -> Result<(), ApiError> {
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or(0, |target| target.as_str().len());
+    if target > TARGET_MAX {
+        return Err(ApiError::new(
+            ErrorCode::UriTooLong,
+            format!("the target has at most {TARGET_MAX} bytes"),
+        ));
+    }
+    heads.check_size(parts.method.as_str().len() + target)?;
+    check_transfer_coding(heads.transfer_encoding)?;
+    check_host(parts, heads.host)?;
+    if fragment {
+        return Err(ApiError::malformed(
+            "the request target must not contain a fragment (`#`)",
+        ));
+    }
+    if !parts.uri.query().unwrap_or_default().is_ascii() {
+        return Err(ApiError::malformed(
+            "the query has a character that must be percent-encoded",
+        ));
+    }
+    if !matches!(
+        parts.method,
+        Method::GET
+            | Method::HEAD
+            | Method::POST
+            | Method::PUT
+            | Method::DELETE
+            | Method::OPTIONS
+            | Method::PATCH
+            | Method::TRACE
+            | Method::QUERY
+    ) {
+        return Err(ApiError::new(
+            ErrorCode::MethodNotImplemented,
+            "no route supports this method",
+        ));
+    }
+    match heads.expect {
+        SingleHeader::Absent => Ok(()),
+        SingleHeader::One(value) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
+            Ok(())
+        }
+        SingleHeader::One(_) | SingleHeader::Repeated => Err(ApiError::new(
+            ErrorCode::ExpectationFailed,
+            "the only supported Expect value is 100-continue",
+        )),
+    }
+}
+
+/// Accepts only a single `chunked`. hyper reads a repeated `chunked` as one, while a proxy could see chunks
+/// within chunks: that would allow request smuggling.
+fn check_transfer_coding(lines: HeaderLines<'_>) -> Result<(), ApiError> {
+    let mut chunked = 0;
+    let mut others = false;
+    for line in lines.values() {
+        for coding in line.as_bytes().split(|b| *b == b',') {
+            match coding.trim_ascii() {
+                b"" => {}
+                coding if coding.eq_ignore_ascii_case(b"chunked") => chunked += 1,
+                _ => others = true,
+            }
+        }
+    }
+    if chunked > 1 {
+        return Err(ApiError::malformed(
+            "Transfer-Encoding has chunked more than once",
+        ));
+    }
+    if others {
+        return Err(ApiError::new(
+            ErrorCode::CodingNotImplemented,
+            "the only supported transfer coding is chunked",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the target host. In HTTP/2, `Host` and `:authority` must agree.
+fn check_host(parts: &Parts, host: SingleHeader<'_>) -> Result<(), ApiError> {
+    let authority = match parts.version {
+        Version::HTTP_2 => parts.uri.authority().map(|given| given.as_str().as_bytes()),
+        _ => None,
+    };
+    let host = match (host, authority) {
+        (SingleHeader::One(host), Some(authority))
+            if !names_same_host(host.as_bytes(), authority) =>
+        {
+            return Err(ApiError::malformed("Host differs from :authority"));
+        }
+        (SingleHeader::One(host), _) => host.as_bytes(),
+        (SingleHeader::Absent, Some(authority)) => authority,
+        (SingleHeader::Absent, None) if parts.version < Version::HTTP_11 => return Ok(()),
+        (SingleHeader::Absent, None) => return Err(ApiError::malformed("header Host is missing")),
+        (SingleHeader::Repeated, _) => {
+            return Err(ApiError::malformed("header Host is sent more than once"));
+        }
+    };
+    match Host::parse(host) {
+        Some(_) => Ok(()),
+        None => Err(ApiError::malformed(
+            "Host is not a name or an address with an optional port",
+        )),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Host<'a> {
+    Address,
+    Name(&'a str),
+}
+
+impl<'a> Host<'a> {
+    /// Parses a name, an IPv4 address or an IPv6 address in brackets, with an optional port.
+    fn parse(text: &'a [u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        if let Some(rest) = text.strip_prefix('[') {
+            let (address, rest) = rest.split_once(']')?;
+            address.parse::<Ipv6Addr>().ok()?;
+            return (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
+                .then_some(Self::Address);
+        }
+        let (name, port) = text.split_once(':').unwrap_or((text, ""));
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+        if name.is_empty() || !name.bytes().all(plain) || !is_port(port) {
+            return None;
+        }
+        Some(match name.parse::<Ipv4Addr>() {
+            Ok(_) => Self::Address,
+            Err(_) => Self::Name(name),
+        })
+    }
+}
+
+/// Whether `Host` and `:authority` name the same host (RFC 9113, section 8.3.1), ignoring case and the
+/// default port. HTTP/2 is only served over TLS, so the default port is 443.
+fn names_same_host(host: &[u8], authority: &[u8]) -> bool {
+    let [host, authority] = [host, authority].map(|given| {
+        let without = [&b":443"[..], b":"].map(|port| given.strip_suffix(port));
+        without.into_iter().flatten().next().unwrap_or(given)
+    });
+    host.eq_ignore_ascii_case(authority)
+}
+
+/// Whether a text is a port; empty means the default port.
+fn is_port(text: &str) -> bool {
+    text.is_empty()
+        || text.bytes().all(|b| b.is_ascii_digit())
+            && text.len() <= 5
+            && text.parse::<u16>().is_ok()
+}
+
+/// Checks that a request to the operations listener names a host that the listener serves: an IP address,
+/// `localhost`, or a configured name. This prevents DNS rebinding: a page whose host name resolves to this
+/// listener would otherwise have the same origin as the console.
+///
+/// # Errors
+/// `MISDIRECTED_REQUEST`.
+pub(crate) fn check_answers_for(
+    parts: &Parts,
+    heads: &RequestHeaders<'_>,
+    hosts: &[String],
+) -> Result<(), ApiError> {
+    let authority = parts.uri.authority().map(|given| given.as_str().as_bytes());
+    let host = heads.host.value().map(HeaderValue::as_bytes);
+    for given in [authority, host].into_iter().flatten() {
+        let ours = match Host::parse(given) {
+            Some(Host::Address) => true,
+            Some(Host::Name(name)) => {
+                let name = name.strip_suffix('.').unwrap_or(name);
+                let is = |known: &str| name.eq_ignore_ascii_case(known);
+                is("localhost") || hosts.iter().any(|known| is(known))
+            }
+            None => false,
+        };
+        if !ours {
+            return Err(ApiError::new(
+                ErrorCode::MisdirectedRequest,
+                "this listener does not answer for the host of the request: use its address, or add \
+                 the name to `ops.hosts`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_names_and_addresses_with_ports() {
+        for (text, host) in [
+            ("tv.example", Host::Name("tv.example")),
+            ("my_host:8080", Host::Name("my_host")),
+            ("a:", Host::Name("a")),
+            ("a.example.:65535", Host::Name("a.example.")),
+            ("127.0.0.1", Host::Address),
+            ("127.0.0.1:9080", Host::Address),
+            ("[::1]", Host::Address),
+            ("[2001:db8::1]:80", Host::Address),
+        ] {
+            assert_eq!(Host::parse(text.as_bytes()), Some(host), "{text}");
+        }
+        for bad in [
+            "",
+            ":",
+            ":80",
+            "[::1",
+            "::1",
+            "[]",
+            "[::1]x",
+            "[::1]:x",
+            "[::1]:99999",
+            "[127.0.0.1]",
+            "[::1%25lo]",
+            "a:b:c",
+            "x:99999",
+            "x:65536",
+            "x:000080",
+            "x:-1",
+            "x:+1",
+            "a b",
+            "a/b",
+            "a@b",
+            "a,b",
+            "a%41",
+            "\u{e4}",
+            "http://a",
+        ] {
+            assert_eq!(Host::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The reply type of handlers. It says what is sent; `render` turns it into a response with conditions,
+//! codings and ranges.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode};
+use serde::Serialize;
+
+use crate::http::errors::api_error::ApiError;
+use crate::http::response::body::ResponseStream;
+use crate::http::response::cache::{CachedResponse, CompressibleBody};
+use crate::http::response::xmltv_cache::GzipExport;
+use crate::types::UnixSeconds;
+
+pub mod media {
+    use http::HeaderValue;
+
+    pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+    pub const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+    pub const XML: HeaderValue = HeaderValue::from_static("application/xml; charset=utf-8");
+    pub const SOAP: HeaderValue = HeaderValue::from_static("text/xml; charset=utf-8");
+    pub const M3U: HeaderValue = HeaderValue::from_static("audio/x-mpegurl; charset=utf-8");
+    pub const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+    pub const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
+    pub const SCRIPT: HeaderValue = HeaderValue::from_static("text/javascript; charset=utf-8");
+    pub const SVG: HeaderValue = HeaderValue::from_static("image/svg+xml");
+    pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+    pub const METRICS: HeaderValue =
+        HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    pub const TOML: HeaderValue = HeaderValue::from_static("application/toml; charset=utf-8");
+    pub const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+}
+
+/// Caching properties of a body.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// Number behind the strong entity tag. Equal bytes must have equal tags.
+    pub tag: u64,
+    /// In seconds.
+    pub max_age: u32,
+}
+
+/// A body that clients may cache; compressed for clients that accept gzip.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub media: HeaderValue,
+    pub body: Arc<CompressibleBody>,
+    pub kept: Kept,
+    /// When the content changes next; `None` if unknown.
+    pub until: Option<UnixSeconds>,
+}
+
+impl Kept {
+    /// Returns a tag number for bytes without a version.
+    #[must_use]
+    pub fn tag_of(bytes: &[u8]) -> u64 {
+        // The hasher uses fixed keys, so tags survive a restart.
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytes);
+        hasher.finish()
+    }
+
+    /// Returns the seconds from `now` to `until`, at most `most`. A cached response must not outlive the next
+    /// change of its content.
+    #[must_use]
+    pub fn age(now: UnixSeconds, until: Option<UnixSeconds>, most: u32) -> u32 {
+        until.map_or(most, |until| {
+            u32::try_from(until.since(now).max(0)).map_or(most, |left| left.min(most))
+        })
+    }
+}
+
+#[derive(Debug)]
+pub enum FileContent {
+    /// An open file and its length.
+    Disk(File, u64),
+    /// Generated for this request.
+    Made(Bytes),
+}
+
+impl FileContent {
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Disk(_, length) => *length,
+            Self::Made(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// A media file, served with ranges.
+#[derive(Debug)]
+pub struct FileReply {
+    pub content: FileContent,
+    pub media: HeaderValue,
+    /// Number behind the strong entity tag. Equal bytes must have equal tags.
+    pub tag: u64,
+    pub caching: HeaderValue,
+}
+
+pub(crate) enum Content {
+    Empty,
+    Bytes(HeaderValue, Bytes),
+    Prepared(Prepared),
+    File(FileReply),
+    Export(Kept, HeaderValue, GzipExport),
+    /// The length is `None` if unknown.
+    Stream(HeaderValue, Option<u64>, ResponseStream),
+}
+
+/// The result of a handler.
+pub struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) content: Content,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// Added to the target of the audit entry: the id of a created object, or counts.
+    pub(crate) audited: Option<String>,
+}
+
+impl Reply {
+    fn new(status: StatusCode, content: Content) -> Self {
+        Self {
+            status,
+            content,
+            headers: Vec::new(),
+            audited: None,
+        }
+    }
+
+    /// Replies 200 with JSON that must not be cached.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the value cannot be serialized.
+    pub fn json(value: &impl Serialize) -> Result<Self, ApiError> {
+        Self::json_with(StatusCode::OK, value)
+    }
+
+    /// Replies with JSON and another status.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the value cannot be serialized.
+    pub fn json_with(status: StatusCode, value: &impl Serialize) -> Result<Self, ApiError> {
+        let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
+        Ok(Self::new(status, Content::Bytes(media::JSON, bytes.into())))
+    }
+
+    /// Replies 200 with JSON about a created object; `id` goes to the audit entry.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the value cannot be serialized.
+    pub fn made(id: &str, value: &impl Serialize) -> Result<Self, ApiError> {
+        let mut reply = Self::json(value)?;
+        reply.audited = Some(format!("/{id}"));
+        Ok(reply)
+    }
+
+    /// Replies 200 with JSON; `counts` goes to the audit entry.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the value cannot be serialized.
+    pub fn counted(counts: &str, value: &impl Serialize) -> Result<Self, ApiError> {
+        let mut reply = Self::json(value)?;
+        reply.audited = Some(format!(": {counts}"));
+        Ok(reply)
+    }
+
+    /// Replies 200 with bytes that must not be cached.
+    #[must_use]
+    pub fn bytes(media: HeaderValue, bytes: impl Into<Bytes>) -> Self {
+        Self::new(StatusCode::OK, Content::Bytes(media, bytes.into()))
+    }
+
+    #[must_use]
+    pub fn empty_object() -> Self {
+        Self::bytes(media::JSON, Bytes::from_static(b"{}"))
+    }
+
+    #[must_use]
+    pub fn no_content() -> Self {
+        Self::new(StatusCode::NO_CONTENT, Content::Empty)
+    }
+
+    /// Replies 200 with a cacheable body, or 304 if the client has it.
+    #[must_use]
+    pub fn prepared(prepared: Prepared) -> Self {
+        Self::new(StatusCode::OK, Content::Prepared(prepared))
+    }
+
+    /// The part of a prepared reply that goes into the response cache.
+    pub(crate) fn cacheable(&self) -> Option<CachedResponse> {
+        let Content::Prepared(prepared) = &self.content else {
+            return None;
+        };
+        Some(CachedResponse {
+            body: Arc::clone(&prepared.body),
+            tag: prepared.kept.tag,
+            until: prepared.until,
+        })
+    }
+
+    /// Replies with a file or the requested range of it.
+    #[must_use]
+    pub fn file(file: FileReply) -> Self {
+        Self::new(StatusCode::OK, Content::File(file))
+    }
+
+    /// Replies 200 with a streamed body that must not be cached.
+    #[must_use]
+    pub fn stream(media: HeaderValue, length: Option<u64>, body: ResponseStream) -> Self {
+        Self::new(StatusCode::OK, Content::Stream(media, length, body))
+    }
+
+    /// Replies 200 with a cacheable export, or 304 if the client has it.
+    #[must_use]
+    pub fn export(kept: Kept, media: HeaderValue, export: GzipExport) -> Self {
+        Self::new(StatusCode::OK, Content::Export(kept, media, export))
+    }
+
+    #[must_use]
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_expires_with_its_next_change() {
+        let now = UnixSeconds(1_000);
+        assert_eq!(Kept::age(now, None, 10), 10);
+        assert_eq!(Kept::age(now, Some(UnixSeconds(1_003)), 10), 3);
+        assert_eq!(Kept::age(now, Some(UnixSeconds(9_999)), 10), 10);
+        assert_eq!(Kept::age(now, Some(now), 10), 0);
+        assert_eq!(Kept::age(now, Some(UnixSeconds(1)), 10), 0);
+        assert_eq!(Kept::age(now, Some(UnixSeconds(i64::MAX)), 10), 10);
+    }
+}

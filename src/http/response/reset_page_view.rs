@@ -1,0 +1,207 @@
+//! Renders the page behind the link of a password-reset mail.
+//!
+//! The page works without scripts and loads nothing. The token must not leak from the address: the page sends
+//! no referrer, cannot be framed or cached, and its form posts to the address without the token.
+
+use data_encoding::BASE64;
+use http::header::{CONTENT_SECURITY_POLICY, InvalidHeaderValue, REFERRER_POLICY, X_FRAME_OPTIONS};
+use http::{HeaderName, HeaderValue, StatusCode};
+use ring::digest;
+use serde::Deserialize;
+
+use crate::http::response::reply::{Reply, media};
+use crate::types::html_escape::escape;
+
+const SKELETON: &str = include_str!("../../../data/pages/reset.html");
+const FORM: &str = include_str!("../../../data/pages/form.html");
+const STYLE: &str = include_str!("../../../data/pages/page.css");
+/// Language of last resort.
+const FALLBACK: (&str, &str) = ("en", include_str!("../../../data/pages/en.toml"));
+const OTHERS: [(&str, &str); 2] = [
+    ("sv", include_str!("../../../data/pages/sv.toml")),
+    ("de", include_str!("../../../data/pages/de.toml")),
+];
+const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    #[serde(skip)]
+    language: &'static str,
+    title: String,
+    password: String,
+    again: String,
+    button: String,
+    mismatch: String,
+    done: String,
+}
+
+impl Words {
+    fn read((language, text): (&'static str, &str)) -> Result<Self, &'static str> {
+        let words: Self = toml::from_str(text).map_err(|_| language)?;
+        Ok(Self { language, ..words })
+    }
+}
+
+pub enum View<'a> {
+    /// The form for a token, with the mistake of the previous attempt.
+    Form(&'a str, Option<Fault<'a>>),
+    /// The password was set.
+    Done,
+    /// The token cannot be used; the text says why.
+    Refused(&'a str),
+}
+
+/// A mistake in the form.
+pub enum Fault<'a> {
+    /// The two passwords differ.
+    Mismatch,
+    /// A message for the viewer.
+    Told(&'a str),
+}
+
+/// Page texts by language.
+pub struct Pages {
+    fallback: Words,
+    others: Vec<Words>,
+    policy: HeaderValue,
+}
+
+impl Pages {
+    /// Loads the built-in texts.
+    ///
+    /// # Errors
+    /// The first language that cannot be parsed.
+    pub fn built_in() -> Result<Self, &'static str> {
+        Ok(Self {
+            fallback: Words::read(FALLBACK)?,
+            others: OTHERS
+                .map(Words::read)
+                .into_iter()
+                .collect::<Result<_, _>>()?,
+            policy: policy(STYLE, "'self'").map_err(|_| "the policy")?,
+        })
+    }
+
+    /// Renders the page in a language, or in English if it is not available.
+    #[must_use]
+    pub fn reset(&self, language: &str, status: StatusCode, view: &View<'_>) -> Reply {
+        let mut others = self.others.iter();
+        let words = others.find(|words| words.language == language);
+        let words = words.unwrap_or(&self.fallback);
+        let page = fill(
+            SKELETON,
+            &[
+                ("{language}", words.language),
+                ("{title}", &escaped(&words.title)),
+                ("{style}", STYLE),
+                ("{content}", &content(words, view)),
+            ],
+        );
+        Reply::bytes(media::HTML, page)
+            .with_status(status)
+            .with_header(CONTENT_SECURITY_POLICY, self.policy.clone())
+            .with_header(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+            .with_header(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
+            .with_header(ROBOTS, HeaderValue::from_static("noindex"))
+    }
+}
+
+/// Content security policy for a page with this style and no scripts: it loads nothing, cannot be framed, and
+/// posts forms only to `forms`.
+pub(crate) fn policy(style: &str, forms: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    let style = digest::digest(&digest::SHA256, style.as_bytes());
+    HeaderValue::from_str(&format!(
+        "default-src 'none'; style-src 'sha256-{}'; form-action {forms}; base-uri 'none'; \
+         frame-ancestors 'none'",
+        BASE64.encode(style.as_ref())
+    ))
+}
+
+fn content(words: &Words, view: &View<'_>) -> String {
+    match view {
+        View::Done => format!("<p role=\"status\">{}</p>", escaped(&words.done)),
+        View::Refused(why) => alert(why),
+        View::Form(token, fault) => {
+            let alert = match fault {
+                None => String::new(),
+                Some(Fault::Mismatch) => alert(&words.mismatch),
+                Some(Fault::Told(why)) => alert(why),
+            };
+            let form = fill(
+                FORM,
+                &[
+                    ("{token}", &escaped(token)),
+                    ("{password}", &escaped(&words.password)),
+                    ("{again}", &escaped(&words.again)),
+                    ("{button}", &escaped(&words.button)),
+                ],
+            );
+            alert + &form
+        }
+    }
+}
+
+fn alert(why: &str) -> String {
+    format!("<p role=\"alert\">{}</p>\n", escaped(why))
+}
+
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    escape(text, &mut out);
+    out
+}
+
+/// Replaces the placeholders of a template.
+pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let text = template.to_owned();
+    values
+        .iter()
+        .fold(text, |text, (name, value)| text.replace(name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::response::reply::Content;
+
+    fn html(language: &str, view: &View<'_>) -> String {
+        let reply = Pages::built_in()
+            .unwrap()
+            .reset(language, StatusCode::OK, view);
+        let Content::Bytes(_, bytes) = reply.content else {
+            panic!("a page is bytes");
+        };
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn every_language_has_every_word() {
+        for (language, _) in [FALLBACK].into_iter().chain(OTHERS) {
+            for view in [View::Form("pgr_x", Some(Fault::Mismatch)), View::Done] {
+                let page = html(language, &view);
+                assert!(page.contains(&format!("<html lang=\"{language}\">")));
+                assert!(!page.replace(STYLE, "").contains('{'), "{page}");
+            }
+        }
+        assert_eq!(html("fi", &View::Done), html("en", &View::Done));
+    }
+
+    #[test]
+    fn the_policy_forbids_loading_and_scripts() {
+        let page = html("en", &View::Form("pgr_x", None));
+        for word in [
+            "<script", "src=", "href=", "http:", "https:", "style=", "onload",
+        ] {
+            assert!(!page.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn shown_values_are_escaped() {
+        let token = "\"><script>";
+        let page = html("en", &View::Form(token, Some(Fault::Told("<b>&"))));
+        assert!(page.contains("value=\"&quot;&gt;&lt;script&gt;\""));
+        assert!(page.contains("&lt;b&gt;&amp;") && !page.contains("<script"));
+    }
+}

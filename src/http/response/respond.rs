@@ -1,0 +1,233 @@
+//! Completes a response: common headers, metrics and the access log.
+//!
+//! The log names the route and never the path: a path may contain a signed token, a query anything.
+
+use std::time::Instant;
+
+use http::header::{CONNECTION, LINK, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Version};
+
+use crate::app::App;
+use crate::http::access::cors;
+use crate::http::errors::api_error::ApiError;
+use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
+use crate::http::request::context::RequestId;
+use crate::http::request::headers::RequestHeaders;
+use crate::http::response::body::ResponseBody;
+use crate::http::response::render::{ErrorForm, ResponseOptions, render, render_error};
+use crate::http::response::reply::Reply;
+use crate::http::response::reset_page_view::View;
+use crate::http::response::soap;
+use crate::http::routing::dispatch::Answer;
+use crate::http::routing::route::Route;
+use crate::http::routing::router::RouteSet;
+use crate::types::UserId;
+use crate::worker_pool::fair_queue::Turn;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
+/// Prefix of the login and password routes. Errors below it have their format even if no route matched.
+const LOGIN_PREFIX: &str = "/api/login/";
+const SUNSET: HeaderName = HeaderName::from_static("sunset");
+
+/// The two livestream routes were deprecated with the first release, on 1 January 2026 (RFC 9745).
+const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1767225600");
+
+/// Facts about a request that its response, metrics and log line need.
+pub(crate) struct RequestRecord {
+    pub(crate) table: RouteSet,
+    pub(crate) started: Instant,
+    pub(crate) id: RequestId,
+    pub(crate) route: Option<(usize, &'static Route)>,
+    pub(crate) user: Option<UserId>,
+    /// Turn of the client in worker pools.
+    pub(crate) turn: Turn,
+    /// The address that replaces a deprecated one.
+    pub(crate) successor: Option<String>,
+    /// The request is a HEAD: no body is sent.
+    pub(crate) head: bool,
+    /// Errors repeat the message at top level, where clients of the login routes read it.
+    flat: bool,
+    /// The client expects SOAP faults.
+    soap: bool,
+    /// The connection closes after this response.
+    pub(crate) close: bool,
+}
+
+impl RequestRecord {
+    pub(crate) fn new(
+        app: &App,
+        table: RouteSet,
+        parts: &Parts,
+        heads: &RequestHeaders<'_>,
+    ) -> Self {
+        Self {
+            table,
+            started: Instant::now(),
+            id: app.front.ids.for_request(heads),
+            route: None,
+            user: None,
+            turn: Turn::default(),
+            successor: None,
+            head: parts.method == Method::HEAD,
+            flat: parts.uri.path().starts_with(LOGIN_PREFIX),
+            soap: parts.headers.contains_key(soap::ACTION),
+            // Parsers disagree about the end of some chunked bodies: `0\r\n\n` ends one for hyper, which then
+            // drops the rest of the packet. Closing the connection ensures that no later request is lost or
+            // read differently by a proxy.
+            close: !heads.transfer_encoding.is_absent() && parts.version < Version::HTTP_2,
+        }
+    }
+}
+
+/// Builds the response, counts it and logs it.
+pub(crate) fn finish(
+    app: &App,
+    record: RequestRecord,
+    heads: &RequestHeaders<'_>,
+    answer: Answer,
+) -> Response<ResponseBody> {
+    let options = ResponseOptions {
+        heads,
+        head: record.head,
+        compression: Some((&app.compression, record.turn)),
+    };
+    let mut response = match answer.and_then(|reply| render(reply, options)) {
+        Ok(response) => response,
+        Err(error) => {
+            log_error(&record, &error);
+            refuse(app, &record, options, &error)
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, record.id.header());
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // Pages and operators' responses are only for their own origin: a script on another page must not read
+    // them, even in a browser of an operator.
+    let page = record.route.is_some_and(|(_, route)| route.is_page());
+    if record.table == RouteSet::Public && !page {
+        cors::allow(&app.front, heads, headers);
+    }
+    if record.close {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    if record
+        .route
+        .is_some_and(|(_, route)| route.deprecated.is_some())
+    {
+        headers.insert(DEPRECATION, DEPRECATED_SINCE);
+        if let Some(sunset) = &app.front.sunset {
+            headers.insert(SUNSET, sunset.clone());
+        }
+        if let Some(link) = successor(app, &record) {
+            headers.insert(LINK, link);
+        }
+    }
+    let elapsed = record.started.elapsed();
+    let route = record.route.map(|(index, _)| index);
+    app.front
+        .metrics
+        .answered(record.table, route, response.status(), elapsed);
+    if app.http.access_log {
+        tracing::info!(
+            request_id = %record.id,
+            route = record.route.map_or("none", |(_, route)| route.label),
+            status = response.status().as_u16(),
+            micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+            "request"
+        );
+    }
+    response
+}
+
+fn refuse(
+    app: &App,
+    record: &RequestRecord,
+    options: ResponseOptions<'_>,
+    error: &ApiError,
+) -> Response<ResponseBody> {
+    let accept = options.heads.accept_language.joined();
+    let accept = accept.as_ref().and_then(|value| value.to_str().ok());
+    let locale = record.user.and_then(|user| app.gate.locale(user));
+    let text = app.front.messages.pick_for(error, accept, locale.as_ref());
+    if record.route.is_some_and(|(_, route)| route.is_page())
+        && let Ok(page) = render(page(app, accept, error, text), options)
+    {
+        return page;
+    }
+    let form = match record.flat {
+        _ if record.soap && record.route.is_some_and(|(_, route)| route.speaks_soap()) => {
+            ErrorForm::Soap
+        }
+        true => ErrorForm::Flat,
+        false => ErrorForm::Json,
+    };
+    render_error(error, text, form, &app.front.names, options)
+}
+
+/// Renders an error as a page.
+fn page(app: &App, accept: Option<&str>, error: &ApiError, text: &str) -> Reply {
+    let language = app.front.messages.language(accept, None);
+    let view = View::Refused(text);
+    let page = app
+        .front
+        .pages
+        .reset(language, error.code().status(), &view);
+    match error.retry_after() {
+        Some(seconds) => page.with_header(RETRY_AFTER, seconds.into()),
+        None => page,
+    }
+}
+
+fn successor(app: &App, record: &RequestRecord) -> Option<HeaderValue> {
+    let address = record.successor.as_ref()?;
+    let base = &app.http.public_url;
+    HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
+}
+
+/// Returns the message as it may be logged. That of an unknown path repeats the path, which may contain
+/// secrets.
+fn loggable(error: &ApiError) -> &str {
+    match error.code() == ErrorCode::PathNotFound {
+        true => "no route matches",
+        false => error.message(),
+    }
+}
+
+/// Logs server failures with their cause, at this place only. Client errors are logged at debug level.
+fn log_error(record: &RequestRecord, error: &ApiError) {
+    let status = error.code().status();
+    let ours = status.is_server_error()
+        && status.as_u16() != NO_LIVE_RIGHTS_STATUS
+        && status != StatusCode::NOT_IMPLEMENTED;
+    if !ours {
+        tracing::debug!(
+            request_id = %record.id,
+            route = record.route.map_or("none", |(_, route)| route.label),
+            code = error.code().as_str(),
+            why = loggable(error),
+            "request refused"
+        );
+        return;
+    }
+    let mut causes = String::new();
+    let mut cause: Option<&dyn std::error::Error> = error.cause().map(|cause| cause as _);
+    while let Some(one) = cause {
+        if !causes.is_empty() {
+            causes.push_str(": ");
+        }
+        causes.push_str(&one.to_string());
+        cause = one.source();
+    }
+    if causes.is_empty() {
+        causes.push_str(error.message());
+    }
+    tracing::error!(
+        request_id = %record.id,
+        route = record.route.map_or("none", |(_, route)| route.label),
+        code = error.code().as_str(),
+        cause = causes,
+        "request failed"
+    );
+}

@@ -1,0 +1,164 @@
+//! Cache of the XMLTV export of the whole schedule, built and compressed once for each generation.
+//!
+//! Building it reads every broadcast from the store and costs a hundred times more than sending it. Of
+//! concurrent requests, one builds it in a worker pool and the others wait.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use crate::http::response::body::{BodyError, PIECE, Piece};
+
+/// Longest export that is kept uncompressed as well: about 40,000 programmes. A longer one is decompressed
+/// while it is sent, so a large guide needs a tenth of its size in memory.
+const IDENTITY_BYTES: usize = 32 * 1024 * 1024;
+
+/// A compressed export, with its uncompressed form if that is short.
+#[derive(Clone, Debug)]
+pub struct GzipExport {
+    gzip: Bytes,
+    identity: Option<Bytes>,
+}
+
+impl GzipExport {
+    /// Compresses an export while its pieces are produced.
+    ///
+    /// # Errors
+    /// The first piece that failed.
+    pub fn from_pieces(pieces: impl Iterator<Item = Piece>) -> Result<Self, BodyError> {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        let mut identity = Some(Vec::new());
+        for piece in pieces {
+            let piece = piece?;
+            gzip.write_all(&piece)?;
+            identity = identity.filter(|kept| kept.len() + piece.len() <= IDENTITY_BYTES);
+            if let Some(kept) = &mut identity {
+                kept.extend_from_slice(&piece);
+            }
+        }
+        Ok(Self {
+            gzip: gzip.finish()?.into(),
+            identity: identity.map(Bytes::from),
+        })
+    }
+
+    #[must_use]
+    pub const fn gzip(&self) -> &Bytes {
+        &self.gzip
+    }
+
+    /// Returns the uncompressed export, if it is kept.
+    #[must_use]
+    pub const fn identity(&self) -> Option<&Bytes> {
+        self.identity.as_ref()
+    }
+
+    /// Decompresses the export piece by piece.
+    pub fn inflated(&self) -> impl Iterator<Item = Piece> + Send + Unpin + use<> {
+        let mut decoder = GzDecoder::new(io::Cursor::new(self.gzip.clone()));
+        std::iter::from_fn(move || {
+            let mut piece = Vec::with_capacity(PIECE);
+            let read = decoder
+                .by_ref()
+                .take(u64::try_from(PIECE).unwrap_or(u64::MAX))
+                .read_to_end(&mut piece);
+            match read {
+                Ok(0) => None,
+                Ok(_) => Some(Ok(piece.into())),
+                Err(error) => Some(Err(error.into())),
+            }
+        })
+    }
+}
+
+type Cell = Arc<OnceCell<GzipExport>>;
+
+#[derive(Default)]
+pub struct XmltvCache {
+    newest: Mutex<(u64, Cell)>,
+}
+
+impl XmltvCache {
+    /// Returns the export of a generation, building it with `make` if needed.
+    ///
+    /// # Errors
+    /// The error of `make`; the next request tries again.
+    pub async fn get_or_make<E, F: Future<Output = Result<GzipExport, E>>>(
+        &self,
+        generation: u64,
+        make: impl FnOnce() -> F,
+    ) -> Result<GzipExport, E> {
+        let cell = self.cell(generation);
+        cell.get_or_try_init(make).await.cloned()
+    }
+
+    /// Returns the cell of a generation. A request that read an older generation than the cached one gets a
+    /// separate cell.
+    fn cell(&self, generation: u64) -> Cell {
+        let mut newest = self.newest.lock();
+        if newest.0 > generation {
+            return Cell::default();
+        }
+        if newest.0 < generation {
+            *newest = (generation, Cell::default());
+        }
+        Arc::clone(&newest.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn export(pieces: &[&'static [u8]]) -> GzipExport {
+        let pieces = pieces.iter().map(|piece| Ok(Bytes::from_static(piece)));
+        GzipExport::from_pieces(pieces).unwrap()
+    }
+
+    #[test]
+    fn an_export_inflates_to_its_pieces() {
+        let export = export(&[b"<tv>", b"</tv>"]);
+        assert_eq!(export.identity().unwrap(), &b"<tv></tv>"[..]);
+        let inflated: Result<Vec<_>, _> = export.inflated().collect();
+        assert_eq!(inflated.unwrap().concat(), b"<tv></tv>");
+    }
+
+    #[test]
+    fn a_long_export_is_kept_compressed_only() {
+        let piece = Bytes::from(vec![b'x'; 1024 * 1024]);
+        let pieces = std::iter::repeat_n(piece, IDENTITY_BYTES / (1024 * 1024) + 1);
+        let export = GzipExport::from_pieces(pieces.map(Ok)).unwrap();
+        assert!(export.identity().is_none());
+        let length: usize = export.inflated().map(|piece| piece.unwrap().len()).sum();
+        assert_eq!(length, IDENTITY_BYTES + 1024 * 1024);
+    }
+
+    #[tokio::test]
+    async fn a_generation_is_built_once_and_retried_after_a_failure() {
+        let cache = XmltvCache::default();
+        let made = AtomicU32::new(0);
+        let make = async || {
+            if made.fetch_add(1, Ordering::Relaxed) == 0 {
+                return Err("the store is busy");
+            }
+            Ok(export(&[b"x"]))
+        };
+        assert!(cache.get_or_make(3, make).await.is_err());
+        let (one, two) = tokio::join!(cache.get_or_make(3, make), cache.get_or_make(3, make));
+        assert_eq!(one.unwrap().gzip(), two.unwrap().gzip());
+        assert_eq!(made.load(Ordering::Relaxed), 2);
+        cache.get_or_make(4, make).await.unwrap();
+        // A late request of the previous generation must not replace the newer export.
+        cache.get_or_make(3, make).await.unwrap();
+        cache.get_or_make(4, make).await.unwrap();
+        assert_eq!(made.load(Ordering::Relaxed), 4);
+    }
+}

@@ -1,0 +1,52 @@
+//! Requests about backups.
+
+use crate::http::errors::api_error::ApiError;
+use crate::http::errors::combine::CombineResults;
+use crate::http::request::body::BodyStream;
+use crate::http::routing::endpoint::{Input, Payload};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupRequest {
+    /// The file name, as the list of backups has it.
+    pub name: String,
+}
+
+impl BackupRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            name: input.text("backup")?.into_owned(),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreBackupRequest {
+    pub name: String,
+    /// Permits a backup of another installation.
+    pub adopt: bool,
+}
+
+impl RestoreBackupRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (name, adopt) = (input.text("backup"), input.query.flag("adopt")).combine()?;
+        Ok(Self {
+            name: name.into_owned(),
+            adopt,
+        })
+    }
+}
+
+pub struct RestoreSentBackupRequest {
+    /// Permits a backup of another installation.
+    pub adopt: bool,
+    pub file: BodyStream,
+}
+
+impl RestoreSentBackupRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            adopt: input.query.flag("adopt")?,
+            file: payload.streamed()?,
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! Requests about the catalogue and EPG imports.
+
+use bytes::Bytes;
+
+use crate::domain::epg_sources::Refresh;
+use crate::http::errors::api_error::ApiError;
+use crate::http::errors::combine::CombineResults;
+use crate::http::request::body::BodyStream;
+use crate::http::routing::endpoint::{Input, Payload};
+use crate::types::Malformed;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CatalogFormat {
+    Toml,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportCatalogRequest {
+    pub format: CatalogFormat,
+}
+
+impl ExportCatalogRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let format = input.query.parsed("format", |text| match text {
+            "toml" => Ok(CatalogFormat::Toml),
+            "json" => Ok(CatalogFormat::Json),
+            _ => Err(Malformed("must be toml or json")),
+        })?;
+        Ok(Self {
+            format: format.unwrap_or(CatalogFormat::Toml),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportCatalogRequest {
+    pub file: Bytes,
+    /// Only adds and changes; otherwise the file replaces the whole catalogue.
+    pub merge: bool,
+    pub dry_run: bool,
+    /// Imports even if the changes look wrong.
+    pub accept: bool,
+}
+
+impl ImportCatalogRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let (merge, dry_run, accept) = (
+            input.query.flag("merge"),
+            input.query.flag("dryRun"),
+            input.query.flag("accept"),
+        )
+            .combine()?;
+        Ok(Self {
+            file: payload.whole()?,
+            merge,
+            dry_run,
+            accept,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoCatalogRequest {
+    /// The newest version if absent.
+    pub version: Option<u64>,
+    pub dry_run: bool,
+}
+
+impl UndoCatalogRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (version, dry_run) = (
+            input.number("version", 18, "must be the number of a catalogue version"),
+            input.query.flag("dryRun"),
+        )
+            .combine()?;
+        Ok(Self { version, dry_run })
+    }
+}
+
+pub struct ImportGuideRequest {
+    /// The EPG source whose settings apply and which gets the report.
+    pub source: Option<String>,
+    pub how: Refresh,
+    /// XMLTV or JSON; plain, gzip or xz.
+    pub file: BodyStream,
+}
+
+impl ImportGuideRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let source = input.query.parsed("source", |name| match name.len() {
+            1..=128 => Ok(name.to_owned()),
+            _ => Err(Malformed("has 1 to 128 characters")),
+        });
+        let (source, how) = (source, refresh(input)).combine()?;
+        Ok(Self {
+            source,
+            how,
+            file: payload.streamed()?,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRequest {
+    pub source: String,
+}
+
+impl SourceRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            source: input.text("source")?.into_owned(),
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct RefreshSourceRequest {
+    pub source: String,
+    pub how: Refresh,
+}
+
+impl RefreshSourceRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (source, how) = (input.text("source"), refresh(input)).combine()?;
+        Ok(Self {
+            source: source.into_owned(),
+            how,
+        })
+    }
+}
+
+fn refresh(input: &Input<'_>) -> Result<Refresh, ApiError> {
+    let (dry_run, accept, create_livestreams) = (
+        input.query.flag("dryRun"),
+        input.query.flag("accept"),
+        input.query.flag("createLivestreams"),
+    )
+        .combine()?;
+    Ok(Refresh {
+        dry_run,
+        accept,
+        create_livestreams,
+    })
+}

@@ -1,0 +1,99 @@
+//! Requests about the rights of broadcasts.
+//!
+//! Bodies use the names of the catalogue file, so that operators learn only one set of names.
+
+use bytes::Bytes;
+
+use crate::catalog_file;
+use crate::domain::catalog::{CatalogError, CatalogImport, Effects, Problem};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::routing::endpoint::admin::known;
+use crate::http::routing::endpoint::{Input, Payload};
+use crate::types::{BroadcastId, LivestreamId};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BroadcastRightsRequest {
+    pub broadcast: BroadcastId,
+}
+
+impl BroadcastRightsRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let text = input.text("broadcast")?;
+        Ok(Self {
+            broadcast: known(BroadcastId::parse(&text), ErrorCode::BroadcastNotFound)?,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetRightsRequest {
+    pub broadcast: BroadcastId,
+    /// Replaces the previous override.
+    pub says: Effects,
+}
+
+impl SetRightsRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let BroadcastRightsRequest { broadcast } = BroadcastRightsRequest::parse(input)?;
+        Ok(Self {
+            broadcast,
+            says: says(&payload.whole()?)?,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetDefaultsRequest {
+    pub livestream: LivestreamId,
+    /// Absent members keep their values.
+    pub says: Effects,
+}
+
+impl SetDefaultsRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let text = input.text("livestream")?;
+        let livestream = known(LivestreamId::parse(&text), ErrorCode::LivestreamNotFound)?;
+        let says = says(&payload.whole()?)?;
+        if says.catchup.is_some() {
+            let why = "is not among a livestream's defaults; give `catchup_days`, 0 for none";
+            return Err(ApiError::field("catchup", why));
+        }
+        Ok(Self { livestream, says })
+    }
+}
+
+/// The new rule comes last and therefore takes precedence over the others.
+pub struct AddRuleRequest {
+    pub rule: CatalogImport,
+}
+
+impl AddRuleRequest {
+    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.whole()?;
+        let rule = catalog_file::parse_rule(text(&body)?);
+        Ok(Self { rule })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoveRuleRequest {
+    /// The position of the rule, counted from 1.
+    pub rule: usize,
+}
+
+impl RemoveRuleRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            rule: known(input.text("rule")?.parse(), ErrorCode::RuleNotFound)?,
+        })
+    }
+}
+
+fn text(body: &Bytes) -> Result<&str, ApiError> {
+    std::str::from_utf8(body).map_err(|_| ApiError::malformed("the body is not UTF-8"))
+}
+
+fn says(body: &Bytes) -> Result<Effects, ApiError> {
+    let mistakes = |problems: Vec<Problem>| CatalogError::Invalid(problems).into();
+    catalog_file::parse_rights(text(body)?).map_err(mistakes)
+}

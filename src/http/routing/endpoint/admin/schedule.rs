@@ -1,0 +1,46 @@
+//! Requests about the schedule. They are those of partners, but without livestreams they mean all
+//! of them.
+
+use crate::http::errors::api_error::ApiError;
+use crate::http::errors::combine::CombineResults;
+use crate::http::request::query::IdList;
+use crate::http::routing::endpoint::Input;
+use crate::types::{LiveOffset, LivestreamId, TvDay};
+
+/// `None` for all livestreams.
+type Named = Option<IdList<LivestreamId>>;
+
+fn named(input: &Input<'_>) -> Result<Named, ApiError> {
+    input.query.ids("livestreams", LivestreamId::parse)
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleLiveRequest {
+    pub livestreams: Named,
+    pub offset: LiveOffset,
+}
+
+impl ScheduleLiveRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let offset = input.query.parsed("offset", LiveOffset::parse);
+        let (livestreams, offset) = (named(input), offset).combine()?;
+        Ok(Self {
+            livestreams,
+            offset: offset.unwrap_or(LiveOffset::LIVE),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleDayRequest {
+    pub livestreams: Named,
+    pub day: TvDay,
+}
+
+impl ScheduleDayRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let day = input.parsed("date", TvDay::parse);
+        let (livestreams, day) = (named(input), day).combine()?;
+        Ok(Self { livestreams, day })
+    }
+}

@@ -1,0 +1,273 @@
+//! Requests about the clock, partners, operators, mail, running playback and the audit log.
+
+use crate::domain::mail::Kind;
+use crate::domain::partners::PartnerUpdate;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::errors::combine::CombineResults;
+use crate::http::request::strict_json::Object;
+use crate::http::routing::endpoint::admin::known;
+use crate::http::routing::endpoint::{Input, Payload};
+use crate::types::text::check_visible;
+use crate::types::{
+    DurationUnit, Email, Locale, MailId, Malformed, OperatorId, PartnerId, Role, SessionId,
+    UnixSeconds,
+};
+
+/// `PUT /admin/v1/clock`. The body has exactly one of the two members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveClockRequest {
+    /// The clock continues from this instant.
+    Now(UnixSeconds),
+    /// The clock is this many seconds ahead of real time.
+    Offset(i64),
+}
+
+impl MoveClockRequest {
+    /// End of the year 9999. Later dates have no common text form.
+    const NOW_MAX: i64 = 253_402_300_799;
+    /// About three centuries, in both directions.
+    const OFFSET_MAX: i64 = 10_000_000_000;
+
+    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        match (body.integer("now")?, body.integer("offset")?) {
+            (Some(now), None) if !(0..=Self::NOW_MAX).contains(&now) => {
+                Err(body.refuse("now", "must be in Unix seconds, up to the year 9999"))
+            }
+            (None, Some(offset)) if offset.unsigned_abs() > Self::OFFSET_MAX.unsigned_abs() => {
+                Err(body.refuse("offset", "must be at most 10000000000 seconds"))
+            }
+            (Some(now), None) => Ok(Self::Now(UnixSeconds(now))),
+            (None, Some(offset)) => Ok(Self::Offset(offset)),
+            (None, None) => Err(body.refuse("now", "is missing; send now or offset")),
+            (Some(_), Some(_)) => Err(body.refuse("now", "excludes offset")),
+        }
+    }
+}
+
+/// Parses the name of a partner or operator. Operators type these names on the command line, so
+/// they are short and without special characters.
+fn name(body: &Object) -> Result<String, ApiError> {
+    body.required("name", |text| {
+        let text = text.trim();
+        check_visible(text)?;
+        let fits = (1..=128).contains(&text.chars().count());
+        fits.then(|| text.to_owned())
+            .ok_or(Malformed("has 1 to 128 characters"))
+    })
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddPartnerRequest {
+    pub name: String,
+}
+
+impl AddPartnerRequest {
+    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            name: name(&payload.object()?)?,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartnerRef {
+    Id(PartnerId),
+    Name(String),
+}
+
+impl PartnerRef {
+    /// Text that has the form of an id is an id.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        PartnerId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartnerRequest {
+    pub partner: PartnerRef,
+}
+
+impl PartnerRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            partner: PartnerRef::read(&input.text("partner")?),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangePartnerRequest {
+    pub partner: PartnerRef,
+    pub update: PartnerUpdate,
+}
+
+impl ChangePartnerRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (partner, disabled, duration_unit) = (
+            input.text("partner"),
+            body.boolean("disabled"),
+            body.parsed("telemetryDurationUnit", DurationUnit::parse_override),
+        )
+            .combine()?;
+        Ok(Self {
+            partner: PartnerRef::read(&partner),
+            update: PartnerUpdate {
+                disabled,
+                duration_unit,
+            },
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartnerTokenRequest {
+    pub partner: PartnerRef,
+    /// The id of the token in the list of tokens, not the token itself.
+    pub token: String,
+}
+
+impl PartnerTokenRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            partner: PartnerRef::read(&input.text("partner")?),
+            token: input.text("token")?.into_owned(),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddOperatorRequest {
+    pub name: String,
+    pub role: Role,
+}
+
+impl AddOperatorRequest {
+    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let role = body.required("role", |text| {
+            Role::parse(text).ok_or(Malformed("must be admin, content, agent or observer"))
+        });
+        let (name, role) = (name(&body), role).combine()?;
+        Ok(Self { name, role })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OperatorRef {
+    Id(OperatorId),
+    Name(String),
+}
+
+impl OperatorRef {
+    /// Text that has the form of an id is an id.
+    fn read(text: &str) -> Self {
+        OperatorId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorRequest {
+    pub operator: OperatorRef,
+}
+
+impl OperatorRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            operator: OperatorRef::read(&input.text("operator")?),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorTokenRequest {
+    pub operator: OperatorRef,
+    /// The id of the token in the list of tokens, not the token itself.
+    pub token: String,
+}
+
+impl OperatorTokenRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            operator: OperatorRef::read(&input.text("operator")?),
+            token: input.text("token")?.into_owned(),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MailRequest {
+    pub mail: MailId,
+}
+
+impl MailRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            mail: known(MailId::parse(&input.text("mail")?), ErrorCode::MailNotFound)?,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviewMailRequest {
+    pub kind: Kind,
+    pub locale: Option<Locale>,
+}
+
+impl PreviewMailRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let kind = input.text("kind").and_then(|text| {
+            let unknown =
+                || ApiError::new(ErrorCode::MailNotFound, "there is no such kind of mail");
+            Kind::parse(&text).ok_or_else(unknown)
+        });
+        let (kind, locale) = (kind, input.query.parsed("locale", Locale::parse)).combine()?;
+        Ok(Self { kind, locale })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestMailRequest {
+    pub to: Email,
+}
+
+impl TestMailRequest {
+    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            to: payload.object()?.required("to", Email::parse)?,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndPlaybackSessionRequest {
+    pub session: SessionId,
+}
+
+impl EndPlaybackSessionRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            session: known(
+                SessionId::parse(&input.text("session")?),
+                ErrorCode::SessionNotFound,
+            )?,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditRequest {
+    /// Only entries with a lower number.
+    pub before: Option<u64>,
+    pub limit: usize,
+}
+
+impl AuditRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let before = input.number("before", 18, "must be the number of an audit entry");
+        let (before, limit) = (before, input.page()).combine()?;
+        Ok(Self { before, limit })
+    }
+}

@@ -1,0 +1,311 @@
+//! Requests about users, their grants and PINs.
+
+use crate::domain::accounts::{FirstPassword, ForeignHash, NewUser};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::errors::combine::CombineResults;
+use crate::http::request::body::BodyStream;
+use crate::http::request::strict_json::Object;
+use crate::http::routing::endpoint::admin::known;
+use crate::http::routing::endpoint::admin::system::PartnerRef;
+use crate::http::routing::endpoint::login::password;
+use crate::http::routing::endpoint::users::ParentalControlChange;
+use crate::http::routing::endpoint::{Input, Payload};
+use crate::types::{
+    AssetId, BirthDate, Country, Email, LiveOffset, Locale, OfferId, PersonName, Pin, UnixSeconds,
+    UserId,
+};
+
+/// A user by id or by e-mail address. With an address the partner may be omitted if there is only
+/// one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserRef {
+    Id(UserId),
+    Email(Email, Option<PartnerRef>),
+}
+
+fn partner(input: &Input<'_>) -> Result<Option<PartnerRef>, ApiError> {
+    Ok(input
+        .query
+        .one("partner")?
+        .map(|text| PartnerRef::read(&text)))
+}
+
+impl UserRef {
+    /// Parses the user in a path.
+    ///
+    /// # Errors
+    /// `USER_NOT_FOUND` for text that is neither an id nor an e-mail address.
+    pub fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let text = input.text("user")?;
+        if let Ok(user) = UserId::parse(&text) {
+            return Ok(Self::Id(user));
+        }
+        let email = known(Email::parse(&text), ErrorCode::UserNotFound)?;
+        Ok(Self::Email(email, partner(input)?))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsersRequest {
+    /// Only users of this partner.
+    pub partner: Option<PartnerRef>,
+    /// Only users after this id.
+    pub after: Option<UserId>,
+    pub limit: usize,
+}
+
+impl UsersRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (partner, after, limit) = (
+            partner(input),
+            input.query.parsed("after", UserId::parse),
+            input.page(),
+        )
+            .combine()?;
+        Ok(Self {
+            partner,
+            after,
+            limit,
+        })
+    }
+}
+
+pub struct AddUserRequest {
+    /// May be omitted if there is only one partner.
+    pub partner: Option<PartnerRef>,
+    pub email: Email,
+    /// A password, or its hash from another service.
+    pub password: FirstPassword,
+    pub name: Option<PersonName>,
+    pub locale: Option<Locale>,
+    pub country: Option<Country>,
+    pub birth_date: Option<BirthDate>,
+}
+
+impl AddUserRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (mut request, of_query) = (Self::read(&body), partner(input)).combine()?;
+        request.partner = request.partner.or(of_query);
+        Ok(request)
+    }
+
+    /// Parses a user from a body or from a line of an import.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the members.
+    pub fn read(body: &Object) -> Result<Self, ApiError> {
+        let (partner, email, password, name, locale, country, birth_date) = (
+            body.text("partner"),
+            body.required("email", Email::parse),
+            first_password(body),
+            body.parsed("name", PersonName::parse),
+            body.parsed("locale", Locale::parse),
+            body.parsed("country", Country::parse),
+            body.parsed("birthDate", BirthDate::parse),
+        )
+            .combine()?;
+        Ok(Self {
+            partner: partner.map(PartnerRef::read),
+            email,
+            password,
+            name: name.filter(|name| !name.as_str().is_empty()),
+            locale,
+            country,
+            birth_date,
+        })
+    }
+}
+
+impl AddUserRequest {
+    #[must_use]
+    pub fn into_parts(self) -> (Option<PartnerRef>, NewUser, FirstPassword) {
+        let new = NewUser {
+            email: self.email,
+            name: self.name,
+            country: self.country,
+            locale: self.locale,
+            birth_date: self.birth_date,
+        };
+        (self.partner, new, self.password)
+    }
+}
+
+pub struct ImportUsersRequest {
+    /// The partner of users whose lines name none.
+    pub partner: Option<PartnerRef>,
+    pub dry_run: bool,
+    /// One JSON object per line.
+    pub file: BodyStream,
+}
+
+impl ImportUsersRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let (partner, dry_run) = (partner(input), input.query.flag("dryRun")).combine()?;
+        Ok(Self {
+            partner,
+            dry_run,
+            file: payload.streamed()?,
+        })
+    }
+}
+
+fn first_password(body: &Object) -> Result<FirstPassword, ApiError> {
+    let hash = body.parsed("passwordHash", ForeignHash::parse)?;
+    match (body.text("password")?, hash) {
+        (None, None) => Ok(FirstPassword::None),
+        (Some(_), None) => password(body, "password").map(FirstPassword::Plain),
+        (None, Some(hash)) => Ok(FirstPassword::Hashed(hash)),
+        (Some(_), Some(_)) => Err(body.refuse("passwordHash", "excludes password")),
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserRequest {
+    pub user: UserRef,
+}
+
+impl UserRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            user: UserRef::parse(input)?,
+        })
+    }
+}
+
+pub struct ChangeUserRequest {
+    pub user: UserRef,
+    pub name: Option<PersonName>,
+    pub locale: Option<Locale>,
+    pub country: Option<Country>,
+    pub birth_date: Option<BirthDate>,
+    pub parental_control: Option<ParentalControlChange>,
+    /// Replaces all tags.
+    pub tags: Option<Vec<String>>,
+    pub disabled: Option<bool>,
+}
+
+impl ChangeUserRequest {
+    /// Maximum number of tags per user.
+    const TAGS: usize = 32;
+
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let fit = |tags: &Vec<String>| {
+            tags.len() <= Self::TAGS
+                && tags
+                    .iter()
+                    .all(|tag| (1..=64).contains(&tag.chars().count()))
+        };
+        let tags = body.texts("tags").and_then(|tags| {
+            if tags.as_ref().is_some_and(|tags| !fit(tags)) {
+                return Err(body.refuse("tags", "are at most 32, of 1 to 64 characters each"));
+            }
+            Ok(tags)
+        });
+        let (user, name, locale, country, birth_date, parental_control, tags, disabled) = (
+            UserRef::parse(input),
+            body.parsed("name", PersonName::parse),
+            body.parsed("locale", Locale::parse),
+            body.parsed("country", Country::parse),
+            body.parsed("birthDate", BirthDate::parse),
+            ParentalControlChange::read(&body),
+            tags,
+            body.boolean("disabled"),
+        )
+            .combine()?;
+        Ok(Self {
+            user,
+            name,
+            locale,
+            country,
+            birth_date,
+            parental_control,
+            tags,
+            disabled,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantRequest {
+    pub user: UserRef,
+    pub offer: OfferId,
+    /// If absent, the offer determines the expiry.
+    pub expiry: Option<UnixSeconds>,
+}
+
+impl GrantRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (user, offer, expiry) = (
+            UserRef::parse(input),
+            input.parsed("offer", OfferId::parse),
+            body.integer("expiry"),
+        )
+            .combine()?;
+        Ok(Self {
+            user,
+            offer,
+            expiry: expiry.map(UnixSeconds),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevokeGrantRequest {
+    pub user: UserRef,
+    pub offer: OfferId,
+}
+
+impl RevokeGrantRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            user: UserRef::parse(input)?,
+            offer: input.parsed("offer", OfferId::parse)?,
+        })
+    }
+}
+
+pub struct SetPinRequest {
+    pub user: UserRef,
+    /// If absent, a PIN is generated and mailed.
+    pub pin: Option<Pin>,
+}
+
+impl SetPinRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            user: UserRef::parse(input)?,
+            pin: payload.object()?.parsed("pinCode", Pin::parse)?,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainEntitlementRequest {
+    pub user: UserRef,
+    pub asset: AssetId,
+    /// The distance back from the live point of a livestream.
+    pub offset: LiveOffset,
+    /// The country to assume for the viewer.
+    pub country: Option<Country>,
+}
+
+impl ExplainEntitlementRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (user, asset, offset, country) = (
+            UserRef::parse(input),
+            input.parsed("asset", AssetId::parse),
+            input.query.parsed("offset", LiveOffset::parse),
+            input.query.parsed("country", Country::parse),
+        )
+            .combine()?;
+        Ok(Self {
+            user,
+            asset,
+            offset: offset.unwrap_or(LiveOffset::LIVE),
+            country,
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! Requests of sign-up, login and password reset. `docs/interface.md` describes the routes.
+
+use crate::domain::accounts::AccountsError;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::errors::combine::CombineResults;
+use crate::http::request::strict_json::Object;
+use crate::http::routing::endpoint::{Input, Payload};
+use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};
+
+pub struct SignUpRequest {
+    pub identity: Email,
+    /// Only its length is checked here; `accounts` checks the other rules.
+    pub access_key: Password,
+    pub name: Option<PersonName>,
+    pub locale: Option<Locale>,
+    pub country: Option<Country>,
+    pub birth_date: Option<BirthDate>,
+}
+
+pub struct LoginRequest {
+    pub identity: Email,
+    /// May be empty: an empty password is answered as a wrong one.
+    pub access_key: Password,
+}
+
+pub struct SendResetRequest {
+    pub email: Email,
+    /// An unreadable locale is ignored, because clients expect 400 for the address only.
+    pub locale: Option<Locale>,
+}
+
+pub struct ResetRequest {
+    pub password: Password,
+    /// The hash of the reset token, under which it is stored.
+    pub token: TokenHash,
+}
+
+/// Parses a required password. A password of more than 256 characters has a separate error code.
+pub(crate) fn password(body: &Object, name: &'static str) -> Result<Password, ApiError> {
+    Password::new(body.required_text(name)?).map_err(|why| {
+        ApiError::new(ErrorCode::PasswordTooLong, why.0).for_member(name, ErrorCode::BAD_PASSWORD)
+    })
+}
+
+/// Parses a new password.
+///
+/// The minimum length is checked here, so that it is reported together with other mistakes in the
+/// body. The remaining rules depend on the user and are checked by `accounts`.
+fn new_password(body: &Object, name: &'static str, min: usize) -> Result<Password, ApiError> {
+    let password = password(body, name)?;
+    if password.length() < min {
+        return Err(ApiError::from(AccountsError::PasswordTooShort { min })
+            .for_member(name, ErrorCode::BAD_PASSWORD));
+    }
+    Ok(password)
+}
+
+impl SignUpRequest {
+    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (identity, access_key, name, locale, country, birth_date) = (
+            body.required("identity", Email::parse),
+            new_password(&body, "accessKey", input.password_min),
+            body.parsed("name", PersonName::parse),
+            body.parsed("locale", Locale::parse),
+            body.parsed("country", Country::parse),
+            body.parsed("birthDate", BirthDate::parse),
+        )
+            .combine()?;
+        Ok(Self {
+            identity,
+            access_key,
+            name: name.filter(|name| !name.as_str().is_empty()),
+            locale,
+            country,
+            birth_date,
+        })
+    }
+}
+
+impl LoginRequest {
+    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (identity, access_key) = (
+            body.required("identity", Email::parse),
+            password(&body, "accessKey"),
+        )
+            .combine()?;
+        Ok(Self {
+            identity,
+            access_key,
+        })
+    }
+}
+
+impl SendResetRequest {
+    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        Ok(Self {
+            email: body.required("email", Email::parse)?,
+            locale: body
+                .text("locale")
+                .ok()
+                .flatten()
+                .and_then(|text| Locale::parse(text).ok()),
+        })
+    }
+}
+
+impl ResetRequest {
+    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let token = body.required_text("token").and_then(|text| {
+            TokenHash::hash_presented(TokenKind::Reset, text).ok_or_else(|| {
+                ApiError::new(
+                    ErrorCode::ResetTokenInvalid,
+                    "the reset token is not valid, used or expired",
+                )
+            })
+        });
+        let (password, token) = (password(&body, "password"), token).combine()?;
+        Ok(Self { password, token })
+    }
+}

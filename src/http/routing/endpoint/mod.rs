@@ -1,0 +1,176 @@
+//! Parsing of requests. A request becomes an endpoint with typed parameters, or an error that names
+//! the parameter, before any work is done.
+//!
+//! One file per resource; parsers are next to their request types. A parser reports all mistakes of
+//! a request at once. Endpoints do not access the store.
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+pub mod admin;
+pub mod login;
+pub mod playback;
+pub mod playback_headers;
+pub mod public;
+pub mod reset_page;
+pub mod schedule;
+pub mod telemetry;
+pub mod users;
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use bytes::Bytes;
+
+use crate::http::access::auth::{OperatorAuth, PartnerAuth, Proof, UserAuth};
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::body::BodyStream;
+use crate::http::request::headers::{HeaderNames, RequestHeaders};
+use crate::http::request::query::Query;
+use crate::http::request::strict_json::Object;
+pub use crate::http::routing::endpoint::admin::OperatorEndpoint;
+pub use crate::http::routing::endpoint::public::PublicEndpoint;
+pub use crate::http::routing::endpoint::schedule::PartnerEndpoint;
+pub use crate::http::routing::endpoint::users::UserEndpoint;
+use crate::http::routing::router::Params;
+use crate::types::Malformed;
+
+/// The parts of a request that parsers read, except its body.
+pub struct Input<'a> {
+    pub path: &'a str,
+    /// Positions of the path parameters within `path`.
+    pub params: Params,
+    pub query: Query<'a>,
+    pub heads: &'a RequestHeaders<'a>,
+    pub names: &'a HeaderNames,
+    /// Minimum length of a new password, in characters.
+    pub password_min: usize,
+}
+
+impl<'a> Input<'a> {
+    /// Returns a path parameter.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` if it is not UTF-8.
+    pub fn text(&self, name: &'static str) -> Result<Cow<'a, str>, ApiError> {
+        self.params.text(self.path, name)
+    }
+
+    /// Parses a path parameter with `parse`.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the parameter.
+    pub fn parsed<T>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, Malformed>,
+    ) -> Result<T, ApiError> {
+        parse(&self.text(name)?).map_err(|why| ApiError::field(name, why.0))
+    }
+
+    /// Parses an unsigned query parameter of at most `most` digits.
+    fn number<T: FromStr>(
+        &self,
+        name: &'static str,
+        most: usize,
+        why: &'static str,
+    ) -> Result<Option<T>, ApiError> {
+        self.query.parsed(name, |text| {
+            let plain =
+                (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+            text.parse().ok().filter(|_| plain).ok_or(Malformed(why))
+        })
+    }
+
+    /// Parses the page size of a long list. The default is the maximum.
+    fn page(&self) -> Result<usize, ApiError> {
+        const PAGE: usize = 1_000;
+        let limit = self.query.parsed("limit", |text| {
+            text.parse()
+                .ok()
+                .filter(|limit| (1..=PAGE).contains(limit))
+                .ok_or(Malformed("must be from 1 to 1000"))
+        })?;
+        Ok(limit.unwrap_or(PAGE))
+    }
+}
+
+pub enum Payload {
+    /// The complete body; empty if the route ignores bodies.
+    Whole(Bytes),
+    Streamed(BodyStream),
+}
+
+impl Payload {
+    /// Returns the complete body.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the body is streamed: route table and endpoint disagree.
+    pub fn whole(self) -> Result<Bytes, ApiError> {
+        match self {
+            Self::Whole(bytes) => Ok(bytes),
+            Self::Streamed(_) => Err(ApiError::internal("the route streams its body")),
+        }
+    }
+
+    /// Parses the complete body as a JSON object. A body that is not an object is reported when a
+    /// member is read.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the body is streamed.
+    pub fn object(self) -> Result<Object, ApiError> {
+        Ok(Object::read(&self.whole()?))
+    }
+
+    /// Returns the body as a stream.
+    pub fn streamed(self) -> Result<BodyStream, ApiError> {
+        match self {
+            Self::Streamed(stream) => Ok(stream),
+            Self::Whole(bytes) => Ok(BodyStream::ready(bytes)),
+        }
+    }
+}
+
+/// A parsed request, with the authentication that its handler requires.
+pub enum Endpoint {
+    Open(PublicEndpoint),
+    Partner(PartnerAuth, PartnerEndpoint),
+    User(UserAuth, UserEndpoint),
+    Operator(OperatorAuth, OperatorEndpoint),
+}
+
+impl Endpoint {
+    /// Parses the parameters of the route that the authentication permits.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` and the like, naming the parameters.
+    pub fn parse(proof: Proof, input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        match proof {
+            Proof::Open(to) => PublicEndpoint::parse(to, input, payload).map(Self::Open),
+            Proof::Partner(auth, to) => PartnerEndpoint::parse(to, input, payload)
+                .map(|endpoint| Self::Partner(auth, endpoint)),
+            Proof::User(auth, to) => UserEndpoint::parse(to, &auth, input, payload)
+                .map(|endpoint| Self::User(auth, endpoint)),
+            Proof::Operator(auth, to) => OperatorEndpoint::parse(to, input, payload)
+                .map(|endpoint| Self::Operator(auth, endpoint)),
+        }
+    }
+
+    /// Returns the cache key if the response may be cached. Requests with equal keys get equal
+    /// responses.
+    #[must_use]
+    pub fn cache_key(&self) -> Option<String> {
+        match self {
+            Self::Partner(_, endpoint) => endpoint.cache_key(),
+            Self::Open(_) | Self::User(..) | Self::Operator(..) => None,
+        }
+    }
+
+    /// Returns the exact replacement of a deprecated address, relative to the base address.
+    #[must_use]
+    pub fn successor(&self) -> Option<String> {
+        match self {
+            Self::Partner(_, endpoint) => endpoint.successor(),
+            Self::Open(_) | Self::User(..) | Self::Operator(..) => None,
+        }
+    }
+}

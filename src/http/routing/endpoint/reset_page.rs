@@ -1,0 +1,61 @@
+//! Requests of the page that a reset mail links to.
+
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::query::Query;
+use crate::http::routing::endpoint::{Input, Payload};
+use crate::types::{TokenHash, TokenKind};
+
+/// A reset token from a link or a form.
+pub struct LinkToken {
+    /// The token as text, for the hidden field of the form.
+    pub text: String,
+    /// The hash under which the token is stored.
+    pub hash: TokenHash,
+}
+
+/// `GET /reset`. The request checks the token without using it up, because mail scanners open links
+/// before users do.
+pub struct ResetPageRequest {
+    pub token: LinkToken,
+}
+
+/// `POST /reset`. The handler validates the passwords, so that a mistake shows the form again.
+pub struct ResetFormRequest {
+    pub token: LinkToken,
+    pub password: String,
+    pub again: String,
+}
+
+fn token(query: &Query<'_>) -> Result<LinkToken, ApiError> {
+    let text = query.one("token")?.unwrap_or_default().into_owned();
+    match TokenHash::hash_presented(TokenKind::Reset, &text) {
+        Some(hash) => Ok(LinkToken { text, hash }),
+        None => Err(ApiError::new(
+            ErrorCode::ResetTokenInvalid,
+            "the reset token is missing in the address",
+        )),
+    }
+}
+
+impl ResetPageRequest {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Ok(Self {
+            token: token(&input.query)?,
+        })
+    }
+}
+
+impl ResetFormRequest {
+    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.whole()?;
+        let text = std::str::from_utf8(&body)
+            .map_err(|_| ApiError::malformed("the body is not a form"))?;
+        let form = Query::new(text);
+        let field = |name| Ok::<_, ApiError>(form.one(name)?.unwrap_or_default().into_owned());
+        Ok(Self {
+            token: token(&form)?,
+            password: field("password")?,
+            again: field("again")?,
+        })
+    }
+}

@@ -1,0 +1,21 @@
+//! The request of telemetry ingestion.
+
+use bytes::Bytes;
+
+use crate::http::errors::api_error::ApiError;
+use crate::http::routing::endpoint::Payload;
+
+/// `POST /api/tracker/v1/telemetry-events`. The body is not parsed here: events are parsed one by
+/// one, so that a malformed event does not reject its batch.
+pub struct TelemetryRequest {
+    /// The decompressed body.
+    pub body: Bytes,
+}
+
+impl TelemetryRequest {
+    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            body: payload.whole()?,
+        })
+    }
+}

@@ -1,0 +1,379 @@
+//! Finds the route and the path parameters for a method and a path.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use http::header::ALLOW;
+use http::{HeaderValue, Method};
+
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::path_validation::decode;
+use crate::http::routing::route::{Route, RouteMethod};
+use crate::http::routing::route_table::{OPS, PUBLIC};
+
+/// The routes that a listener serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RouteSet {
+    /// The partner interface.
+    Public,
+    /// Operations and administration.
+    Ops,
+}
+
+/// Most parameters in one pattern.
+const PARAMS: usize = 3;
+
+/// Positions of the parameters within the path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Params {
+    spans: [(&'static str, usize, usize); PARAMS],
+}
+
+impl Params {
+    /// Returns the parameter as it was sent, still percent-encoded.
+    fn raw<'p>(&self, path: &'p str, name: &'static str) -> Result<&'p str, ApiError> {
+        self.spans
+            .iter()
+            .find(|(known, _, _)| *known == name)
+            .and_then(|(_, from, to)| path.get(*from..*to))
+            // The route pattern and the endpoint disagree, which is a bug; the coverage tests check every
+            // route.
+            .ok_or_else(|| ApiError::internal(format!("the route has no parameter {name}")))
+    }
+
+    /// Returns the parameter, percent-decoded once.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` if the decoded bytes are not UTF-8.
+    pub fn text<'p>(&self, path: &'p str, name: &'static str) -> Result<Cow<'p, str>, ApiError> {
+        decode(self.raw(path, name)?).ok_or_else(|| ApiError::field(name, "is not valid UTF-8"))
+    }
+}
+
+#[derive(Clone, Copy)]
+pub enum RouteMatch {
+    /// Index in the route table, the route, and its path parameters.
+    Route(usize, &'static Route, Params),
+    /// The path exists, but not with this method.
+    Path(&'static PathEntry),
+}
+
+/// The routes of one pattern.
+pub struct PathEntry {
+    routes: [Option<(usize, &'static Route)>; 4],
+    /// Value of `Allow` and of `Access-Control-Allow-Methods`.
+    pub allow: HeaderValue,
+}
+
+impl PathEntry {
+    fn new() -> Self {
+        Self {
+            routes: [None; 4],
+            allow: HeaderValue::from_static("OPTIONS"),
+        }
+    }
+
+    fn add(&mut self, index: usize, route: &'static Route) {
+        if let Some(slot) = self.routes.get_mut(route.method as usize) {
+            *slot = Some((index, route));
+        }
+        let mut names = Vec::new();
+        for (_, route) in self.routes.iter().flatten() {
+            names.push(route.method.as_str());
+            if route.method == RouteMethod::Get {
+                names.push("HEAD");
+            }
+        }
+        names.push("OPTIONS");
+        if let Ok(allow) = HeaderValue::from_str(&names.join(", ")) {
+            self.allow = allow;
+        }
+    }
+
+    /// Builds the error for a method that the path does not support.
+    #[must_use]
+    pub fn refuse(&self, method: &Method) -> ApiError {
+        let allowed = self.allow.to_str().unwrap_or_default();
+        let allowed = match allowed.rsplit_once(", ") {
+            Some((others, last)) => format!("{others} or {last}"),
+            None => allowed.to_owned(),
+        };
+        let message = format!("{method} is not allowed here; use {allowed}");
+        ApiError::new(ErrorCode::MethodNotAllowed, message).with_header(ALLOW, self.allow.clone())
+    }
+
+    fn get(&self, method: RouteMethod) -> Option<(usize, &'static Route)> {
+        self.routes.get(method as usize).copied().flatten()
+    }
+}
+
+struct Router {
+    router: matchit::Router<usize>,
+    entries: Vec<PathEntry>,
+}
+
+impl Router {
+    fn new(table: &'static [Route]) -> Self {
+        let mut router = matchit::Router::new();
+        let mut entries: Vec<PathEntry> = Vec::new();
+        let mut patterns: Vec<&str> = Vec::new();
+        for (index, route) in table.iter().enumerate() {
+            let known = patterns.iter().position(|p| *p == route.pattern);
+            let at = known.unwrap_or_else(|| {
+                #[expect(
+                    clippy::expect_used,
+                    reason = "the table is static and a test builds it: a conflict never ships"
+                )]
+                router
+                    .insert(route.pattern, entries.len())
+                    .expect("patterns do not conflict");
+                patterns.push(route.pattern);
+                entries.push(PathEntry::new());
+                entries.len() - 1
+            });
+            if let Some(entry) = entries.get_mut(at) {
+                entry.add(index, route);
+            }
+        }
+        Self { router, entries }
+    }
+}
+
+static PUBLIC_MATCHER: LazyLock<Router> = LazyLock::new(|| Router::new(PUBLIC));
+static OPS_MATCHER: LazyLock<Router> = LazyLock::new(|| Router::new(OPS));
+
+impl RouteSet {
+    #[must_use]
+    pub fn routes(self) -> &'static [Route] {
+        match self {
+            Self::Public => PUBLIC,
+            Self::Ops => OPS,
+        }
+    }
+
+    fn matcher(self) -> &'static Router {
+        match self {
+            Self::Public => &PUBLIC_MATCHER,
+            Self::Ops => &OPS_MATCHER,
+        }
+    }
+
+    /// Finds the route of a path that [`check_path`](crate::http::request::path_validation::check_path) accepted.
+    ///
+    /// # Errors
+    /// `VERSION_NOT_SERVED` if the path exists in another version, which the message names; `PATH_NOT_FOUND`
+    /// otherwise.
+    pub fn find(self, method: &Method, path: &str) -> Result<RouteMatch, ApiError> {
+        let matcher = self.matcher();
+        let Ok(matched) = matcher.router.at(path) else {
+            return Err(unknown_path(self, method, path));
+        };
+        let Some(entry) = matcher.entries.get(*matched.value) else {
+            return Err(unknown_path(self, method, path));
+        };
+        let verb = match *method {
+            Method::GET | Method::HEAD => RouteMethod::Get,
+            Method::POST => RouteMethod::Post,
+            Method::PUT => RouteMethod::Put,
+            Method::DELETE => RouteMethod::Delete,
+            _ => return Ok(RouteMatch::Path(entry)),
+        };
+        let Some((index, route)) = entry.get(verb) else {
+            return Ok(RouteMatch::Path(entry));
+        };
+        let mut params = Params::default();
+        let start = path.as_ptr().addr();
+        for (slot, (name, value)) in params.spans.iter_mut().zip(matched.params.iter()) {
+            let from = value.as_ptr().addr().saturating_sub(start);
+            *slot = (name, from, from + value.len());
+        }
+        Ok(RouteMatch::Route(index, route, params))
+    }
+}
+
+/// Interface versions, newest first. If a path exists in both, the older one is only an alias for deployed
+/// clients, so messages name the newer one.
+const VERSIONS: [&str; 2] = ["v2", "v1"];
+
+/// Longest part of a path that a message repeats, in bytes.
+const ECHO: usize = 120;
+/// Longest path segment that a message repeats. All our tokens are longer, so no message contains one.
+const ECHO_SEGMENT: usize = 32;
+
+/// Shortens a path for a message. `check_path` has verified that it is visible ASCII.
+fn shorten(path: &str) -> String {
+    let short = |segment| match segment {
+        long if str::len(long) > ECHO_SEGMENT => "…",
+        short => short,
+    };
+    let mut shown = path.split('/').map(short).collect::<Vec<_>>().join("/");
+    if let Some((end, _)) = shown.char_indices().nth(ECHO) {
+        shown.truncate(end);
+        shown.push('…');
+    }
+    shown
+}
+
+fn unknown_path(table: RouteSet, method: &Method, path: &str) -> ApiError {
+    let router = &table.matcher().router;
+    let mut segments = path.splitn(5, '/');
+    if let (Some(""), Some("api"), Some(interface), Some(_), Some(rest)) = (
+        segments.next(),
+        segments.next(),
+        segments.next(),
+        segments.next(),
+        segments.next(),
+    ) {
+        for version in VERSIONS {
+            if router
+                .at(&format!("/api/{interface}/{version}/{rest}"))
+                .is_ok()
+            {
+                return ApiError::new(
+                    ErrorCode::VersionNotServed,
+                    format!("this address is served in version {version}"),
+                );
+            }
+        }
+    }
+    let shown = shorten(path);
+    let hint = match path
+        .strip_suffix('/')
+        .filter(|path| router.at(path).is_ok())
+    {
+        Some(_) => match shown.strip_suffix('/') {
+            Some(path) => format!("the path without the trailing slash is {path}"),
+            None => "remove the trailing slash".to_owned(),
+        },
+        None => "see /docs".to_owned(),
+    };
+    ApiError::new(
+        ErrorCode::PathNotFound,
+        format!("no route matches {method} {shown}; {hint}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::request::path_validation::check_path;
+
+    fn label(method: &Method, path: &str) -> Result<&'static str, ErrorCode> {
+        check_path(path).map_err(|e| e.code())?;
+        match RouteSet::Public.find(method, path).map_err(|e| e.code())? {
+            RouteMatch::Route(_, route, _) => Ok(route.label),
+            RouteMatch::Path(_) => Err(ErrorCode::MethodNotAllowed),
+        }
+    }
+
+    #[test]
+    fn every_route_finds_itself() {
+        for table in [RouteSet::Public, RouteSet::Ops] {
+            for (at, route) in table.routes().iter().enumerate() {
+                let path = route
+                    .pattern
+                    .replace("{*path}", "a/b.mpd")
+                    .replace(['{', '}'], "");
+                let method = Method::from_bytes(route.method.as_str().as_bytes()).unwrap();
+                let Ok(RouteMatch::Route(index, found, _)) = table.find(&method, &path) else {
+                    panic!("{} is not found", route.pattern);
+                };
+                assert_eq!((index, found.label), (at, route.label));
+            }
+        }
+    }
+
+    #[test]
+    fn static_segments_win_over_parameters() {
+        assert_eq!(
+            label(&Method::GET, "/api/schedule/v1/broadcasts/live"),
+            Ok("live")
+        );
+        assert_eq!(
+            label(&Method::HEAD, "/api/schedule/v1/broadcasts/x"),
+            Ok("broadcast")
+        );
+        assert_eq!(
+            label(&Method::POST, "/api/schedule/v1/broadcasts/x"),
+            Err(ErrorCode::MethodNotAllowed)
+        );
+    }
+
+    #[test]
+    fn other_spellings_match_no_route() {
+        for bad in [
+            "/api//schedule/v1/xmltv",
+            "//api/schedule/v1/xmltv",
+            "/api/schedule/v1/xmltv/",
+            "/api/schedule/v1/./xmltv",
+            "/api/schedule/v1/x/../xmltv",
+            "/api/schedule/v1/%2e%2e/v1/xmltv",
+            "/api/schedule/v1%2fxmltv",
+            "/api/schedule/v1/xmltv%00",
+            "/api/schedule/v1/xmltv%zz",
+            "/api/schedule/v1/xmltv%",
+            "/api/schedule/v1/%ff",
+            "/api/schedule/v1/ä",
+            "/api\\schedule\\v1\\xmltv",
+            "api/schedule/v1/xmltv",
+            "*",
+            "/API/schedule/v1/xmltv",
+            "/api/schedule/V1/xmltv",
+            "/api/schedule/v2/xmltv",
+            "/livez",
+            "/admin/v1/users",
+            "/",
+        ] {
+            assert!(label(&Method::GET, bad).is_err(), "{bad}");
+        }
+        assert_eq!(label(&Method::GET, "/origin/v1/t/a/.hidden"), Ok("origin"));
+    }
+
+    #[test]
+    fn an_unknown_version_is_refused_with_the_served_one() {
+        for (path, served) in [
+            ("/api/schedule/v2/xmltv", "v1"),
+            ("/api/schedule/V1/xmltv", "v1"),
+            ("/api/login/v1/auth/email", "v2"),
+            ("/api/playback/v3/heartbeat", "v1"),
+            ("/api/playback/v2/heartbeat", "v1"),
+            ("/api/playback/v9/preflight/asset/a", "v2"),
+        ] {
+            let error = RouteSet::Public.find(&Method::GET, path).err().unwrap();
+            assert_eq!(error.code(), ErrorCode::VersionNotServed, "{path}");
+            assert!(error.message().contains(served));
+        }
+        let error = RouteSet::Public
+            .find(&Method::GET, "/api/schedule/v1/nothing")
+            .err()
+            .unwrap();
+        assert_eq!(error.code(), ErrorCode::PathNotFound);
+    }
+
+    #[test]
+    fn parameters_are_decoded_once() {
+        let path = "/api/schedule/v1/livestreams/TV%204%2541/day/2026-01-01";
+        check_path(path).unwrap();
+        let Ok(RouteMatch::Route(_, _, params)) = RouteSet::Public.find(&Method::GET, path) else {
+            panic!("not found");
+        };
+        assert_eq!(params.text(path, "livestreamId").unwrap(), "TV 4%41");
+        assert_eq!(params.text(path, "date").unwrap(), "2026-01-01");
+    }
+
+    #[test]
+    fn allow_lists_the_methods_of_the_path() {
+        let Ok(RouteMatch::Path(entry)) =
+            RouteSet::Public.find(&Method::OPTIONS, "/api/playback/v1/heartbeat")
+        else {
+            panic!("not found");
+        };
+        assert_eq!(entry.allow, "POST, DELETE, OPTIONS");
+        let Ok(RouteMatch::Path(entry)) =
+            RouteSet::Public.find(&Method::PATCH, "/api/user/v1/users/x")
+        else {
+            panic!("not found");
+        };
+        assert_eq!(entry.allow, "GET, HEAD, PUT, DELETE, OPTIONS");
+    }
+}

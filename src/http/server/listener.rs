@@ -1,0 +1,428 @@
+//! Accept loops, connection limits and graceful shutdown.
+//!
+//! Shutdown has three phases: announce the end to clients, stop accepting, and finish running requests within
+//! a deadline.
+
+use std::net::{self, IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use std::{fs, io};
+
+use dashmap::DashMap;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::app::App;
+use crate::config::limits::ACCEPT_REST;
+use crate::http::access::auth::Administrator;
+use crate::http::connection::h1::drive;
+use crate::http::connection::io_observer::ObserveWrites;
+use crate::http::connection::state::ConnectionState;
+use crate::http::pipeline::Service;
+use crate::http::request::client_addr::counted_as;
+use crate::http::routing::router::RouteSet;
+use crate::http::server::shutdown::{PARTING_TIME, Shutdown, Stage};
+use crate::http::server::tls;
+use crate::ports::tls::Tls;
+
+/// Length of the kernel's queue of connections that are not accepted yet.
+const BACKLOG: u32 = 1_024;
+
+/// The owner and the group may connect to the local administration socket.
+const SOCKET_MODE: u32 = 0o660;
+
+/// Address used for peers without one: Unix sockets and connections inside this process.
+const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Sent to a connection over the limit. No request is read.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
+    Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// Counts open connections, in total and by address.
+struct ConnectionLimiter {
+    app: Arc<App>,
+    open: AtomicU32,
+    by_address: DashMap<IpAddr, u32>,
+}
+
+/// One counted connection; dropping it releases the count.
+struct ConnectionPermit {
+    limiter: Arc<ConnectionLimiter>,
+    /// The address that is counted; `None` for trusted proxies, which are exempt from the limit per address.
+    counted: Option<IpAddr>,
+}
+
+impl ConnectionLimiter {
+    fn acquire(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
+        let limits = &self.app.limits;
+        if self.open.fetch_add(1, Ordering::Relaxed) >= limits.connections {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let mut permit = ConnectionPermit {
+            limiter: Arc::clone(self),
+            counted: None,
+        };
+        self.app.front.metrics.connections.add(1);
+        let proxies = &self.app.http.trusted_proxies;
+        if proxies.iter().any(|network| network.contains(peer)) {
+            return Some(permit);
+        }
+        let counted = counted_as(peer);
+        {
+            let mut number = self.by_address.entry(counted).or_insert(0);
+            if *number >= limits.connections_per_address {
+                // Dropping `permit` releases the total. It must not touch `by_address`, which is locked here.
+                return None;
+            }
+            *number += 1;
+        }
+        permit.counted = Some(counted);
+        Some(permit)
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        self.limiter.open.fetch_sub(1, Ordering::Relaxed);
+        self.limiter.app.front.metrics.connections.add(-1);
+        if let Some(address) = self.counted {
+            if let Some(mut number) = self.limiter.by_address.get_mut(&address) {
+                *number = number.saturating_sub(1);
+            }
+            // Addresses without connections must not use memory.
+            self.limiter
+                .by_address
+                .remove_if(&address, |_, number| *number == 0);
+        }
+    }
+}
+
+pub(crate) enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A bound socket and the routes that it serves. Binding happens before the service is built, because
+/// responses may contain the bound address.
+pub struct Listener {
+    pub(crate) socket: Socket,
+    pub(crate) options: ListenerOptions,
+}
+
+/// How the connections of a listener are served.
+#[derive(Clone)]
+pub(crate) struct ListenerOptions {
+    pub(crate) table: RouteSet,
+    /// Every peer is the local administrator.
+    local: bool,
+    pub(crate) tls: Option<Arc<Tls>>,
+}
+
+impl ListenerOptions {
+    const fn new(table: RouteSet) -> Self {
+        Self {
+            table,
+            local: false,
+            tls: None,
+        }
+    }
+}
+
+/// Binds a TCP socket. With port 0 the kernel chooses a port.
+pub fn tcp_socket(address: SocketAddr) -> io::Result<net::TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
+/// Binds a Unix socket that its owner and the group may use.
+///
+/// # Errors
+/// The path cannot be bound, or it exists and is not a socket.
+pub fn unix_socket(path: &Path) -> io::Result<unix::net::UnixListener> {
+    // Removes the socket that a killed process left behind. The lock of the data directory guarantees that no
+    // server uses it.
+    if fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
+        fs::remove_file(path)?;
+    }
+    let listener = unix::net::UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+    Ok(listener)
+}
+
+impl Listener {
+    pub fn tcp(address: SocketAddr, table: RouteSet) -> io::Result<Self> {
+        Self::from_tcp(tcp_socket(address)?, table)
+    }
+
+    /// Binds a Unix socket. With `local` it is the administration socket: its file mode controls access.
+    pub fn unix(path: &Path, table: RouteSet, local: bool) -> io::Result<Self> {
+        let mut listener = Self::from_unix(unix_socket(path)?, table)?;
+        listener.options.local = local;
+        Ok(listener)
+    }
+
+    /// Uses a socket that was opened elsewhere, for example by the service manager.
+    pub fn from_tcp(socket: net::TcpListener, table: RouteSet) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket: Socket::Tcp(TcpListener::from_std(socket)?),
+            options: ListenerOptions::new(table),
+        })
+    }
+
+    pub fn from_unix(socket: unix::net::UnixListener, table: RouteSet) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket: Socket::Unix(UnixListener::from_std(socket)?),
+            options: ListenerOptions::new(table),
+        })
+    }
+
+    /// Serves the socket over TLS.
+    #[must_use]
+    pub fn over(mut self, tls: Arc<Tls>) -> Self {
+        self.options.tls = Some(tls);
+        self
+    }
+
+    /// Returns the bound address; `None` for Unix sockets.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            Socket::Tcp(listener) => listener.local_addr().ok(),
+            Socket::Unix(_) => None,
+        }
+    }
+}
+
+/// Serves all listeners on the current runtime.
+#[must_use]
+pub fn serve(app: Arc<App>, listeners: Vec<Listener>) -> Running {
+    serve_with_late(app, listeners, std::future::pending())
+}
+
+/// Same as [`serve`], plus one listener that becomes available later.
+#[must_use]
+pub fn serve_with_late(
+    app: Arc<App>,
+    listeners: Vec<Listener>,
+    late: impl Future<Output = Listener> + Send + 'static,
+) -> Running {
+    let (acceptor, ended) = Acceptor::new(app);
+    let shutdown = Arc::clone(&acceptor.shutdown);
+    for listener in listeners {
+        tokio::spawn(accept(acceptor.clone(), listener));
+    }
+    tokio::spawn(async move {
+        let shutdown = Arc::clone(&acceptor.shutdown);
+        tokio::select! {
+            () = shutdown.closed() => {}
+            listener = late => accept(acceptor, listener).await,
+        }
+    });
+    Running { shutdown, ended }
+}
+
+/// Buffer size of an in-process connection, in bytes for each direction.
+const PIPE: usize = 64 * 1024;
+
+/// Opens an in-process connection to the operators' interface, with the rights of the administration socket.
+/// Commands use it when no server is running.
+#[must_use]
+pub fn connect(app: Arc<App>) -> DuplexStream {
+    let (near, far) = tokio::io::duplex(PIPE);
+    let (acceptor, _) = Acceptor::new(app);
+    acceptor.serve(
+        far,
+        THIS_MACHINE,
+        None,
+        Some(Administrator::here()),
+        &ListenerOptions::new(RouteSet::Ops),
+    );
+    near
+}
+
+/// Running listeners.
+pub struct Running {
+    shutdown: Arc<Shutdown>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl Running {
+    /// Shuts down gracefully; requests still running after `within` are aborted. Returns whether all
+    /// finished.
+    pub async fn stop(mut self, within: Duration) -> bool {
+        self.shutdown.go_to(Stage::LameDuck);
+        sleep(PARTING_TIME).await;
+        self.shutdown.go_to(Stage::Draining);
+        let finished = timeout(within, self.ended.recv()).await.is_ok();
+        self.shutdown.go_to(Stage::Aborting);
+        if !finished {
+            // Aborted connections end at their next poll.
+            let _ = timeout(Duration::from_secs(1), self.ended.recv()).await;
+        }
+        finished
+    }
+}
+
+#[derive(Clone)]
+struct Acceptor {
+    app: Arc<App>,
+    limiter: Arc<ConnectionLimiter>,
+    shutdown: Arc<Shutdown>,
+    /// Every task holds a clone; [`Running::stop`] waits until the last one is dropped.
+    open: mpsc::Sender<()>,
+}
+
+async fn accept(acceptor: Acceptor, listener: Listener) {
+    let shutdown = Arc::clone(&acceptor.shutdown);
+    let mut closed = std::pin::pin!(shutdown.closed());
+    loop {
+        let next = async {
+            match &listener.socket {
+                Socket::Tcp(socket) => {
+                    let (stream, peer) = socket.accept().await?;
+                    acceptor.serve_tcp(stream, peer, &listener.options);
+                }
+                Socket::Unix(socket) => {
+                    let (stream, _) = socket.accept().await?;
+                    acceptor.serve_unix(stream, &listener.options);
+                }
+            }
+            Ok::<_, io::Error>(())
+        };
+        let accepted = tokio::select! {
+            biased;
+            () = &mut closed => break,
+            accepted = next => accepted,
+        };
+        if let Err(error) = accepted {
+            // A client that disconnected early is no fault of the listener. Any other error, such as running
+            // out of file descriptors, needs time to pass.
+            let gone = matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+            );
+            if !gone {
+                tracing::warn!(%error, "failed to accept a connection");
+                sleep(ACCEPT_REST).await;
+            }
+        }
+    }
+    if let Err(error) = acceptor.serve_backlog(listener) {
+        tracing::warn!(%error, "failed to serve the connections waiting at shutdown");
+    }
+}
+
+impl Acceptor {
+    /// Returns an acceptor and a receiver that ends once the acceptor and all its tasks are dropped.
+    fn new(app: Arc<App>) -> (Self, mpsc::Receiver<()>) {
+        let (open, ended) = mpsc::channel(1);
+        let limiter = ConnectionLimiter {
+            app: Arc::clone(&app),
+            open: AtomicU32::new(0),
+            by_address: DashMap::new(),
+        };
+        let acceptor = Self {
+            limiter: Arc::new(limiter),
+            app,
+            shutdown: Arc::default(),
+            open,
+        };
+        (acceptor, ended)
+    }
+
+    /// Serves the connections that the kernel has already accepted. Closing the socket would reset them.
+    fn serve_backlog(&self, listener: Listener) -> io::Result<()> {
+        let options = listener.options;
+        match listener.socket {
+            Socket::Tcp(socket) => {
+                let socket = socket.into_std()?;
+                // The socket is non-blocking: `accept` fails once the queue is empty.
+                while let Ok((stream, peer)) = socket.accept() {
+                    stream.set_nonblocking(true)?;
+                    self.serve_tcp(TcpStream::from_std(stream)?, peer, &options);
+                }
+            }
+            Socket::Unix(socket) => {
+                let socket = socket.into_std()?;
+                while let Ok((stream, _)) = socket.accept() {
+                    stream.set_nonblocking(true)?;
+                    self.serve_unix(UnixStream::from_std(stream)?, &options);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn serve_unix(&self, stream: UnixStream, options: &ListenerOptions) {
+        match options.local.then(|| stream.peer_cred()).transpose() {
+            Ok(peer) => {
+                let local = peer.map(|peer| Administrator { uid: peer.uid() });
+                self.serve(stream, THIS_MACHINE, None, local, options);
+            }
+            // Without a uid the audit record could not name the administrator, so the connection is refused.
+            Err(error) => {
+                tracing::warn!(%error, "refused a connection to the administration socket: its uid is unknown")
+            }
+        }
+    }
+
+    fn serve_tcp(&self, stream: TcpStream, peer: SocketAddr, options: &ListenerOptions) {
+        let peer = peer.ip().to_canonical();
+        let Some(permit) = self.limiter.acquire(peer) else {
+            self.app.front.metrics.refused.one();
+            if options.tls.is_none() {
+                // Best effort: writes what fits into the socket buffer and does not wait.
+                let _ = stream.try_write(REFUSAL);
+            }
+            return;
+        };
+        // Responses are small; Nagle's algorithm would only delay them.
+        let _ = stream.set_nodelay(true);
+        self.serve(stream, peer, Some(permit), None, options);
+    }
+
+    fn serve<S>(
+        &self,
+        stream: S,
+        peer: IpAddr,
+        permit: Option<ConnectionPermit>,
+        local: Option<Administrator>,
+        options: &ListenerOptions,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service = Service {
+            app: Arc::clone(&self.app),
+            table: options.table,
+            local,
+            peer,
+            conn_state: Arc::new(ConnectionState::default()),
+        };
+        let (began, tls) = (Instant::now(), options.tls.clone());
+        let stream = ObserveWrites::new(stream, Arc::clone(&service.conn_state));
+        let shutdown = Arc::clone(&self.shutdown);
+        let open = self.open.clone();
+        tokio::spawn(async move {
+            match tls {
+                None => drive(stream, service, &shutdown, began).await,
+                // Boxed, so that the task of a plain connection is not as large as that of a TLS connection.
+                Some(tls) => Box::pin(tls::drive(stream, &tls, service, &shutdown, began)).await,
+            }
+            drop((permit, open));
+        });
+    }
+}

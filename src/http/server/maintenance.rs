@@ -1,0 +1,205 @@
+//! Serves the listeners while the store cannot be opened: the probes report the reason, every other request
+//! gets 503. It does not depend on the service.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+use crate::config::limits::ACCEPT_REST;
+use crate::http::errors::api_error::{ApiError, ErrorBody};
+use crate::http::errors::code::ErrorCode;
+use crate::http::request::head_validation::{check_answers_for, check_framing};
+use crate::http::request::headers::{HeaderNames, RequestHeaders};
+use crate::http::response::localized_messages::Messages;
+use crate::http::response::reply::media;
+use crate::http::routing::router::RouteSet;
+use crate::http::server::listener::{Listener, ListenerOptions, Socket};
+use crate::http::state::InvalidSetting;
+use crate::ports::tls::HTTP_1_1;
+
+/// Connections served at a time. Probes and refusals need few.
+const CONNECTIONS: usize = 256;
+/// Time for a request head, and for all responses of a connection.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// In seconds.
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("10");
+
+/// The content of maintenance responses.
+pub struct Notice {
+    reason: String,
+    messages: Messages,
+    names: HeaderNames,
+    /// Host names that the operations listener serves.
+    ops_hosts: Vec<String>,
+}
+
+impl Notice {
+    /// Creates a notice with the reason for operators.
+    ///
+    /// # Errors
+    /// The header prefix, if it is invalid.
+    pub fn new(
+        reason: String,
+        header_prefix: &str,
+        ops_hosts: Vec<String>,
+    ) -> Result<Self, InvalidSetting> {
+        Ok(Self {
+            reason,
+            messages: Messages::built_in("en")?,
+            names: HeaderNames::new(header_prefix).map_err(InvalidSetting::Prefix)?,
+            ops_hosts,
+        })
+    }
+
+    /// Runs the checks that the service runs before routing.
+    fn check(
+        &self,
+        table: RouteSet,
+        parts: &Parts,
+        heads: &RequestHeaders<'_>,
+    ) -> Result<(), ApiError> {
+        check_framing(parts, heads, false)?;
+        match table {
+            RouteSet::Public => Ok(()),
+            RouteSet::Ops => check_answers_for(parts, heads, &self.ops_hosts),
+        }
+    }
+}
+
+/// Answers requests on the listeners until the returned set is dropped.
+#[must_use]
+pub fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
+    let notice = Arc::new(notice);
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut tasks = JoinSet::new();
+    for listener in listeners {
+        tasks.spawn(accept(
+            Arc::clone(listener),
+            Arc::clone(&notice),
+            Arc::clone(&slots),
+        ));
+    }
+    tasks
+}
+
+async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, slots: Arc<Semaphore>) {
+    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+        let (options, notice) = (listener.options.clone(), Arc::clone(&notice));
+        let accepted = match &listener.socket {
+            Socket::Tcp(socket) => socket.accept().await.map(|(stream, _)| {
+                tokio::spawn(answered(stream, options, notice, slot));
+            }),
+            Socket::Unix(socket) => socket.accept().await.map(|(stream, _)| {
+                tokio::spawn(answered(stream, options, notice, slot));
+            }),
+        };
+        if accepted.is_err() {
+            sleep(ACCEPT_REST).await;
+        }
+    }
+}
+
+async fn answered<S>(
+    stream: S,
+    options: ListenerOptions,
+    notice: Arc<Notice>,
+    _slot: OwnedSemaphorePermit,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let answering = async {
+        let Some(tls) = options.tls else {
+            return connection(stream, options.table, notice).await;
+        };
+        // HTTP/1 is enough for refusals.
+        let mut config = ServerConfig::clone(&tls.config());
+        config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        if let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await {
+            connection(stream, options.table, notice).await;
+        }
+    };
+    // A failed or slow connection needs no report.
+    let _ = timeout(TIMEOUT, answering).await;
+}
+
+async fn connection<S>(stream: S, table: RouteSet, notice: Arc<Notice>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
+        let reply = answer(table, &request.into_parts().0, &notice);
+        async move { Ok::<_, Infallible>(reply) }
+    });
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(TIMEOUT)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+fn answer(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>> {
+    let heads = RequestHeaders::read(&parts.headers, &notice.names);
+    let checked = notice.check(table, parts, &heads);
+    let reading = matches!(parts.method, Method::GET | Method::HEAD);
+    let (status, kind, body) = match (checked, table, parts.uri.path()) {
+        (Err(error), ..) => refusal(&error, &heads, notice),
+        (Ok(()), RouteSet::Ops, "/livez") if reading => {
+            (StatusCode::OK, media::TEXT, "ok\n".to_owned())
+        }
+        (Ok(()), RouteSet::Ops, "/readyz") if reading => {
+            let body = json!({"ready": false, "reasons": {"store": notice.reason}});
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            (status, media::JSON, body.to_string())
+        }
+        (Ok(()), ..) => {
+            let error = ApiError::new(
+                ErrorCode::StoreUnavailable,
+                "the service is in maintenance; operators find the reason at /readyz",
+            );
+            refusal(&error, &heads, notice)
+        }
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, kind);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if table == RouteSet::Public {
+        // Players in browsers must be able to read the refusal.
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    }
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
+    }
+    response
+}
+
+fn refusal(
+    error: &ApiError,
+    heads: &RequestHeaders<'_>,
+    notice: &Notice,
+) -> (StatusCode, HeaderValue, String) {
+    let languages = heads.accept_language.joined();
+    let languages = languages.as_ref().and_then(|value| value.to_str().ok());
+    let words = notice.messages.pick(error.code(), languages, None);
+    let body = json!(ErrorBody::new(error, words, false));
+    (error.code().status(), media::JSON, body.to_string())
+}

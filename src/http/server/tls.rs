@@ -1,0 +1,38 @@
+//! Serves TLS connections: the handshake, within the time-out of the first request head, and then the
+//! negotiated protocol.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::limits::HEAD_TIME;
+use crate::http::connection::{h1, h2};
+use crate::http::pipeline::Service;
+use crate::http::server::shutdown::Shutdown;
+use crate::ports::tls::{H2, Tls};
+
+/// Serves a connection until it ends. `began` is when it was accepted.
+pub(crate) async fn drive<S>(
+    stream: S,
+    tls: &Tls,
+    service: Service,
+    shutdown: &Shutdown,
+    began: Instant,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let acceptor = TlsAcceptor::from(tls.config());
+    let shaken = tokio::select! {
+        () = shutdown.closed() => return,
+        shaken = timeout_at(began + HEAD_TIME, acceptor.accept(stream)) => shaken,
+    };
+    // The TLS library has sent an alert; a failed handshake needs no log line.
+    let Ok(Ok(stream)) = shaken else {
+        return;
+    };
+    if stream.get_ref().1.alpn_protocol() == Some(H2) {
+        h2::drive(stream, service, shutdown, began).await;
+    } else {
+        h1::drive(stream, service, shutdown, began).await;
+    }
+}

@@ -1,0 +1,3 @@
+//! TODO-DOC
+pub mod fair_queue;
+pub mod pool;

@@ -1,0 +1,365 @@
+//! Bounded worker pools for work that must not run on the threads of the runtime: password hashing and cold
+//! reads of the store.
+//!
+//! A full queue, or a wait that would be too long, is reported immediately; no job waits without bound.
+//! Clients that share a pool take turns, so a flood from one partner does not block the others.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::http::errors::api_error::ApiError;
+use crate::worker_pool::fair_queue::{FairQueue, NoRoom, Turn};
+
+/// The pool accepts no more work at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the worker pool is full")]
+pub struct PoolFull;
+
+/// Why a job ended without a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JobError {
+    /// The job panicked, or the pool was closed.
+    #[error("a job in a worker pool ended without a result")]
+    Failed,
+    /// The queue was full and the job was dropped to make room for a job of another client.
+    #[error("the worker pool is full")]
+    Shed,
+}
+
+impl From<PoolFull> for ApiError {
+    fn from(_: PoolFull) -> Self {
+        Self::overloaded()
+    }
+}
+
+impl From<JobError> for ApiError {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Failed => Self::internal(error),
+            JobError::Shed => Self::overloaded(),
+        }
+    }
+}
+
+/// Future for the result of a job.
+pub struct Awaited<T>(oneshot::AsyncReceiver<Result<T, JobError>>);
+
+impl<T> Future for Awaited<T> {
+    type Output = Result<T, JobError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = Pin::new(&mut self.0).poll(cx);
+        answer.map(|answer| answer.unwrap_or(Err(JobError::Failed)))
+    }
+}
+
+/// Runs with the state of a thread; with `None` it reports that it was shed. Returns whether the caller still
+/// waited for the result.
+type Job<S> = Box<dyn FnOnce(Option<&mut S>) -> bool + Send>;
+
+struct Queue<S> {
+    jobs: FairQueue<Job<S>>,
+    /// Moving average of the run time of a job.
+    mean: Duration,
+    closed: bool,
+}
+
+impl<S> Queue<S> {
+    /// Updates the moving average; the newest job counts for an eighth.
+    fn record_duration(&mut self, time: Duration) {
+        self.mean = match self.mean {
+            Duration::ZERO => time,
+            mean => (mean * 7 + time) / 8,
+        };
+    }
+}
+
+struct Shared<S> {
+    queue: Mutex<Queue<S>>,
+    more: Condvar,
+}
+
+/// A few threads, each with its private state, and a bounded queue.
+pub struct WorkerPool<S> {
+    shared: Arc<Shared<S>>,
+    threads: Vec<JoinHandle<()>>,
+    max_wait: Duration,
+}
+
+impl<S: 'static> WorkerPool<S> {
+    /// Starts `threads` threads named `name`, each with a state from `make`. At most `most` jobs wait.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn new(
+        name: &str,
+        threads: usize,
+        most: usize,
+        make: impl Fn() -> S + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let make = Arc::new(make);
+        let mut pool = Self {
+            shared: Arc::new(Shared {
+                queue: Mutex::new(Queue {
+                    jobs: FairQueue::new(most),
+                    mean: Duration::ZERO,
+                    closed: false,
+                }),
+                more: Condvar::new(),
+            }),
+            threads: Vec::with_capacity(threads),
+            max_wait: Duration::MAX,
+        };
+        for _ in 0..threads {
+            let shared = Arc::clone(&pool.shared);
+            let make = Arc::clone(&make);
+            let thread = Builder::new()
+                .name(name.to_owned())
+                .spawn(move || work(&shared, &*make))?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Rejects jobs that would wait longer than `max_wait`, estimated from the run time of recent jobs. By
+    /// then the client would have given up.
+    #[must_use]
+    pub fn with_max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = max_wait;
+        self
+    }
+
+    /// Queues a job that belongs to no client.
+    pub fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut S) -> T + Send + 'static,
+    ) -> Result<Awaited<T>, PoolFull> {
+        self.run_for(Turn::default(), job)
+    }
+
+    /// Queues a job. Dropping the future before the job starts cancels the job. If the queue is full, the
+    /// newest job of the client with the most waiting jobs is shed.
+    ///
+    /// # Errors
+    /// [`PoolFull`], immediately: the queue has no room, or the wait would be too long.
+    pub fn run_for<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        job: impl FnOnce(&mut S) -> T + Send + 'static,
+    ) -> Result<Awaited<T>, PoolFull> {
+        let (answer, result) = oneshot::async_channel();
+        let job: Job<S> = Box::new(move |state| {
+            let wanted = !answer.is_closed();
+            if wanted {
+                // The caller may have dropped the future.
+                let _ = answer.send(state.map(job).ok_or(JobError::Shed));
+            }
+            wanted
+        });
+        let mut queue = self.shared.queue.lock();
+        if self.estimated_wait(queue.jobs.ahead(&turn), queue.mean) > self.max_wait {
+            return Err(PoolFull);
+        }
+        let shed = queue.jobs.push(&turn, job).map_err(|NoRoom| PoolFull)?;
+        drop(queue);
+        if let Some(shed) = shed {
+            shed(None);
+        }
+        self.shared.more.notify_one();
+        Ok(Awaited(result))
+    }
+
+    /// Estimates how long a job behind `jobs` others waits.
+    fn estimated_wait(&self, jobs: usize, mean: Duration) -> Duration {
+        let rounds = jobs / self.threads.len().max(1);
+        mean.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+    }
+
+    /// Returns a function that reads the length of the queue, for metrics.
+    pub fn waiting(&self) -> impl Fn() -> usize + Send + Sync + use<S> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.queue.lock().jobs.len()
+    }
+}
+
+impl<S> Drop for WorkerPool<S> {
+    fn drop(&mut self) {
+        {
+            let mut queue = self.shared.queue.lock();
+            queue.closed = true;
+            while queue.jobs.pop().is_some() {}
+        }
+        self.shared.more.notify_all();
+        for thread in self.threads.drain(..) {
+            // The panic hook has already logged the panic of a thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work<S>(shared: &Shared<S>, make: &(dyn Fn() -> S + Send + Sync)) {
+    let mut state = make();
+    loop {
+        let job = {
+            let mut queue = shared.queue.lock();
+            loop {
+                if queue.closed {
+                    return;
+                }
+                if let Some(job) = queue.jobs.pop() {
+                    break job;
+                }
+                shared.more.wait(&mut queue);
+            }
+        };
+        let began = Instant::now();
+        match catch_unwind(AssertUnwindSafe(|| job(Some(&mut state)))) {
+            Ok(true) => shared.queue.lock().record_duration(began.elapsed()),
+            Ok(false) => {}
+            // The panic may have left the state inconsistent.
+            Err(_) => state = make(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::types::PartnerId;
+
+    #[tokio::test]
+    async fn jobs_share_the_state_of_their_thread() {
+        let pool = WorkerPool::new("test", 1, 4, || 0_u32).unwrap();
+        for expected in 1..=3 {
+            let count = pool.run(|state| {
+                *state += 1;
+                *state
+            });
+            assert_eq!(count.unwrap().await, Ok(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_pool_rejects_jobs_immediately() {
+        let pool = WorkerPool::new("test", 1, 2, || ()).unwrap();
+        let (go, gate) = mpsc::channel::<()>();
+        let (begun, begins) = mpsc::channel();
+        let first = pool
+            .run(move |()| {
+                begun.send(()).unwrap();
+                gate.recv().unwrap();
+            })
+            .unwrap();
+        begins.recv().unwrap();
+        let second = pool.run(|()| 2).unwrap();
+        let _third = pool.run(|()| 3).unwrap();
+        assert_eq!(pool.run(|()| 4).err(), Some(PoolFull));
+        assert_eq!(pool.waiting()(), 2);
+        go.send(()).unwrap();
+        assert_eq!(first.await, Ok(()));
+        assert_eq!(second.await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn a_flood_does_not_delay_other_partners() {
+        let [flooder, other] = [1, 2].map(|n| Turn {
+            partner: Some(PartnerId::from_bytes([n; 16])),
+            ..Turn::default()
+        });
+        let pool = WorkerPool::new("test", 1, 8, || ()).unwrap();
+        let (go, gate) = mpsc::channel::<()>();
+        let (begun, begins) = mpsc::channel();
+        let first = pool
+            .run_for(flooder, move |()| {
+                begun.send(()).unwrap();
+                gate.recv().unwrap();
+            })
+            .unwrap();
+        begins.recv().unwrap();
+        let (done, order) = mpsc::channel();
+        let job = |owner, name: &'static str| {
+            let done = done.clone();
+            pool.run_for(owner, move |()| done.send(name).unwrap())
+        };
+        let mut flood: Vec<_> = (0..7).map(|_| job(flooder, "flooder").unwrap()).collect();
+        assert_eq!(job(flooder, "flooder").err(), Some(PoolFull));
+        let others = [(); 2].map(|()| job(other, "other").unwrap());
+        assert_eq!(flood.pop().unwrap().await, Err(JobError::Shed));
+        go.send(()).unwrap();
+        first.await.unwrap();
+        for job in flood.into_iter().chain(others) {
+            job.await.unwrap();
+        }
+        let order: Vec<_> = order.try_iter().collect();
+        assert_eq!(order.len(), 8);
+        assert_eq!(order[..4], ["flooder", "other", "flooder", "other"]);
+    }
+
+    #[tokio::test]
+    async fn a_job_that_would_wait_too_long_is_rejected_immediately() {
+        let pool = WorkerPool::new("test", 1, 100, || ()).unwrap();
+        let pool = pool.with_max_wait(Duration::from_secs(3));
+        pool.shared
+            .queue
+            .lock()
+            .record_duration(Duration::from_secs(1));
+        let (go, gate) = mpsc::channel::<()>();
+        let (begun, begins) = mpsc::channel();
+        let first = pool
+            .run(move |()| {
+                begun.send(()).unwrap();
+                gate.recv().unwrap();
+            })
+            .unwrap();
+        begins.recv().unwrap();
+        let waiting: Vec<_> = (0..10).map_while(|_| pool.run(|()| ()).ok()).collect();
+        assert_eq!(waiting.len(), 4);
+        go.send(()).unwrap();
+        first.await.unwrap();
+        for job in waiting {
+            job.await.unwrap();
+        }
+        // Fast jobs have lowered the mean.
+        assert!(pool.shared.queue.lock().mean < Duration::from_secs(1));
+    }
+
+    #[tokio::test]
+    async fn a_panic_affects_only_its_job_and_thread_state() {
+        let pool = WorkerPool::new("test", 1, 4, || 0_u32).unwrap();
+        assert_eq!(
+            pool.run(|state| {
+                *state = 7;
+                *state
+            })
+            .unwrap()
+            .await,
+            Ok(7)
+        );
+        let lost = pool.run(|_| -> u32 { panic!("on purpose") }).unwrap();
+        assert_eq!(lost.await, Err(JobError::Failed));
+        assert_eq!(pool.run(|state| *state).unwrap().await, Ok(0));
+    }
+
+    #[tokio::test]
+    async fn a_dropped_future_cancels_its_job() {
+        let pool = WorkerPool::new("test", 1, 4, || ()).unwrap();
+        let (go, gate) = mpsc::channel::<()>();
+        let (done, worked) = mpsc::channel();
+        let first = pool.run(move |()| gate.recv().unwrap()).unwrap();
+        let dropped = pool.run(move |()| done.send(()).unwrap()).unwrap();
+        drop(dropped);
+        go.send(()).unwrap();
+        first.await.unwrap();
+        pool.run(|()| ()).unwrap().await.unwrap();
+        assert!(worked.try_recv().is_err());
+    }
+}
