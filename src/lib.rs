@@ -47,7 +47,7 @@
 //! - Tokens are stored as hashes and looked up, never compared; each kind is unknown in every other
 //!   place. Secrets have neither `Debug` nor `Display`.
 //! - Everything that grows has a limit, and every limit a reason (`config/limits.rs`).
-//! - Error codes and their statuses stand in one table (`http/error_code.rs`), their words for viewers in
+//! - Error codes and their statuses stand in one table (`http/errors/code.rs`), their words for viewers in
 //!   `data/messages`; what a lower layer said goes to the log, never into a body.
 //! - A route is described or a test fails (`http/openapi`, `data/openapi`); what table and codes know is
 //!   not said there again.
@@ -56,8 +56,8 @@
 //!
 //! # To add an endpoint
 //!
-//! A row in `http/route_table.rs`; a variant and its parser in `http/endpoint`; a verb in `domain`; a
-//! handler of ten lines in `http/api` and an arm in `http/dispatch.rs`; its description in
+//! A row in `http/routing/route_table.rs`; a variant and its parser in `http/routing/endpoint`; a verb in `domain`; a
+//! handler of ten lines in `http/api` and an arm in `http/routing/dispatch.rs`; its description in
 //! `data/openapi`; a test in `tests/it`. The compiler names each place that is missing, the coverage
 //! test tries every wrong token on it, and every answer of a test is compared with the description.
 //!

@@ -1,8 +1,9 @@
 //! HTTP: from a socket to a handler and back.
 //!
-//! A request is read (`listener`, `connection_state`, `body`), checked in a fixed order (`service`: framing, path,
-//! method, partner, user, rate, size, coding, parameters), parsed into an [`endpoint`], handled (`dispatch`, `api`,
-//! `admin`) and answered (`reply`, `respond`, `error`). No product rule belongs here, and nothing here names the store.
+//! A request arrives at a listener ([`server`]) and a [`connection`]. The [`pipeline`] shows its way on one page: the
+//! head is read and validated ([`request`]), the route found ([`routing`]), access checked ([`access`]), the body read,
+//! the request parsed into a typed endpoint and handled ([`api`], [`admin`]), and the [`response`] built. No product
+//! rule belongs here, and nothing here names the store.
 
 pub mod access;
 pub mod admin;

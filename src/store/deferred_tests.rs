@@ -6,12 +6,12 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::deferred::DeferredEngine;
-use super::durable_reader::DurableReader;
 use super::engine::{Engine as _, tamper};
-use super::layout::StoreLayout;
 use super::tests::{ByTown, People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
+use crate::store::engine::deferred::DeferredEngine;
+use crate::store::recovery::layout::StoreLayout;
+use crate::store::snapshot::durable_reader::DurableReader;
 
 /// Opens without waiting for the engine.
 fn open_at_once(directory: &Path) -> Result<Store, StoreError> {

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use super::dump::Imported;
-use super::layout::StoreLayout;
 use super::recovery_tests::restore;
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
+use crate::store::maintenance::dump::Imported;
+use crate::store::recovery::layout::StoreLayout;
 
 fn open(directory: &Path) -> Result<Store, StoreError> {
     Store::open(directory, schema(), Options::default())

@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 
 use super::engine::{Engine, Scan};
 use super::files::at;
-use super::layout::StoreLayout;
 use super::tests::{ByTown, People, Person, all, assert_sound, person, put, schema};
 use super::wal::CommitLog;
 use super::write_batch::WriteBatch;
 use super::*;
+use crate::store::recovery::layout::StoreLayout;
 
 /// How long a test waits for an answer that a fault could delay for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -216,7 +216,7 @@ fn commits_are_answered_while_the_engine_becomes_the_new_base() {
         let store = store.clone();
         thread::spawn(move || {
             let Inner { core, inbox, .. } = &*store.0;
-            maintenance::renew_from_engine(core, inbox, 0).unwrap()
+            super::maintenance::thread::renew_from_engine(core, inbox, 0).unwrap()
         })
     };
     waits.recv_timeout(PATIENCE).unwrap();
@@ -429,8 +429,8 @@ fn a_failed_sync_ends_the_store_wherever_it_is_met() {
 fn what_does_not_fit_is_refused_with_what_it_needs() {
     let directory = tempfile::tempdir().unwrap();
     let deep = directory.path().join("not/there/yet");
-    disk_space::require_free(&deep, 0).unwrap();
-    let refused = disk_space::require_free(&deep, 1 << 60).unwrap_err();
+    super::maintenance::disk_space::require_free(&deep, 0).unwrap();
+    let refused = super::maintenance::disk_space::require_free(&deep, 1 << 60).unwrap_err();
     let StoreError::NoRoom { needed, free, .. } = &refused else {
         panic!("{refused:?}");
     };

@@ -6,12 +6,13 @@ use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
-use super::history::History;
 use super::record::sealed;
-use super::snapshot::Snapshot;
 use super::wal::{Expected, Segment, Survey, announced, frame, parse, payload_at, read_segment};
 use super::write_batch::WriteBatch;
-use super::{Key, Schema, dump};
+use super::{Key, Schema};
+use crate::store::maintenance::dump;
+use crate::store::snapshot::format::Snapshot;
+use crate::store::snapshot::history::History;
 use crate::types::{
     AssetId, BroadcastId, DeviceId, Email, LivestreamId, OfferId, PartnerId, SessionId, TokenHash,
     TvDay, UnixSeconds, UserId,

@@ -9,41 +9,20 @@
 //! is verified at every start and is rebuilt if the two differ. This module must not know what the
 //! tables mean.
 
-mod admin;
-mod backup;
-mod compaction;
-mod compare;
-mod deferred;
-mod disk_space;
-mod dump;
-mod durable_reader;
-mod durable_state;
+mod commit;
 mod engine;
 mod error;
-mod evidence;
 mod files;
-mod history;
 mod key;
-mod layout;
-mod logged_changes;
-mod loss;
 mod maintenance;
-mod memory_table;
-mod memtable;
-mod packed;
 mod record;
 mod recovery;
-mod retention;
-mod salvage;
 mod shared;
 mod snapshot;
 mod table;
-mod threads;
 mod txn;
-mod verify;
 mod wal;
 mod write_batch;
-mod writer;
 
 #[cfg(test)]
 mod deferred_tests;
@@ -73,40 +52,44 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 pub use self::shared::{OnFailure, SnapshotMetadata, VerifySnapshot, Written};
-pub use admin::{Import, SnapshotExport};
-pub use backup::{Backup, Restore, Restored, check_snapshot, instance_of, list_backups};
-pub use disk_space::{NEEDS, WritePriority};
-pub use dump::{Exported, Imported};
+pub use crate::store::commit::memory_table::{Changed, CommitListener, MemoryTable};
+pub use crate::store::commit::packed::PackedTable;
+pub use crate::store::commit::writer::{Commit, Durability, SYNC_WITHIN};
+pub use crate::store::maintenance::admin::{Import, SnapshotExport};
+pub use crate::store::maintenance::backup::{
+    Backup, Restore, Restored, check_snapshot, instance_of, list_backups,
+};
+pub use crate::store::maintenance::disk_space::{NEEDS, WritePriority};
+pub use crate::store::maintenance::dump::{Exported, Imported};
+pub use crate::store::maintenance::retention::{Retention, prune_backups};
+pub use crate::store::recovery::layout::is_begun;
+pub use crate::store::recovery::loss::Loss;
+pub use crate::store::recovery::salvage::{Salvaged, salvage};
+pub use crate::store::snapshot::format::SnapshotHead;
+pub use crate::store::snapshot::history::History;
+pub use crate::store::snapshot::verify::{
+    DurableStateReport, Found, SnapshotReport, TableReport, Verified,
+};
 pub use error::StoreError;
 pub(crate) use files::{is_failed_sync, make_directory, sync_data, sync_directory, sync_file};
-pub use history::History;
 pub use key::{All, Key, PrefixOf};
-pub use layout::is_begun;
-pub use loss::Loss;
-pub use memory_table::{Changed, CommitListener, MemoryTable};
-pub use packed::PackedTable;
 #[cfg(test)]
 pub use record::golden;
 pub use record::{Record, VALUE_MAX, encode_note, read as read_record};
-pub use retention::{Retention, prune_backups};
-pub use salvage::{Salvaged, salvage};
-pub use snapshot::SnapshotHead;
 pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
-pub use verify::{DurableStateReport, Found, SnapshotReport, TableReport, Verified};
-pub use writer::{Commit, Durability, SYNC_WITHIN};
 
 use self::shared::{OnDisk, Shared};
-use disk_space::Space;
+use crate::store::commit::threads::spawn;
+use crate::store::commit::writer::{Message, Outcome, Writer};
+use crate::store::maintenance::disk_space::Space;
+use crate::store::maintenance::thread::MaintenanceThread;
+use crate::store::recovery::layout::{Identity, StoreLayout};
+use crate::store::recovery::opening::{Recovered, Recovery};
+use crate::store::snapshot::history::Lineage;
 use engine::MemoryEngine;
-use history::Lineage;
-use layout::{Identity, StoreLayout};
-use maintenance::MaintenanceThread;
-use recovery::{Recovered, Recovery};
-use threads::spawn;
 use wal::{CommitLog, FullLog, NoLog, Segments};
 use write_batch::WriteBatch;
-use writer::{Message, Outcome, Writer};
 
 /// Maximum number of waiting commits; further ones fail with [`StoreError::Overloaded`].
 const QUEUE: usize = 8_192;
@@ -196,7 +179,7 @@ impl Store {
         place.report_missing_exchange();
         let identity = if place.is_begun() {
             let identity = place.identity()?;
-            layout::check_format(identity.format, schema.format())?;
+            crate::store::recovery::layout::check_format(identity.format, schema.format())?;
             identity
         } else {
             let identity = Identity {
@@ -256,8 +239,8 @@ impl Store {
         let core = Shared::new(schema, engine, options.on_failure, writable, Some(disk));
         if broken_chain {
             // Snapshot and WAL are not contiguous here: only the engine has every commit.
-            maintenance::base_from_engine(&core, number, (options.clock)())?;
-            maintenance::checkpoint(&core)?;
+            crate::store::maintenance::thread::base_from_engine(&core, number, (options.clock)())?;
+            crate::store::maintenance::thread::checkpoint(&core)?;
         }
         let log: Box<dyn CommitLog> = match log {
             Some(log) => Box::new(log),
@@ -430,7 +413,7 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        writer::run_exclusive(&self.0.inbox, work)
+        crate::store::commit::writer::run_exclusive(&self.0.inbox, work)
     }
 }
 
@@ -444,6 +427,6 @@ impl Drop for Inner {
             let _ = thread.join();
         }
         // The next start then has nothing to replay. If this fails, the WAL still has every commit.
-        let _ = maintenance::checkpoint(&self.core);
+        let _ = crate::store::maintenance::thread::checkpoint(&self.core);
     }
 }

@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::layout::StoreLayout;
 use super::tests::{Person, all, assert_sound, copy_tree, person, put, schema};
 use super::wal::{Expected, Survey};
 use super::*;
+use crate::store::recovery::layout::StoreLayout;
 
 /// Number of commits when the older copies were made, and in total.
 const EARLY: u32 = 20;
@@ -330,7 +330,7 @@ fn as_before_timelines(data: &Path) {
     }
     for entry in fs::read_dir(place.base()).into_iter().flatten() {
         let path = entry.unwrap().path();
-        let head = snapshot::Snapshot::open(&path, &schema())
+        let head = super::snapshot::format::Snapshot::open(&path, &schema())
             .unwrap()
             .head()
             .clone();
@@ -339,7 +339,7 @@ fn as_before_timelines(data: &Path) {
             ..head
         };
         let copy = path.with_extension("copy");
-        snapshot::copy(&path, &copy, &old, false).unwrap();
+        super::snapshot::format::copy(&path, &copy, &old, false).unwrap();
         fs::rename(&copy, &path).unwrap();
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::compaction::Waste;
 use super::engine::tamper;
 use super::files::size_of;
-use super::layout::StoreLayout;
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
+use crate::store::maintenance::compaction::Waste;
+use crate::store::recovery::layout::StoreLayout;
 
 fn open(directory: &Path) -> Result<Store, StoreError> {
     Store::open(directory, schema(), Options::default())

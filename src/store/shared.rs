@@ -9,14 +9,14 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use super::StoreError;
-use super::disk_space::{Space, WritePriority};
 use super::engine::Engine;
-use super::layout::{Identity, StoreLayout};
-use super::loss::Loss;
-use super::memtable::Memtable;
-use super::snapshot::SnapshotHead;
 use super::table::Schema;
 use super::wal::Segments;
+use crate::store::commit::memtable::Memtable;
+use crate::store::maintenance::disk_space::{Space, WritePriority};
+use crate::store::recovery::layout::{Identity, StoreLayout};
+use crate::store::recovery::loss::Loss;
+use crate::store::snapshot::format::SnapshotHead;
 
 /// How long the apply thread waits for further commits.
 const LINGER: Duration = Duration::from_millis(1);

@@ -192,7 +192,7 @@ fn a_newer_store_is_refused() {
             format: 2,
             reached: 2,
             instance: [1; 16],
-            lineage: history::Lineage::default(),
+            lineage: super::snapshot::history::Lineage::default(),
             begun: true,
         })
         .unwrap();

@@ -3,10 +3,10 @@
 use super::StoreError;
 use super::engine::Engine;
 use super::key::{Key, PrefixOf, after_prefix};
-use super::memtable::Memtable;
 use super::record;
 use super::table::{self, Index, PrimaryKey, Table, TreeName};
 use super::write_batch::{Change, WriteBatch};
+use crate::store::commit::memtable::Memtable;
 
 /// A transaction. Its reads see its own changes, then those of earlier transactions of its group,
 /// the memtable and the engine. No change takes effect before the commit; an error discards all of

@@ -298,7 +298,7 @@ const DISPLAYED: [&str; 6] = [
 fn no_text_of_a_lower_layer_gets_into_a_message() {
     let mut wrong = Vec::new();
     for source in sources() {
-        if !source.path.starts_with("http/error_mapping/") || source.is_test() {
+        if !source.path.starts_with("http/errors/mapping/") || source.is_test() {
             continue;
         }
         for words in DISPLAYED {

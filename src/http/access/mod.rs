@@ -1,4 +1,5 @@
-//! TODO-DOC
+//! Access to the interface: authentication, roles, CORS and the audit record.
+
 pub(crate) mod audit;
 pub mod auth;
 pub mod cors;

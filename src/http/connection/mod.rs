@@ -1,4 +1,5 @@
-//! TODO-DOC
+//! One connection: HTTP/1 and HTTP/2 loops, their time-outs, and the limits on frames and streams.
+
 pub mod h1;
 pub(crate) mod h2;
 pub(crate) mod h2_frame_limit;

@@ -1,4 +1,5 @@
-//! TODO-DOC
+//! Errors of the interface: codes, statuses, and the mapping from errors of the domain.
+
 pub mod api_error;
 pub mod code;
 pub mod combine;

@@ -1,4 +1,5 @@
-//! TODO-DOC
+//! Reading a request: validation of the head, path, headers, query, body and client address.
+
 pub(crate) mod accept;
 pub mod blocking_body;
 pub mod body;

@@ -1,4 +1,5 @@
-//! TODO-DOC
+//! Building a response: head, body, content encoding, ranges, caches and pages.
+
 pub mod body;
 pub mod cache;
 pub(crate) mod content_encoding;

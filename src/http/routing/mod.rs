@@ -1,4 +1,5 @@
-//! TODO-DOC
+//! Routes as data, the router, the typed endpoints and the dispatch to handlers.
+
 pub mod dispatch;
 pub mod endpoint;
 pub mod route;

@@ -1,4 +1,5 @@
-//! TODO-DOC
+//! Listeners, TLS, graceful shutdown and the maintenance mode.
+
 pub mod listener;
 pub mod maintenance;
 pub(crate) mod shutdown;

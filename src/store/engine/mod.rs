@@ -53,3 +53,4 @@ pub(super) trait Engine: Send + Sync {
     /// [`Engine::apply`] fails with [`StoreError::Closed`] instead of blocking.
     fn abandon(&self) {}
 }
+pub(in crate::store) mod deferred;

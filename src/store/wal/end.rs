@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::store::files::{at, sync_directory, sync_file};
-use crate::store::history::History;
+use crate::store::snapshot::history::History;
 
 const MAGIC: &[u8; 8] = b"PGEND\x00\x00\x01";
 /// One slot per sector, so that a torn write destroys at most one of them.

@@ -28,7 +28,7 @@ pub(super) use segment::{Closed, Expected, Segment, Segments, Survey, read_segme
 
 use super::StoreError;
 use super::files::{create_private, make_directory, sync_data, sync_directory, sync_file};
-use super::history::History;
+use crate::store::snapshot::history::History;
 use head::{HEAD, Head};
 #[cfg(test)]
 use segment::Gap;

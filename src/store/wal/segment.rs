@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::StoreError;
 use super::frame::{Frame, parse, was_whole};
 use super::head::{Head, begin, is_cut};
-use crate::store::history::{History, Lineage};
+use crate::store::snapshot::history::{History, Lineage};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Segment {

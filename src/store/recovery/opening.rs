@@ -16,64 +16,64 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::StoreError;
-use super::deferred::{
+use crate::store::StoreError;
+use crate::store::engine::deferred::{
     DeferredEngine, Found, Preparation, Stoppable, Supervised, move_leftovers_aside,
 };
-use super::durable_reader::DurableReader;
-use super::durable_state::{DurableState, replay};
-use super::engine::{Engine, Guarded, MemoryEngine, SledEngine};
-use super::evidence::{LOG_ALONE, RecoverySource, described};
-use super::layout::{EngineDir, Identity, StoreLayout};
-use super::loss::Loss;
-use super::shared::OnFailure;
-use super::snapshot::{Snapshot, SnapshotHead};
-use super::table::Schema;
-use super::wal::{FileLog, Resume, Survey};
+use crate::store::engine::{Engine, Guarded, MemoryEngine, SledEngine};
+use crate::store::recovery::evidence::{LOG_ALONE, RecoverySource, described};
+use crate::store::recovery::layout::{EngineDir, Identity, StoreLayout};
+use crate::store::recovery::loss::Loss;
+use crate::store::shared::OnFailure;
+use crate::store::snapshot::durable_reader::DurableReader;
+use crate::store::snapshot::durable_state::{DurableState, replay};
+use crate::store::snapshot::format::{Snapshot, SnapshotHead};
+use crate::store::table::Schema;
+use crate::store::wal::{FileLog, Resume, Survey};
 
-pub(super) struct Recovered {
-    pub(super) engine: Arc<dyn Engine>,
+pub(in crate::store) struct Recovered {
+    pub(in crate::store) engine: Arc<dyn Engine>,
     /// The WAL to append to; `None` if the disk is not writable.
-    pub(super) log: Option<FileLog>,
+    pub(in crate::store) log: Option<FileLog>,
     /// The number of the last commit.
-    pub(super) number: u64,
-    pub(super) base: Option<SnapshotHead>,
+    pub(in crate::store) number: u64,
+    pub(in crate::store) base: Option<SnapshotHead>,
     /// Whether snapshot and WAL are not contiguous, so that a new snapshot is needed.
-    pub(super) broken_chain: bool,
-    pub(super) identity: Identity,
-    pub(super) loss: Option<Loss>,
+    pub(in crate::store) broken_chain: bool,
+    pub(in crate::store) identity: Identity,
+    pub(in crate::store) loss: Option<Loss>,
 }
 
-pub(super) struct Recovery<'a> {
-    pub(super) place: &'a StoreLayout,
-    pub(super) schema: &'a Schema,
+pub(in crate::store) struct Recovery<'a> {
+    pub(in crate::store) place: &'a StoreLayout,
+    pub(in crate::store) schema: &'a Schema,
     /// Called when the engine panics or hangs.
-    pub(super) on_failure: OnFailure,
+    pub(in crate::store) on_failure: OnFailure,
     /// The store's id and timelines; only their snapshots are used.
-    pub(super) identity: Identity,
+    pub(in crate::store) identity: Identity,
     /// Random seed from which new timeline ids are derived.
-    pub(super) seed: [u8; 16],
+    pub(in crate::store) seed: [u8; 16],
     /// Whether to open without commits that are lost.
-    pub(super) accept_loss: bool,
+    pub(in crate::store) accept_loss: bool,
     /// Backup directory, searched if the snapshot is missing or damaged.
-    pub(super) backups: Option<&'a Path>,
+    pub(in crate::store) backups: Option<&'a Path>,
     /// Releases the space reserved for a full disk; returns whether there was any.
-    pub(super) make_room: &'a dyn Fn() -> bool,
+    pub(in crate::store) make_room: &'a dyn Fn() -> bool,
     /// How long to wait for an engine that can also become ready in the background.
-    pub(super) patience: Duration,
+    pub(in crate::store) patience: Duration,
     /// Set to the source of the engine if the engine is rebuilt.
-    pub(super) rebuilt_from: Arc<OnceLock<String>>,
+    pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
 }
 
 /// An engine that has every commit up to `number`.
-pub(super) struct Opened {
-    pub(super) engine: Arc<dyn Engine>,
-    pub(super) number: u64,
+pub(in crate::store) struct Opened {
+    pub(in crate::store) engine: Arc<dyn Engine>,
+    pub(in crate::store) number: u64,
 }
 
 impl Recovery<'_> {
     /// Runs the recovery steps in order.
-    pub(super) fn run(self) -> Result<Recovered, StoreError> {
+    pub(in crate::store) fn run(self) -> Result<Recovered, StoreError> {
         let ground = self.ground()?;
         let sled = match self.sled(&ground) {
             Err(StoreError::Full) if (self.make_room)() => self.sled(&ground),
@@ -107,7 +107,7 @@ impl Recovery<'_> {
     }
 
     /// Opens the WAL for new commits after the last commit of the engine.
-    pub(super) fn go_on(
+    pub(in crate::store) fn go_on(
         self,
         ground: RecoverySource,
         opened: Opened,
@@ -210,7 +210,7 @@ impl Recovery<'_> {
         })
     }
 
-    pub(super) fn open_sled(&self) -> Result<Guarded<SledEngine>, StoreError> {
+    pub(in crate::store) fn open_sled(&self) -> Result<Guarded<SledEngine>, StoreError> {
         let (current, others) = self.place.engines()?;
         for other in others {
             // Its creation was interrupted, or another engine has replaced it.
@@ -336,7 +336,7 @@ impl Recovery<'_> {
 
     /// Builds a new sled from the durable state; moves the old one aside once the new one is
     /// complete.
-    pub(super) fn rebuild(
+    pub(in crate::store) fn rebuild(
         &self,
         truth: DurableState<'_>,
     ) -> Result<Guarded<SledEngine>, StoreError> {
@@ -369,7 +369,7 @@ fn gap_after(survey: &Survey, applied: u64) -> String {
 }
 
 /// Wraps an engine so that a fault is recorded for the next start and reported.
-pub(super) fn guarded(
+pub(in crate::store) fn guarded(
     engine: SledEngine,
     directory: &EngineDir,
     on_failure: &OnFailure,
@@ -386,7 +386,7 @@ pub(super) fn guarded(
 }
 
 /// Builds an engine from snapshot and WAL. Stops early once `abandoned` is set.
-pub(super) fn make_engine(
+pub(in crate::store) fn make_engine(
     directory: &EngineDir,
     place: &StoreLayout,
     truth: DurableState<'_>,

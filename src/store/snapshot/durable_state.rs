@@ -7,23 +7,23 @@ use std::iter::Peekable;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use super::StoreError;
-use super::engine::Engine;
-use super::snapshot::{Snapshot, Triple};
-use super::table::{Schema, TreeName};
-use super::wal::{Segment, payload_at, read_segment};
-use super::write_batch::{WriteBatch, visit};
+use crate::store::StoreError;
+use crate::store::engine::Engine;
+use crate::store::snapshot::format::{Snapshot, Triple};
+use crate::store::table::{Schema, TreeName};
+use crate::store::wal::{Segment, payload_at, read_segment};
+use crate::store::write_batch::{WriteBatch, visit};
 
 /// Size of the batches that are loaded into an engine.
 const BATCH_BYTES: usize = 1024 * 1024;
 
 /// A snapshot and the segments that follow it.
-pub(super) struct DurableState<'a> {
-    pub(super) base: Option<Snapshot>,
-    pub(super) segments: Vec<Segment>,
-    pub(super) schema: &'a Schema,
+pub(in crate::store) struct DurableState<'a> {
+    pub(in crate::store) base: Option<Snapshot>,
+    pub(in crate::store) segments: Vec<Segment>,
+    pub(in crate::store) schema: &'a Schema,
     /// The last commit to include.
-    pub(super) number: u64,
+    pub(in crate::store) number: u64,
 }
 
 /// Position of a value in the WAL.
@@ -41,7 +41,7 @@ impl DurableState<'_> {
     }
 
     /// Loads all pairs into an empty engine.
-    pub(super) fn load(mut self, engine: &dyn Engine) -> Result<(), StoreError> {
+    pub(in crate::store) fn load(mut self, engine: &dyn Engine) -> Result<(), StoreError> {
         let begin = self.begin();
         if let Some(base) = self.base.take() {
             let mut plan = WriteBatch::default();
@@ -59,7 +59,7 @@ impl DurableState<'_> {
 
     /// Iterates all pairs, sorted by tree and key. The changes of the WAL are held as positions
     /// only, so that the values need not fit into memory.
-    pub(super) fn pairs(
+    pub(in crate::store) fn pairs(
         mut self,
     ) -> Result<impl Iterator<Item = Result<Triple, StoreError>>, StoreError> {
         let changes = self.changes()?;
@@ -101,7 +101,7 @@ impl DurableState<'_> {
 }
 
 /// Applies the commits after one number up to and including another.
-pub(super) fn replay(
+pub(in crate::store) fn replay(
     segments: &[Segment],
     after: u64,
     number: u64,

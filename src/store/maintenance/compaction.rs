@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
 
-use super::durable_state::replay;
-use super::engine::Engine;
-use super::files::size_of;
-use super::shared::{OnDisk, Shared};
-use super::writer::{Message, last_number, run_exclusive};
-use super::{StoreError, WritePriority, disk_space, maintenance, recovery};
+use crate::store::commit::writer::{Message, last_number, run_exclusive};
+use crate::store::engine::Engine;
+use crate::store::files::size_of;
+use crate::store::maintenance::{disk_space, thread};
+use crate::store::recovery::opening;
+use crate::store::shared::{OnDisk, Shared};
+use crate::store::snapshot::durable_state::replay;
+use crate::store::{StoreError, WritePriority};
 
 const ENOUGH: u64 = 64 * 1024 * 1024;
 /// Growth factor since its creation at which an engine is replaced.
@@ -23,14 +25,14 @@ const GROWTH: u64 = 4;
 const UNPACKED: u64 = 8;
 /// Upper bound of a new engine's size in multiples of the snapshot. Measured: 3.7 with 20,000
 /// users, 1.9 with a million.
-pub(super) const NEW_ENGINE: u64 = 4;
+pub(in crate::store) const NEW_ENGINE: u64 = 4;
 /// The writer replays at most this many commits while it switches engines.
 const FEW: u64 = 64;
 /// After this many attempts it replays more, so that steady traffic cannot prevent the switch.
 const CATCH_UPS: u32 = 16;
 
 /// Builds a new engine and switches to it. Returns the size in bytes before and after.
-pub(super) fn compact(
+pub(in crate::store) fn compact(
     core: &Arc<Shared>,
     writer: &SyncSender<Message>,
     now: i64,
@@ -38,16 +40,16 @@ pub(super) fn compact(
     core.engine().wait_until_ready()?;
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     ask_for_room(disk)?;
-    maintenance::renew_whole(core, writer, now)?;
+    thread::renew_whole(core, writer, now)?;
     // Locked before the directories are chosen: two compactions would choose the same one.
     let base = disk.base.lock();
     let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
     let next = disk.place.next_engine()?;
     let begin = base.as_ref().map_or(0, |base| base.number);
-    let truth = maintenance::truth(core, base.as_ref(), begin)?;
-    let made = recovery::make_engine(&next, &disk.place, truth, &AtomicBool::new(false))?;
+    let truth = thread::truth(core, base.as_ref(), begin)?;
+    let made = opening::make_engine(&next, &disk.place, truth, &AtomicBool::new(false))?;
     let before = size_of(&old.path);
-    let engine = recovery::guarded(made, &next, &core.failure.handler());
+    let engine = opening::guarded(made, &next, &core.failure.handler());
     match change_over(core, writer, Arc::new(engine), begin) {
         Ok(replaced) => drop(replaced),
         Err(error) => {
@@ -74,7 +76,7 @@ fn change_over(
         if number - reached <= FEW {
             break;
         }
-        let truth = maintenance::truth(core, None, number)?;
+        let truth = thread::truth(core, None, number)?;
         replay(&truth.segments, reached, number, truth.schema, &*engine)?;
         reached = number;
     }
@@ -84,16 +86,16 @@ fn change_over(
 
 /// Fails if a new snapshot and a new engine would not fit on the disk.
 fn ask_for_room(disk: &OnDisk) -> Result<(), StoreError> {
-    let packed = maintenance::packed_bytes(disk);
+    let packed = thread::packed_bytes(disk);
     let old = disk.place.engines()?.0;
     let old = old.map_or(u64::MAX, |engine| size_of(&engine.path));
     disk_space::require_free(&disk.place.store(), packed + old.min(NEW_ENGINE * packed))
 }
 
 /// Monitors the size of the engine.
-pub(super) struct Waste {
+pub(in crate::store) struct Waste {
     /// An engine up to this size is never replaced.
-    pub(super) enough: u64,
+    pub(in crate::store) enough: u64,
     /// Path and initial size of the current engine.
     new: Option<(PathBuf, u64)>,
 }
@@ -109,7 +111,7 @@ impl Default for Waste {
 
 impl Waste {
     /// Compacts an engine that is far larger than needed, if there is space for another one.
-    pub(super) fn clear(
+    pub(in crate::store) fn clear(
         &mut self,
         core: &Arc<Shared>,
         writer: &SyncSender<Message>,

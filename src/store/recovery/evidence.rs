@@ -4,50 +4,50 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::StoreError;
-use super::durable_state::DurableState;
-use super::history::{History, Lineage};
-use super::recovery::Recovery;
-use super::snapshot::{Snapshot, SnapshotHead};
-use super::table::Schema;
-use super::wal::{Expected, Survey, Witness, boot_id};
+use crate::store::StoreError;
+use crate::store::recovery::opening::Recovery;
+use crate::store::snapshot::durable_state::DurableState;
+use crate::store::snapshot::format::{Snapshot, SnapshotHead};
+use crate::store::snapshot::history::{History, Lineage};
+use crate::store::table::Schema;
+use crate::store::wal::{Expected, Survey, Witness, boot_id};
 
 type Found = (SnapshotHead, PathBuf);
 
-pub(super) struct RecoverySource {
-    pub(super) survey: Survey,
+pub(in crate::store) struct RecoverySource {
+    pub(in crate::store) survey: Survey,
     /// Snapshots of the store whose history matches, newest first.
-    pub(super) bases: Vec<Found>,
+    pub(in crate::store) bases: Vec<Found>,
     /// Backups of this store, of any history, newest first.
-    pub(super) backups: Vec<Found>,
-    pub(super) end: Witness,
+    pub(in crate::store) backups: Vec<Found>,
+    pub(in crate::store) end: Witness,
     /// The last commit that must exist according to the end record of the WAL.
-    pub(super) promised: u64,
+    pub(in crate::store) promised: u64,
     /// The last commit that only a backup has, if the backup is needed.
-    pub(super) backed_up: u64,
+    pub(in crate::store) backed_up: u64,
 }
 
 impl RecoverySource {
     /// The last commit known to snapshot and WAL.
-    pub(super) fn in_base_and_log(&self) -> u64 {
+    pub(in crate::store) fn in_base_and_log(&self) -> u64 {
         let base = self.bases.first().map_or(0, |(head, _)| head.number);
         base.max(self.survey.last())
     }
 
     /// The last commit known to anything but the engine.
-    pub(super) fn last(&self) -> u64 {
+    pub(in crate::store) fn last(&self) -> u64 {
         self.in_base_and_log().max(self.backed_up)
     }
 
     /// Returns whether the WAL has every commit after a number.
-    pub(super) fn continues(&self, number: u64) -> bool {
+    pub(in crate::store) fn continues(&self, number: u64) -> bool {
         let last = self.last();
         number >= last
             || (self.survey.next == last + 1 && self.survey.is_whole(number + 1, last + 1))
     }
 
     /// Returns whether a snapshot belongs to the history that the WAL continues.
-    pub(super) fn fits(&self, head: &SnapshotHead, lineage: &Lineage) -> bool {
+    pub(in crate::store) fn fits(&self, head: &SnapshotHead, lineage: &Lineage) -> bool {
         let logged = self.survey.marks.get(&head.number);
         lineage.holds(head.history.timeline, head.number)
             && logged.is_none_or(|logged| logged.agrees(head.history))
@@ -55,7 +55,7 @@ impl RecoverySource {
 
     /// Returns the chain digest as of a commit from any source that knows it, or begins a new
     /// chain.
-    pub(super) fn history(&self, number: u64, timeline: [u8; 16]) -> History {
+    pub(in crate::store) fn history(&self, number: u64, timeline: [u8; 16]) -> History {
         let logged = (self.survey.last() == number).then_some(self.survey.history);
         let based = self
             .bases
@@ -79,7 +79,7 @@ impl RecoverySource {
 impl Recovery<'_> {
     /// Returns whether a backup of the current timeline is newer than the store. The data directory
     /// was then rolled back, and new commits would reuse numbers that the backup already has.
-    pub(super) fn is_rolled_back(&self, ground: &RecoverySource, number: u64) -> bool {
+    pub(in crate::store) fn is_rolled_back(&self, ground: &RecoverySource, number: u64) -> bool {
         let timeline = self.identity.lineage.current;
         let newer = ground
             .backups
@@ -96,7 +96,7 @@ impl Recovery<'_> {
         newer.is_some()
     }
 
-    pub(super) fn ground(&self) -> Result<RecoverySource, StoreError> {
+    pub(in crate::store) fn ground(&self) -> Result<RecoverySource, StoreError> {
         let lineage = &self.identity.lineage;
         let own = |directory: &Path| {
             let mut found = snapshots(directory, self.schema);
@@ -172,7 +172,11 @@ impl Recovery<'_> {
 
     /// Fails if more commits were promised than were found. Reports commits that only the engine or
     /// a backup has.
-    pub(super) fn check(&self, ground: &RecoverySource, reached: u64) -> Result<(), StoreError> {
+    pub(in crate::store) fn check(
+        &self,
+        ground: &RecoverySource,
+        reached: u64,
+    ) -> Result<(), StoreError> {
         let lost = |what: String| {
             Err(StoreError::Lost(format!(
                 "{what}; `playgate store recover --accept-loss` opens the store without them"
@@ -216,13 +220,13 @@ impl Recovery<'_> {
     }
 
     /// Records what the engine is rebuilt from, for the log and for later verifications.
-    pub(super) fn note_rebuild(&self, from: String, to: u64) {
+    pub(in crate::store) fn note_rebuild(&self, from: String, to: u64) {
         tracing::warn!(from, to, "rebuilding the engine");
         let _ = self.rebuilt_from.set(from);
     }
 
     /// Returns the durable state: the newest readable snapshot that the WAL continues, and the WAL.
-    pub(super) fn truth<'a>(
+    pub(in crate::store) fn truth<'a>(
         &'a self,
         ground: &'a RecoverySource,
         why: &str,
@@ -276,15 +280,15 @@ impl Recovery<'_> {
 }
 
 /// Reads a snapshot to its end.
-pub(super) fn prove(path: &Path, schema: &Schema) -> Result<(), StoreError> {
+pub(in crate::store) fn prove(path: &Path, schema: &Schema) -> Result<(), StoreError> {
     Snapshot::open(path, schema)?.try_for_each(|pair| pair.map(drop))
 }
 
 /// Source of a rebuild without a snapshot.
-pub(super) const LOG_ALONE: &str = "the WAL only";
+pub(in crate::store) const LOG_ALONE: &str = "the WAL only";
 
 /// Describes a snapshot for a person.
-pub(super) fn described(head: &SnapshotHead, path: &Path) -> String {
+pub(in crate::store) fn described(head: &SnapshotHead, path: &Path) -> String {
     let made = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
     format!(
         "{} (commit {}, made {})",
@@ -295,7 +299,10 @@ pub(super) fn described(head: &SnapshotHead, path: &Path) -> String {
 }
 
 /// Lists the snapshots of a directory whose head is readable, newest first.
-pub(super) fn snapshots(directory: &Path, schema: &Schema) -> Vec<(SnapshotHead, PathBuf)> {
+pub(in crate::store) fn snapshots(
+    directory: &Path,
+    schema: &Schema,
+) -> Vec<(SnapshotHead, PathBuf)> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) => {

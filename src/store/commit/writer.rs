@@ -9,16 +9,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::StoreError;
-use super::durable_state::replay;
-use super::engine::{Engine, MemoryEngine};
-use super::maintenance;
-use super::memory_table::Listener;
-use super::shared::Shared;
-use super::table::TreeName;
-use super::txn::Txn;
-use super::wal::{CommitLog, FileLog, FullLog};
-use super::write_batch::WriteBatch;
+use crate::store::StoreError;
+use crate::store::commit::memory_table::Listener;
+use crate::store::engine::{Engine, MemoryEngine};
+use crate::store::maintenance::thread;
+use crate::store::shared::Shared;
+use crate::store::snapshot::durable_state::replay;
+use crate::store::table::TreeName;
+use crate::store::txn::Txn;
+use crate::store::wal::{CommitLog, FileLog, FullLog};
+use crate::store::write_batch::WriteBatch;
 
 /// When a commit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ const GROUP_BYTES: usize = 2 * 1024 * 1024;
 pub struct Commit<T, E>(oneshot::AsyncReceiver<Result<T, E>>);
 
 impl<T, E: From<StoreError>> Commit<T, E> {
-    pub(super) fn channel() -> (oneshot::Sender<Result<T, E>>, Self) {
+    pub(in crate::store) fn channel() -> (oneshot::Sender<Result<T, E>>, Self) {
         let (sender, receiver) = oneshot::async_channel();
         (sender, Self(receiver))
     }
@@ -69,14 +69,14 @@ impl<T, E: From<StoreError>> Future for Commit<T, E> {
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// The result of a transaction: its changes (empty if it failed) and how to answer its caller.
-pub(super) struct Outcome {
-    pub(super) plan: WriteBatch,
-    pub(super) answer: Answer,
+pub(in crate::store) struct Outcome {
+    pub(in crate::store) plan: WriteBatch,
+    pub(in crate::store) answer: Answer,
 }
 
-pub(super) type Job = Box<dyn FnOnce(Txn<'_>) -> Outcome + Send>;
+pub(in crate::store) type Job = Box<dyn FnOnce(Txn<'_>) -> Outcome + Send>;
 
-pub(super) enum Message {
+pub(in crate::store) enum Message {
     Write(Durability, Job),
     /// Runs between two groups. It must be quick, since no commit is answered until it returns.
     Between(Box<dyn FnOnce(&mut Writer) + Send>),
@@ -86,7 +86,7 @@ pub(super) enum Message {
 }
 
 /// Runs `work` on the writer thread between two groups and returns its result.
-pub(super) fn run_exclusive<R: Send + 'static>(
+pub(in crate::store) fn run_exclusive<R: Send + 'static>(
     writer: &SyncSender<Message>,
     work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<R, StoreError> {
@@ -100,23 +100,23 @@ pub(super) fn run_exclusive<R: Send + 'static>(
 
 /// Returns the last commit number. All commits up to it are in the WAL, and in the engine or
 /// memtable.
-pub(super) fn last_number(writer: &SyncSender<Message>) -> Result<u64, StoreError> {
+pub(in crate::store) fn last_number(writer: &SyncSender<Message>) -> Result<u64, StoreError> {
     run_exclusive(writer, |writer| Ok(writer.number))
 }
 
-pub(super) struct Writer {
-    pub(super) core: Arc<Shared>,
-    pub(super) log: Box<dyn CommitLog>,
-    pub(super) mirrors: HashMap<TreeName, Vec<Arc<dyn Listener>>>,
+pub(in crate::store) struct Writer {
+    pub(in crate::store) core: Arc<Shared>,
+    pub(in crate::store) log: Box<dyn CommitLog>,
+    pub(in crate::store) mirrors: HashMap<TreeName, Vec<Arc<dyn Listener>>>,
     /// The number of the last commit.
-    pub(super) number: u64,
+    pub(in crate::store) number: u64,
     /// When the oldest commit that is logged but not synced was appended.
-    pub(super) unsynced: Option<Instant>,
+    pub(in crate::store) unsynced: Option<Instant>,
 }
 
 impl Writer {
     /// Runs until all senders are dropped or [`Message::Stop`] arrives.
-    pub(super) fn run(mut self, inbox: &Receiver<Message>) {
+    pub(in crate::store) fn run(mut self, inbox: &Receiver<Message>) {
         let mut held = None;
         loop {
             let first = match held.take() {
@@ -246,7 +246,7 @@ impl Writer {
     }
 
     /// Closes the open segment.
-    pub(super) fn roll(&mut self) -> Result<(), StoreError> {
+    pub(in crate::store) fn roll(&mut self) -> Result<(), StoreError> {
         match self.log.roll() {
             Err(error) if error.passes() => Err(error),
             other => self.or_fail(other),
@@ -256,7 +256,7 @@ impl Writer {
     /// Replaces an engine that has no disk space by one in memory, and makes the store read-only.
     /// Does nothing if the engine is not stalled any more or commits have followed. Returns the old
     /// engine, since closing it may take long.
-    pub(super) fn detach_engine(
+    pub(in crate::store) fn detach_engine(
         &mut self,
         memory: MemoryEngine,
         number: u64,
@@ -271,18 +271,18 @@ impl Writer {
 
     /// Switches to an engine that has every commit up to `number`, after replaying the few later
     /// ones. Returns the old engine, since closing it may take long.
-    pub(super) fn change_engine(
+    pub(in crate::store) fn change_engine(
         &mut self,
         engine: Arc<dyn Engine>,
         number: u64,
     ) -> Result<Arc<dyn Engine>, StoreError> {
-        let truth = maintenance::truth(&self.core, None, self.number)?;
+        let truth = thread::truth(&self.core, None, self.number)?;
         replay(&truth.segments, number, self.number, truth.schema, &*engine)?;
         Ok(self.core.replace_engine(engine, true))
     }
 
     /// Switches back to an engine on disk, and makes the store writable.
-    pub(super) fn resume(&mut self, engine: Arc<dyn Engine>, log: FileLog, number: u64) {
+    pub(in crate::store) fn resume(&mut self, engine: Arc<dyn Engine>, log: FileLog, number: u64) {
         if number != self.number {
             self.core.failure.report(&StoreError::Engine(format!(
                 "it was reopened at commit {number} instead of {}",
@@ -290,7 +290,7 @@ impl Writer {
             )));
             return;
         }
-        maintenance::adopt_log(&self.core, &log);
+        thread::adopt_log(&self.core, &log);
         self.log = Box::new(log);
         self.unsynced = None;
         self.core.replace_engine(engine, true);

@@ -6,15 +6,15 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::StoreError;
-use super::dump::{self, Exported};
-use super::engine::{Engine as _, MemoryEngine};
-use super::evidence::snapshots;
-use super::layout::StoreLayout;
-use super::snapshot::Snapshot;
-use super::table::Schema;
-use super::wal::{Expected, Survey, Witness, read_segment};
-use super::write_batch::WriteBatch;
+use crate::store::StoreError;
+use crate::store::engine::{Engine as _, MemoryEngine};
+use crate::store::maintenance::dump::{self, Exported};
+use crate::store::recovery::evidence::snapshots;
+use crate::store::recovery::layout::StoreLayout;
+use crate::store::snapshot::format::Snapshot;
+use crate::store::table::Schema;
+use crate::store::wal::{Expected, Survey, Witness, read_segment};
+use crate::store::write_batch::WriteBatch;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Salvaged {

@@ -1,4 +1,4 @@
-//! The changes of the WAL since the snapshot, for [`super::durable_reader`]: keys, and the file
+//! The changes of the WAL since the snapshot, for [`crate::store::snapshot::durable_reader`]: keys, and the file
 //! positions of their values.
 
 use std::ops::Range;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 /// The changes of one tree. Sorted at the first read, since most trees are never read before the
 /// engine is ready.
-pub(super) struct LoggedTree {
+pub(in crate::store) struct LoggedTree {
     unsorted: Mutex<Changes>,
     sorted: OnceLock<Changes>,
 }
@@ -23,7 +23,7 @@ impl From<Changes> for LoggedTree {
 }
 
 impl LoggedTree {
-    pub(super) fn sorted(&self) -> &Changes {
+    pub(in crate::store) fn sorted(&self) -> &Changes {
         self.sorted
             .get_or_init(|| std::mem::take(&mut *self.unsorted.lock()).sort())
     }
@@ -32,26 +32,26 @@ impl LoggedTree {
 /// Changed keys and the positions of their values. A WAL can be as large as the snapshot and change
 /// a million keys, so entries are small.
 #[derive(Default)]
-pub(super) struct Changes {
+pub(in crate::store) struct Changes {
     keys: Vec<u8>,
-    pub(super) entries: Vec<Change>,
+    pub(in crate::store) entries: Vec<Change>,
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Change {
+pub(in crate::store) struct Change {
     key: u32,
-    pub(super) segment: u32,
-    pub(super) offset: u32,
+    pub(in crate::store) segment: u32,
+    pub(in crate::store) offset: u32,
     key_length: u16,
-    pub(super) length: u16,
+    pub(in crate::store) length: u16,
 }
 
 /// Marks a deleted key in place of a length. No value is this long.
-pub(super) const DELETED: u16 = u16::MAX;
+pub(in crate::store) const DELETED: u16 = u16::MAX;
 
 impl Changes {
     /// Adds a change; returns `None` if its lengths or positions are out of range.
-    pub(super) fn push(
+    pub(in crate::store) fn push(
         &mut self,
         key: &[u8],
         segment: u32,
@@ -86,12 +86,12 @@ impl Changes {
         Self { keys, entries }
     }
 
-    pub(super) fn key(&self, at: usize) -> Option<&[u8]> {
+    pub(in crate::store) fn key(&self, at: usize) -> Option<&[u8]> {
         key_of(&self.keys, self.entries.get(at)?)
     }
 
     /// Returns the index of a key, or where it would be inserted.
-    pub(super) fn position(&self, key: &[u8]) -> usize {
+    pub(in crate::store) fn position(&self, key: &[u8]) -> usize {
         self.entries
             .partition_point(|entry| key_of(&self.keys, entry).is_some_and(|found| found < key))
     }

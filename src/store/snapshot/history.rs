@@ -25,7 +25,7 @@ pub struct History {
 
 impl History {
     /// Begins a chain after a commit of which only the number is known.
-    pub(super) fn begin(timeline: [u8; 16], number: u64) -> Self {
+    pub(in crate::store) fn begin(timeline: [u8; 16], number: u64) -> Self {
         let chain = digest(&[b"begin", &timeline, &number.to_le_bytes()]);
         Self { timeline, chain }
     }
@@ -33,7 +33,7 @@ impl History {
     /// Returns the history after one more commit: `d(n) = SHA-256(d(n-1) || n || batch)`, truncated
     /// to 16 bytes.
     #[must_use]
-    pub(super) fn after(self, number: u64, batch: &[u8]) -> Self {
+    pub(in crate::store) fn after(self, number: u64, batch: &[u8]) -> Self {
         if !self.is_chained() {
             return self;
         }
@@ -42,7 +42,7 @@ impl History {
     }
 
     /// Drops the digest, for use after missing commits.
-    pub(super) const fn unchained(self) -> Self {
+    pub(in crate::store) const fn unchained(self) -> Self {
         Self {
             chain: UNKNOWN,
             ..self
@@ -50,12 +50,12 @@ impl History {
     }
 
     /// Returns whether the digest is known.
-    pub(super) fn is_chained(self) -> bool {
+    pub(in crate::store) fn is_chained(self) -> bool {
         self.chain != UNKNOWN
     }
 
     /// Returns whether two digests of the same commit match; unknown ones match all.
-    pub(super) fn agrees(self, other: Self) -> bool {
+    pub(in crate::store) fn agrees(self, other: Self) -> bool {
         !self.is_chained() || !other.is_chained() || self.chain == other.chain
     }
 }
@@ -74,15 +74,15 @@ fn digest(parts: &[&[u8]]) -> [u8; 16] {
 
 /// The timeline of a store and its ancestors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lineage {
-    pub(super) current: [u8; 16],
+pub(in crate::store) struct Lineage {
+    pub(in crate::store) current: [u8; 16],
     /// Newest first, each with its last commit that belongs to this store.
-    pub(super) ancestors: Vec<([u8; 16], u64)>,
+    pub(in crate::store) ancestors: Vec<([u8; 16], u64)>,
 }
 
 impl Lineage {
     /// Creates the lineage of a new store.
-    pub(super) fn new(seed: [u8; 16], instance: [u8; 16], number: u64) -> Self {
+    pub(in crate::store) fn new(seed: [u8; 16], instance: [u8; 16], number: u64) -> Self {
         Self {
             current: derive(seed, instance, number),
             ancestors: Vec::new(),
@@ -90,13 +90,13 @@ impl Lineage {
     }
 
     /// Returns whether a version before timelines opened the store last.
-    pub(super) fn is_unknown(&self) -> bool {
+    pub(in crate::store) fn is_unknown(&self) -> bool {
         self.current == UNKNOWN
     }
 
     /// Returns the last commit of a timeline that belongs to this store; `None` for another
     /// history.
-    pub(super) fn until(&self, timeline: [u8; 16]) -> Option<u64> {
+    pub(in crate::store) fn until(&self, timeline: [u8; 16]) -> Option<u64> {
         if timeline == self.current {
             return Some(u64::MAX);
         }
@@ -107,13 +107,13 @@ impl Lineage {
     }
 
     /// Returns whether a snapshot as of a commit of a timeline belongs to this store's past.
-    pub(super) fn holds(&self, timeline: [u8; 16], number: u64) -> bool {
+    pub(in crate::store) fn holds(&self, timeline: [u8; 16], number: u64) -> bool {
         self.until(timeline).is_some_and(|until| number <= until)
     }
 
     /// Like [`Lineage::until`], for a segment. A segment without a timeline is from an older
     /// version; its frames are checked by number and checksum only.
-    pub(super) fn until_in_log(&self, timeline: [u8; 16]) -> Option<u64> {
+    pub(in crate::store) fn until_in_log(&self, timeline: [u8; 16]) -> Option<u64> {
         if timeline == UNKNOWN {
             return Some(u64::MAX);
         }
@@ -122,7 +122,7 @@ impl Lineage {
 
     /// Begins a new timeline after a commit. Commits of other timelines above that number are
     /// abandoned.
-    pub(super) fn fork(&mut self, seed: [u8; 16], number: u64) {
+    pub(in crate::store) fn fork(&mut self, seed: [u8; 16], number: u64) {
         let next = derive(seed, self.current, number);
         self.ancestors.insert(0, (self.current, number));
         self.ancestors.truncate(ANCESTORS);

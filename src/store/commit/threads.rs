@@ -4,13 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-use super::StoreError;
-use super::engine::panic_message;
-use super::shared::Shared;
+use crate::store::StoreError;
+use crate::store::engine::panic_message;
+use crate::store::shared::Shared;
 
 /// Starts a thread. If it panics, the store fails as a whole: without the thread nothing is
 /// written, and memory may not match the promised commits.
-pub(super) fn spawn(
+pub(in crate::store) fn spawn(
     name: &'static str,
     core: &Arc<Shared>,
     work: impl FnOnce() + Send + 'static,

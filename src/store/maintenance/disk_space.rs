@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
-use super::{Store, StoreError};
+use crate::store::{Store, StoreError};
 
 const MIB: u64 = 1024 * 1024;
 /// The ballast is 2 per cent of the file system, and at most this.
@@ -107,7 +107,7 @@ impl Disk {
 }
 
 /// Monitors the file system of a directory.
-pub(super) struct Space {
+pub(in crate::store) struct Space {
     directory: PathBuf,
     ballast: PathBuf,
     /// How many priorities are allowed, in order.
@@ -120,7 +120,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    pub(super) fn new(directory: &Path) -> Self {
+    pub(in crate::store) fn new(directory: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
             ballast: directory.join("ballast"),
@@ -132,13 +132,13 @@ impl Space {
     }
 
     /// Returns whether writes of a priority are allowed as of the last check.
-    pub(super) fn admits(&self, need: WritePriority) -> bool {
+    pub(in crate::store) fn admits(&self, need: WritePriority) -> bool {
         self.met.load(Ordering::Relaxed) > need as u8
     }
 
     /// Returns whether `bytes` more may be written, and counts them. Includes what was announced
     /// since the last check.
-    pub(super) fn admits_bytes(&self, need: WritePriority, bytes: u64) -> bool {
+    pub(in crate::store) fn admits_bytes(&self, need: WritePriority, bytes: u64) -> bool {
         let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let (free, total) = self.bytes();
         let room = self.admits(need) && free.saturating_sub(written) >= need.watermark(total);
@@ -149,13 +149,13 @@ impl Space {
     }
 
     /// Returns the highest priority that is rejected as of the last check; all lower ones are too.
-    pub(super) fn refuses(&self) -> Option<WritePriority> {
+    pub(in crate::store) fn refuses(&self) -> Option<WritePriority> {
         let met = usize::from(self.met.load(Ordering::Relaxed));
         NEEDS.get(met).copied()
     }
 
     /// Returns free and total bytes as of the last check.
-    pub(super) fn bytes(&self) -> (u64, u64) {
+    pub(in crate::store) fn bytes(&self) -> (u64, u64) {
         (
             self.free.load(Ordering::Relaxed),
             self.total.load(Ordering::Relaxed),
@@ -164,7 +164,7 @@ impl Space {
 
     /// Reads the free space and creates the ballast if there is room for it. Returns the rejected
     /// priority if it has changed.
-    pub(super) fn check(&self) -> Option<Option<WritePriority>> {
+    pub(in crate::store) fn check(&self) -> Option<Option<WritePriority>> {
         // Read before the free space: a concurrent write is then counted twice, never missed.
         let counted = self.written.load(Ordering::Relaxed);
         let disk = read(&self.directory)?;
@@ -183,7 +183,7 @@ impl Space {
     }
 
     /// Deletes the ballast; returns whether there was one.
-    pub(super) fn release(&self) -> bool {
+    pub(in crate::store) fn release(&self) -> bool {
         let gone = fs::remove_file(&self.ballast).is_ok();
         if gone {
             tracing::warn!("the disk is full: deleted the ballast file");
@@ -207,7 +207,7 @@ impl Space {
 }
 
 /// Fails if a task that writes `bytes` to a directory would use up the reserved free space.
-pub(super) fn require_free(directory: &Path, bytes: u64) -> Result<(), StoreError> {
+pub(in crate::store) fn require_free(directory: &Path, bytes: u64) -> Result<(), StoreError> {
     // A directory that does not exist yet will be on the same disk as its parent.
     let there = directory.ancestors().find(|path| path.is_dir());
     let Some(disk) = there.and_then(read) else {
@@ -277,7 +277,7 @@ impl Store {
 }
 
 /// Reads the free space of a directory's file system.
-pub(super) fn read(directory: &Path) -> Option<Disk> {
+pub(in crate::store) fn read(directory: &Path) -> Option<Disk> {
     let stat = statvfs(directory)
         .inspect_err(|error| tracing::warn!(%error, "cannot read the free space of the disk"))
         .ok()?;

@@ -10,15 +10,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::StoreError;
-use super::compaction::Waste;
-use super::durable_state::DurableState;
-use super::engine::{Engine, MemoryEngine};
-use super::recovery::{Recovered, Recovery};
-use super::shared::{OnDisk, Shared};
-use super::snapshot::{self, Snapshot, SnapshotHead, Triple};
-use super::wal::{Closed, Expected, FileLog, Segment, Survey};
-use super::writer::{Message, Writer, last_number, run_exclusive};
+use crate::store::StoreError;
+use crate::store::commit::writer::{Message, Writer, last_number, run_exclusive};
+use crate::store::engine::{Engine, MemoryEngine};
+use crate::store::maintenance::compaction::Waste;
+use crate::store::recovery::opening::{Recovered, Recovery};
+use crate::store::shared::{OnDisk, Shared};
+use crate::store::snapshot::durable_state::DurableState;
+use crate::store::snapshot::format::{self, Snapshot, SnapshotHead, Triple};
+use crate::store::wal::{Closed, Expected, FileLog, Segment, Survey};
 
 /// How often the free disk space is checked.
 const TICK: Duration = Duration::from_millis(500);
@@ -33,16 +33,16 @@ const RESUME_EVERY: Duration = Duration::from_secs(2);
 /// snapshot, so that each byte is written to snapshots about once.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
 
-pub(super) struct MaintenanceThread {
-    pub(super) core: Weak<Shared>,
-    pub(super) writer: SyncSender<Message>,
-    pub(super) on_failure: super::OnFailure,
-    pub(super) backups: Option<PathBuf>,
-    pub(super) clock: super::Clock,
+pub(in crate::store) struct MaintenanceThread {
+    pub(in crate::store) core: Weak<Shared>,
+    pub(in crate::store) writer: SyncSender<Message>,
+    pub(in crate::store) on_failure: crate::store::OnFailure,
+    pub(in crate::store) backups: Option<PathBuf>,
+    pub(in crate::store) clock: crate::store::Clock,
 }
 
 impl MaintenanceThread {
-    pub(super) fn run(self, stopped: &Receiver<()>) {
+    pub(in crate::store) fn run(self, stopped: &Receiver<()>) {
         // Each start begins a segment. Without this check a process that restarts in a loop and
         // never reaches its first checkpoint would fill the disk with segments.
         if let Some(core) = self.core.upgrade()
@@ -67,7 +67,7 @@ impl MaintenanceThread {
                     None => tracing::info!("disk space is available again"),
                 }
             }
-            super::files::fill_reserve();
+            crate::store::files::fill_reserve();
             if core.tail.is_stalled() {
                 self.fall_back_to_memory(&core, disk);
             } else if !core.is_writable() && resumed.elapsed() >= RESUME_EVERY {
@@ -131,7 +131,7 @@ impl MaintenanceThread {
 
     /// Reopens the engine on disk once the disk is writable again.
     fn resume(&self, core: &Shared, disk: &OnDisk) {
-        if !disk.space.admits(super::WritePriority::Change) {
+        if !disk.space.admits(crate::store::WritePriority::Change) {
             return;
         }
         // A verification in progress must finish with the engine it started with.
@@ -175,7 +175,7 @@ impl MaintenanceThread {
 }
 
 /// Syncs the engine and deletes the segments that neither the engine nor the snapshot needs.
-pub(super) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
+pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
     };
@@ -234,14 +234,16 @@ fn renew_if_long(core: &Shared, now: i64) -> Result<(), StoreError> {
         return Ok(());
     }
     // A new snapshot is optional, so it must not use up the last free space.
-    if !disk.space.admits(super::WritePriority::Telemetry) || disk.space.bytes().0 < size + log {
+    if !disk.space.admits(crate::store::WritePriority::Telemetry)
+        || disk.space.bytes().0 < size + log
+    {
         return Ok(());
     }
     renew(core, now).map(drop)
 }
 
 /// Writes a new snapshot of everything committed so far.
-pub(super) fn renew_whole(
+pub(in crate::store) fn renew_whole(
     core: &Shared,
     writer: &SyncSender<Message>,
     now: i64,
@@ -251,7 +253,7 @@ pub(super) fn renew_whole(
 }
 
 /// Writes a new snapshot from the current one and the closed segments, then retires old segments.
-pub(super) fn renew(core: &Shared, now: i64) -> Result<SnapshotHead, StoreError> {
+pub(in crate::store) fn renew(core: &Shared, now: i64) -> Result<SnapshotHead, StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     let mut base = disk.base.lock();
     let begin = base.as_ref().map_or(0, |base| base.number);
@@ -302,7 +304,7 @@ fn scrub_durable_state(core: &Shared) -> Result<(), StoreError> {
 
 /// Returns the durable state as of a commit. The caller holds the lock of the snapshot, so that no file
 /// is removed. The writer must not wait for that lock: writing a snapshot is slow.
-pub(super) fn truth<'a>(
+pub(in crate::store) fn truth<'a>(
     core: &'a Shared,
     base: Option<&SnapshotHead>,
     number: u64,
@@ -330,7 +332,11 @@ fn truth_over<'a>(
 }
 
 /// Writes a new snapshot from an engine that has every commit. Nothing may be committed while this runs.
-pub(super) fn base_from_engine(core: &Shared, number: u64, now: i64) -> Result<(), StoreError> {
+pub(in crate::store) fn base_from_engine(
+    core: &Shared,
+    number: u64,
+    now: i64,
+) -> Result<(), StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     let engine = core.engine();
     let mut base = disk.base.try_lock().ok_or(StoreError::Overloaded)?;
@@ -346,7 +352,7 @@ pub(super) fn base_from_engine(core: &Shared, number: u64, now: i64) -> Result<(
 /// Like [`base_from_engine`], while commits continue. A scan of a changing engine is inconsistent, but
 /// all changes since `begin` are in new and therefore sound WAL segments. Merging these over the scan
 /// gives the state as of their last commit.
-pub(super) fn renew_from_engine(
+pub(in crate::store) fn renew_from_engine(
     core: &Shared,
     writer: &SyncSender<Message>,
     now: i64,
@@ -379,8 +385,8 @@ fn from_moving_engine(
 ) -> Result<SnapshotHead, StoreError> {
     let engine = core.engine();
     let pairs = engine_pairs(core, &*engine);
-    super::files::make_directory(&disk.place.base(), disk.place.sync)?;
-    snapshot::write(scanned, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
+    crate::store::files::make_directory(&disk.place.base(), disk.place.sync)?;
+    format::write(scanned, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
     let number = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
     let mut segments = disk.segments.read().all();
     segments.retain(|segment| segment.first > begin);
@@ -407,7 +413,7 @@ fn engine_pairs<'a>(
 }
 
 /// Returns the size of snapshot and WAL in bytes: an upper bound for the next snapshot.
-pub(super) fn packed_bytes(disk: &OnDisk) -> u64 {
+pub(in crate::store) fn packed_bytes(disk: &OnDisk) -> u64 {
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let base = disk.base.lock().as_ref().map(|base| base.number);
     let segments = disk.segments.read().all();
@@ -416,14 +422,14 @@ pub(super) fn packed_bytes(disk: &OnDisk) -> u64 {
 }
 
 /// Writes and verifies a snapshot; removes older ones.
-pub(super) fn put_base(
+pub(in crate::store) fn put_base(
     disk: &OnDisk,
     head: SnapshotHead,
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
 ) -> Result<SnapshotHead, StoreError> {
     let path = disk.base_path(head.number);
-    super::files::make_directory(&disk.place.base(), disk.place.sync)?;
-    snapshot::write(&path, &head, pairs, disk.place.sync, &*disk.prove)?;
+    crate::store::files::make_directory(&disk.place.base(), disk.place.sync)?;
+    format::write(&path, &head, pairs, disk.place.sync, &*disk.prove)?;
     for entry in fs::read_dir(disk.place.base())? {
         let other = entry?.path();
         if other == path {
@@ -449,7 +455,7 @@ fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
     }
 }
 
-pub(super) fn adopt_log(core: &Shared, log: &FileLog) {
+pub(in crate::store) fn adopt_log(core: &Shared, log: &FileLog) {
     if let Some(disk) = &core.disk {
         *disk.segments.write() = log.segments();
     }

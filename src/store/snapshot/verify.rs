@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::engine::{Digest, Engine};
-use super::snapshot::Triple;
-use super::table::{Entry, Schema, TableInfo, TreeName};
-use super::txn::Txn;
-use super::writer::last_number;
-use super::{Durability, Store, StoreError};
+use crate::store::commit::writer::last_number;
+use crate::store::engine::{Digest, Engine};
+use crate::store::snapshot::format::Triple;
+use crate::store::table::{Entry, Schema, TableInfo, TreeName};
+use crate::store::txn::Txn;
+use crate::store::{Durability, Store, StoreError};
 
 /// Maximum number of keys that a report lists; its counts are complete.
 const NAMED: usize = 100;
@@ -36,7 +36,7 @@ pub struct Found {
 }
 
 impl Found {
-    pub(super) fn add(&mut self, tree: TreeName, key: &[u8]) {
+    pub(in crate::store) fn add(&mut self, tree: TreeName, key: &[u8]) {
         self.count += 1;
         if self.some.len() < NAMED {
             self.some
@@ -46,7 +46,7 @@ impl Found {
 }
 
 impl TableReport {
-    pub(super) fn new(table: TreeName) -> Self {
+    pub(in crate::store) fn new(table: TreeName) -> Self {
         Self {
             table,
             records: 0,
@@ -93,7 +93,7 @@ impl DurableStateReport {
         self.missing.count == 0 && self.extra.count == 0 && self.damage.is_none()
     }
 
-    pub(super) fn enter(
+    pub(in crate::store) fn enter(
         &mut self,
         place: (TreeName, Vec<u8>),
         expected: Option<Digest>,
@@ -119,7 +119,10 @@ enum Suspect {
 /// Compares each table with its indexes in the engine. Suspected problems are checked again in
 /// transactions, a few at a time, since a transaction sees one consistent state. With `repair` it
 /// also repairs them.
-pub(super) fn examine_engine(store: &Store, repair: bool) -> Result<Vec<TableReport>, StoreError> {
+pub(in crate::store) fn examine_engine(
+    store: &Store,
+    repair: bool,
+) -> Result<Vec<TableReport>, StoreError> {
     /// Checking this many takes the writer about as long as a commit.
     const AT_A_TIME: usize = 16;
     let core = &store.0.core;
@@ -260,7 +263,7 @@ impl SnapshotReport {
     }
 
     /// Fails if another snapshot has different counts.
-    pub(super) fn same(&self, other: &Self, path: &Path) -> Result<(), StoreError> {
+    pub(in crate::store) fn same(&self, other: &Self, path: &Path) -> Result<(), StoreError> {
         if self.records == other.records {
             return Ok(());
         }
@@ -272,7 +275,7 @@ impl SnapshotReport {
 }
 
 /// Checks every record of a snapshot, and its indexes in both directions, in one pass.
-pub(super) fn examine_snapshot(
+pub(in crate::store) fn examine_snapshot(
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
     schema: &Schema,
 ) -> Result<SnapshotReport, StoreError> {

@@ -16,19 +16,19 @@ use std::vec;
 
 use parking_lot::Mutex;
 
-use super::StoreError;
-use super::engine::Pair;
-use super::logged_changes::{Changes, DELETED, LoggedTree};
-use super::snapshot::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_foot};
-use super::table::{Schema, TreeName};
-use super::wal::{Segment, announced, parse, payload_at, read_segment};
-use super::write_batch::visit;
+use crate::store::StoreError;
+use crate::store::engine::Pair;
+use crate::store::recovery::logged_changes::{Changes, DELETED, LoggedTree};
+use crate::store::snapshot::format::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_foot};
+use crate::store::table::{Schema, TreeName};
+use crate::store::wal::{Segment, announced, parse, payload_at, read_segment};
+use crate::store::write_batch::visit;
 
 /// Number of recently read frames to cache, since neighbouring keys are often read in sequence.
 const FRAMES_KEPT: usize = 8;
 
 /// A snapshot and the WAL since, up to one commit.
-pub(super) struct DurableReader {
+pub(in crate::store) struct DurableReader {
     base: Option<BaseReader>,
     logged: BTreeMap<TreeName, LoggedTree>,
     segments: Vec<File>,
@@ -36,7 +36,7 @@ pub(super) struct DurableReader {
 
 impl DurableReader {
     /// Reads and checks everything. The WAL must continue the snapshot up to `number`.
-    pub(super) fn open(
+    pub(in crate::store) fn open(
         base: Option<&Path>,
         segments: &[Segment],
         number: u64,
@@ -77,11 +77,15 @@ impl DurableReader {
     }
 
     /// The commit number of the snapshot.
-    pub(super) fn begin(&self) -> u64 {
+    pub(in crate::store) fn begin(&self) -> u64 {
         self.base.as_ref().map_or(0, |base| base.number)
     }
 
-    pub(super) fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(in crate::store) fn get(
+        &self,
+        tree: TreeName,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, StoreError> {
         if let Some(changes) = self.changes(tree) {
             let at = changes.position(key);
             if changes.key(at) == Some(key) {
@@ -95,7 +99,7 @@ impl DurableReader {
     }
 
     /// Iterates the pairs of a tree within `from..to`, in order.
-    pub(super) fn scan(
+    pub(in crate::store) fn scan(
         self: &Arc<Self>,
         tree: TreeName,
         from: &[u8],

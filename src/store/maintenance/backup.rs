@@ -9,21 +9,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use parking_lot::MutexGuard;
 
-use super::compaction::NEW_ENGINE;
-use super::disk_space;
-use super::durable_state::DurableState;
-use super::evidence::snapshots;
-use super::files::{make_directory, rename, replace, with_suffix};
-use super::history::{History, Lineage};
-use super::layout::{Identity, StoreLayout, check_format};
-use super::record::{Record, decode_note};
-use super::recovery::make_engine;
-use super::shared::OnDisk;
-use super::snapshot::{self, Snapshot, SnapshotHead};
-use super::table::{Schema, TreeName};
-use super::verify::{SnapshotReport, examine_snapshot};
-use super::wal::{Expected, Survey};
-use super::{Store, StoreError, maintenance};
+use crate::store::files::{make_directory, rename, replace, with_suffix};
+use crate::store::maintenance::compaction::NEW_ENGINE;
+use crate::store::maintenance::disk_space;
+use crate::store::maintenance::thread;
+use crate::store::record::{Record, decode_note};
+use crate::store::recovery::evidence::snapshots;
+use crate::store::recovery::layout::{Identity, StoreLayout, check_format};
+use crate::store::recovery::opening::make_engine;
+use crate::store::shared::OnDisk;
+use crate::store::snapshot::durable_state::DurableState;
+use crate::store::snapshot::format::{self, Snapshot, SnapshotHead};
+use crate::store::snapshot::history::{History, Lineage};
+use crate::store::snapshot::verify::{SnapshotReport, examine_snapshot};
+use crate::store::table::{Schema, TreeName};
+use crate::store::wal::{Expected, Survey};
+use crate::store::{Store, StoreError};
 
 const EXTENSION: &str = ".snapshot";
 /// Distance between the highest known commit number and the first one of a restored store.
@@ -114,7 +115,7 @@ impl Store {
             Err(error @ StoreError::Damaged { .. }) => {
                 tracing::error!(%error, "snapshot or WAL is damaged; writing a new snapshot from the engine");
                 let core = &self.0.core;
-                core.or_fail(maintenance::renew_from_engine(
+                core.or_fail(thread::renew_from_engine(
                     core,
                     &self.0.inbox,
                     (self.0.clock)(),
@@ -137,7 +138,7 @@ impl Store {
         };
         let path = directory.join(name(&head));
         let partial = with_suffix(&path, PARTIAL);
-        let copied = snapshot::copy(&disk.base_path(head.number), &partial, &head, sync);
+        let copied = format::copy(&disk.base_path(head.number), &partial, &head, sync);
         drop(base);
         let made = copied
             .and_then(|()| (disk.prove)(&partial))
@@ -170,7 +171,7 @@ impl Store {
     /// Checks that the new snapshot and its copy fit on the disk with the reserved space still
     /// free.
     fn room(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
-        let bytes = maintenance::packed_bytes(disk);
+        let bytes = thread::packed_bytes(disk);
         let store = disk.place.store();
         let device = |path: &Path| fs::metadata(path).map(|of| of.dev());
         if device(&store)? == device(directory)? {
@@ -334,7 +335,7 @@ impl Restore<'_> {
             ..head.clone()
         };
         let pairs = Snapshot::open(self.backup, self.schema)?;
-        snapshot::write(&base, &of_side, pairs, true, &|path| {
+        format::write(&base, &of_side, pairs, true, &|path| {
             check_snapshot(path, self.schema).and_then(|(_, copied)| report.same(&copied, path))
         })?;
         let truth = DurableState {
@@ -442,7 +443,7 @@ mod tests {
         let without = |skipped: &[usize]| {
             let kept = pairs().enumerate().filter(|(at, _)| !skipped.contains(at));
             let kept = kept.map(|(_, pair)| pair);
-            snapshot::write(&copy, &backup.head, kept, false, &|_| Ok(())).unwrap();
+            format::write(&copy, &backup.head, kept, false, &|_| Ok(())).unwrap();
             check_snapshot(&copy, &schema()).map(drop)
         };
         assert_eq!(without(&[]), Ok(()));

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::durable_state::{DurableState, replay};
-use super::engine::Engine as _;
-use super::evidence::{LOG_ALONE, RecoverySource, described, prove};
-use super::recovery::{Opened, Recovered, Recovery};
-use super::snapshot::Snapshot;
-use super::wal::{Survey, Witness};
-use super::{Store, StoreError};
+use crate::store::engine::Engine as _;
+use crate::store::recovery::evidence::{LOG_ALONE, RecoverySource, described, prove};
+use crate::store::recovery::opening::{Opened, Recovered, Recovery};
+use crate::store::snapshot::durable_state::{DurableState, replay};
+use crate::store::snapshot::format::Snapshot;
+use crate::store::wal::{Survey, Witness};
+use crate::store::{Store, StoreError};
 
 /// Lost commits that an operator has given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Store {
 impl Recovery<'_> {
     /// Opens with the latest reachable state: engine or snapshot, plus the WAL up to its first gap.
     /// Moves the WAL aside, since commits after the gap are useless.
-    pub(super) fn give_up(self, ground: RecoverySource) -> Result<Recovered, StoreError> {
+    pub(in crate::store) fn give_up(self, ground: RecoverySource) -> Result<Recovered, StoreError> {
         let engine = match self.open_sled() {
             Ok(engine) => {
                 let applied = engine.applied()?;

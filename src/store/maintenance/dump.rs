@@ -13,17 +13,17 @@ use std::io::{BufRead, Write};
 
 use data_encoding::{BASE64, HEXLOWER};
 
-use super::StoreError;
-use super::record::{bare, sealed};
-use super::snapshot::Triple;
-use super::table::{Schema, TableInfo};
-use super::verify::Found;
-use super::write_batch::WriteBatch;
+use crate::store::StoreError;
+use crate::store::record::{bare, sealed};
+use crate::store::snapshot::format::Triple;
+use crate::store::snapshot::verify::Found;
+use crate::store::table::{Schema, TableInfo};
+use crate::store::write_batch::WriteBatch;
 
 const WORD: &str = "playgate-store";
 const VERSION: &str = "1";
 /// No valid line is longer. A longer one is not read into memory.
-const LINE_MAX: u64 = 4 * super::VALUE_MAX as u64;
+const LINE_MAX: u64 = 4 * crate::store::VALUE_MAX as u64;
 /// Maximum number of invalid lines to report.
 const REPORTED_MAX: usize = 100;
 
@@ -46,7 +46,7 @@ pub struct Imported {
 }
 
 /// Writes the records among the pairs.
-pub(super) fn write(
+pub(in crate::store) fn write(
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
     schema: &Schema,
     instance: [u8; 16],
@@ -74,7 +74,7 @@ pub(super) fn write(
 }
 
 /// Reads records and passes them on in batches of about `batch` bytes.
-pub(super) fn read(
+pub(in crate::store) fn read(
     input: &mut dyn BufRead,
     schema: &Schema,
     batch: usize,

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use super::durable_state::DurableState;
-use super::engine::Digest;
-use super::shared::{OnDisk, Shared};
-use super::snapshot::Triple;
-use super::table::{Schema, TreeName};
-use super::verify::{DurableStateReport, TableReport};
-use super::wal::read_segment;
-use super::write_batch::visit;
-use super::writer::{Message, last_number, run_exclusive};
-use super::{StoreError, maintenance};
+use crate::store::StoreError;
+use crate::store::commit::writer::{Message, last_number, run_exclusive};
+use crate::store::engine::Digest;
+use crate::store::maintenance::thread;
+use crate::store::shared::{OnDisk, Shared};
+use crate::store::snapshot::durable_state::DurableState;
+use crate::store::snapshot::format::Triple;
+use crate::store::snapshot::verify::{DurableStateReport, TableReport};
+use crate::store::table::{Schema, TreeName};
+use crate::store::wal::read_segment;
+use crate::store::write_batch::visit;
 
 /// Keys of trees, with the checksums that their values must have.
 type Expected = BTreeMap<(TreeName, Vec<u8>), Option<Digest>>;
@@ -33,7 +34,7 @@ fn digest_of(key: &[u8], value: &[u8]) -> Digest {
 /// Compares records and indexes of the durable state at one commit, and the engine with that state.
 /// The engine changes while it is read, so differing keys are read again and compared with the
 /// durable state including later commits.
-pub(super) fn against_truth(
+pub(in crate::store) fn against_truth(
     core: &Arc<Shared>,
     disk: &OnDisk,
     writer: &SyncSender<Message>,
@@ -52,7 +53,7 @@ pub(super) fn against_truth(
     };
     let mut census = Census::new(&core.schema);
     let mut differing = Expected::new();
-    let compared = maintenance::truth(core, base.as_ref(), number)
+    let compared = thread::truth(core, base.as_ref(), number)
         .and_then(DurableState::pairs)
         .and_then(|pairs| compare(core, pairs, &mut census, &mut differing));
     match compared {
@@ -168,7 +169,7 @@ fn bring_forward(
     to: u64,
 ) -> Result<BTreeSet<(TreeName, Vec<u8>)>, StoreError> {
     let mut touched = BTreeSet::new();
-    let segments = maintenance::truth(core, None, to)?.segments;
+    let segments = thread::truth(core, None, to)?.segments;
     let ends = segments.iter().skip(1).map(|next| next.first - 1);
     let ends: Vec<u64> = ends.chain([u64::MAX]).collect();
     let newer = segments.iter().zip(ends).filter(|(_, end)| *end > known);

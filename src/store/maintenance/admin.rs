@@ -3,12 +3,14 @@
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
-use super::dump::{self, Exported, Imported};
-use super::layout::StoreLayout;
-use super::snapshot::{Snapshot, SnapshotHead};
-use super::table::{Schema, TreeName};
-use super::verify::{self, TableReport, Verified};
-use super::{Durability, Options, Store, StoreError, compaction, compare, disk_space, maintenance};
+use crate::store::maintenance::dump::{self, Exported, Imported};
+use crate::store::maintenance::{compaction, disk_space, thread};
+use crate::store::recovery::layout::StoreLayout;
+use crate::store::snapshot::compare;
+use crate::store::snapshot::format::{Snapshot, SnapshotHead};
+use crate::store::snapshot::verify::{self, TableReport, Verified};
+use crate::store::table::{Schema, TreeName};
+use crate::store::{Durability, Options, Store, StoreError};
 
 /// Exports the records of a snapshot or backup as text. An open file stays readable after a newer
 /// snapshot replaces it.
@@ -143,7 +145,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotSynced`] or [`StoreError::Full`].
     pub fn checkpoint(&self) -> Result<(), StoreError> {
-        maintenance::checkpoint(&self.0.core)
+        thread::checkpoint(&self.0.core)
     }
 
     /// Writes and verifies a new snapshot with everything committed so far.
@@ -152,11 +154,7 @@ impl Store {
     /// [`StoreError::Full`] or [`StoreError::Damaged`].
     pub fn renew_base(&self) -> Result<SnapshotHead, StoreError> {
         let core = &self.0.core;
-        core.or_fail(maintenance::renew_whole(
-            core,
-            &self.0.inbox,
-            (self.0.clock)(),
-        ))
+        core.or_fail(thread::renew_whole(core, &self.0.inbox, (self.0.clock)()))
     }
 
     /// Builds a new engine while the old one is in use, and switches to it, which frees unused
@@ -196,7 +194,7 @@ impl Store {
     }
 
     /// Imports the records of an export and builds their indexes.
-    pub(super) fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
+    pub(in crate::store) fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
         const BATCH: usize = 256 * 1024;
         self.must_be_empty(&[])?;
         let schema = &self.0.core.schema;
@@ -212,7 +210,7 @@ impl Store {
     /// Runs the upgrade steps to the format of the schema; returns whether there were any. After
     /// the first step older versions cannot open the store; a downgrade needs the backup made
     /// before it.
-    pub(super) fn upgrade(&self, options: &Options) -> Result<bool, StoreError> {
+    pub(in crate::store) fn upgrade(&self, options: &Options) -> Result<bool, StoreError> {
         let core = &self.0.core;
         let Some(disk) = &core.disk else {
             return Ok(false);

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use parking_lot::RwLock;
 
-use super::key::Key as _;
-use super::memory_table::{Listener, RawChange, report_damage};
-use super::record;
-use super::table::Table;
+use crate::store::commit::memory_table::{Listener, RawChange, report_damage};
+use crate::store::key::Key as _;
+use crate::store::record;
+use crate::store::table::Table;
 
 /// With a million records a shard takes a few hundred kilobytes, so that the writer thread compacts
 /// it in well under a millisecond.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::StoreError;
-use super::table::TreeName;
-use super::write_batch::{Change, WriteBatch};
+use crate::store::StoreError;
+use crate::store::table::TreeName;
+use crate::store::write_batch::{Change, WriteBatch};
 
 /// The writer waits above this size. It is reached only while the engine applies a batch.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
@@ -22,7 +22,7 @@ const UNREADY_BYTES: usize = 4 * WAITING_BYTES;
 const PACED_BYTES: usize = 1024 * 1024;
 
 #[derive(Default)]
-pub(super) struct Memtable {
+pub(in crate::store) struct Memtable {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -52,7 +52,12 @@ enum Stage {
 
 impl Memtable {
     /// Adds a commit; blocks while the memtable is full.
-    pub(super) fn push(&self, number: u64, plan: WriteBatch, is_ready: impl Fn() -> bool) {
+    pub(in crate::store) fn push(
+        &self,
+        number: u64,
+        plan: WriteBatch,
+        is_ready: impl Fn() -> bool,
+    ) {
         let mut state = self.state.lock();
         let full = |waiting: &WriteBatch| {
             let bytes = waiting.bytes();
@@ -67,14 +72,14 @@ impl Memtable {
     }
 
     /// Blocks a bulk writer until the memtable is small enough.
-    pub(super) fn pace(&self) {
+    pub(in crate::store) fn pace(&self) {
         let mut state = self.state.lock();
         while state.stage == Stage::Running && state.waiting.bytes() > PACED_BYTES {
             self.changed.wait(&mut state);
         }
     }
 
-    pub(super) fn get(&self, tree: TreeName, key: &[u8]) -> Option<Change> {
+    pub(in crate::store) fn get(&self, tree: TreeName, key: &[u8]) -> Option<Change> {
         let state = self.state.lock();
         state
             .waiting
@@ -84,7 +89,7 @@ impl Memtable {
     }
 
     /// Returns the changes of one tree within `from..to`.
-    pub(super) fn range(
+    pub(in crate::store) fn range(
         &self,
         tree: TreeName,
         from: &[u8],
@@ -104,7 +109,7 @@ impl Memtable {
 
     /// Blocks until there are commits for the engine. Returns false once the store has ended and
     /// all commits are applied.
-    pub(super) fn wait(&self) -> bool {
+    pub(in crate::store) fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while state.stage == Stage::Stalled
             || (state.stage == Stage::Running && state.waiting.is_empty())
@@ -116,7 +121,7 @@ impl Memtable {
 
     /// Takes all waiting commits as one batch, unless the memtable is stalled. The batch stays
     /// readable until [`Memtable::applied`] is called.
-    pub(super) fn next_batch(&self) -> Option<(u64, Arc<WriteBatch>)> {
+    pub(in crate::store) fn next_batch(&self) -> Option<(u64, Arc<WriteBatch>)> {
         let mut state = self.state.lock();
         if state.stage == Stage::Stalled || state.waiting.is_empty() {
             return None;
@@ -129,7 +134,7 @@ impl Memtable {
     }
 
     /// Drops the batch that the engine has applied.
-    pub(super) fn applied(&self) {
+    pub(in crate::store) fn applied(&self) {
         let mut state = self.state.lock();
         state.applying = None;
         state.applied = state.taken;
@@ -138,35 +143,35 @@ impl Memtable {
     }
 
     /// Stops the transfer to the engine for now.
-    pub(super) fn stall(&self) {
+    pub(in crate::store) fn stall(&self) {
         self.state.lock().stage = Stage::Stalled;
         self.changed.notify_all();
     }
 
-    pub(super) fn is_stalled(&self) -> bool {
+    pub(in crate::store) fn is_stalled(&self) -> bool {
         self.state.lock().stage == Stage::Stalled
     }
 
     /// Clears the memtable after a switch to an engine that has every commit.
-    pub(super) fn reset(&self) {
+    pub(in crate::store) fn reset(&self) {
         *self.state.lock() = State::default();
         self.changed.notify_all();
     }
 
     /// Marks the end: no further commits are added.
-    pub(super) fn end(&self) {
+    pub(in crate::store) fn end(&self) {
         self.state.lock().stage = Stage::Ended;
         self.changed.notify_all();
     }
 
     /// Blocks until the engine has every commit.
     #[cfg(test)]
-    pub(super) fn drain(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn drain(&self) -> Result<(), StoreError> {
         self.reach(u64::MAX)
     }
 
     /// Blocks until the engine has every commit up to `number`, or the memtable is empty.
-    pub(super) fn reach(&self, number: u64) -> Result<(), StoreError> {
+    pub(in crate::store) fn reach(&self, number: u64) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         loop {
             let empty = state.waiting.is_empty() && state.applying.is_none();

@@ -16,31 +16,31 @@ use data_encoding::HEXLOWER;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::StoreError;
-use super::files::{at, make_directory, rename, replace, sync_directory, with_suffix};
-use super::history::Lineage;
+use crate::store::StoreError;
+use crate::store::files::{at, make_directory, rename, replace, sync_directory, with_suffix};
+use crate::store::snapshot::history::Lineage;
 
 /// How many entries of one kind are kept in `aside/`; older ones are deleted.
 const ASIDE_KEPT: usize = 2;
 
 #[derive(Clone, Debug)]
-pub(super) struct StoreLayout {
+pub(in crate::store) struct StoreLayout {
     data: PathBuf,
-    pub(super) sync: bool,
+    pub(in crate::store) sync: bool,
 }
 
 /// The format of a store and the id that distinguishes it from other stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(in crate::store) struct Identity {
     /// The format that a version must support to open the store.
-    pub(super) format: u32,
+    pub(in crate::store) format: u32,
     /// The format that an upgrade has reached; equals `format` if no upgrade is in progress.
-    pub(super) reached: u32,
-    pub(super) instance: [u8; 16],
-    pub(super) lineage: Lineage,
+    pub(in crate::store) reached: u32,
+    pub(in crate::store) instance: [u8; 16],
+    pub(in crate::store) lineage: Lineage,
     /// Whether the WAL and its end record were ever created. If so, their absence is damage and not
     /// a first start.
-    pub(super) begun: bool,
+    pub(in crate::store) begun: bool,
 }
 
 /// Returns whether a directory has a store, or a staged one. Returns true if it cannot be read.
@@ -54,19 +54,21 @@ pub fn is_begun(directory: &Path) -> bool {
 }
 
 impl StoreLayout {
-    pub(super) fn new(data: &Path, sync: bool) -> Self {
+    pub(in crate::store) fn new(data: &Path, sync: bool) -> Self {
         Self {
             data: data.to_owned(),
             sync,
         }
     }
 
-    pub(super) fn store(&self) -> PathBuf {
+    pub(in crate::store) fn store(&self) -> PathBuf {
         self.data.join("store")
     }
 
     /// Returns the newest complete engine directory, and all others (incomplete or replaced).
-    pub(super) fn engines(&self) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
+    pub(in crate::store) fn engines(
+        &self,
+    ) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
         let mut found = Vec::new();
         let store = self.store();
         for entry in fs::read_dir(&store).map_err(at("read the directory", &store))? {
@@ -84,7 +86,7 @@ impl StoreLayout {
     }
 
     /// Returns the path for a new engine. It is not opened before it is marked complete.
-    pub(super) fn next_engine(&self) -> Result<EngineDir, StoreError> {
+    pub(in crate::store) fn next_engine(&self) -> Result<EngineDir, StoreError> {
         let (current, others) = self.engines()?;
         let last = others
             .iter()
@@ -98,20 +100,20 @@ impl StoreLayout {
         })
     }
 
-    pub(super) fn log(&self) -> PathBuf {
+    pub(in crate::store) fn log(&self) -> PathBuf {
         self.store().join("log")
     }
 
     /// Path of the WAL's end record. Not in the directory of the WAL, which may be lost as a whole.
-    pub(super) fn log_end(&self) -> PathBuf {
+    pub(in crate::store) fn log_end(&self) -> PathBuf {
         with_suffix(&self.log(), ".end")
     }
 
-    pub(super) fn base(&self) -> PathBuf {
+    pub(in crate::store) fn base(&self) -> PathBuf {
         self.store().join("base")
     }
 
-    pub(super) fn aside(&self) -> PathBuf {
+    pub(in crate::store) fn aside(&self) -> PathBuf {
         self.data.join("aside")
     }
 
@@ -120,17 +122,17 @@ impl StoreLayout {
     }
 
     /// Where the replaced store is during an installation by two renames.
-    pub(super) fn given_up(&self) -> PathBuf {
+    pub(in crate::store) fn given_up(&self) -> PathBuf {
         self.restored().join("given-up")
     }
 
     /// The data directory.
-    pub(super) fn directory(&self) -> &Path {
+    pub(in crate::store) fn directory(&self) -> &Path {
         &self.data
     }
 
     /// The layout of the staging directory.
-    pub(super) fn side(&self) -> Self {
+    pub(in crate::store) fn side(&self) -> Self {
         Self {
             data: self.restored(),
             sync: self.sync,
@@ -138,7 +140,7 @@ impl StoreLayout {
     }
 
     /// Locks the data directory.
-    pub(super) fn lock(&self) -> Result<File, StoreError> {
+    pub(in crate::store) fn lock(&self) -> Result<File, StoreError> {
         make_directory(&self.data, self.sync).map_err(|error| unusable(&self.data, error))?;
         let path = self.data.join("lock");
         let opened = File::options()
@@ -161,20 +163,20 @@ impl StoreLayout {
         }
     }
 
-    pub(super) fn exists(&self) -> bool {
+    pub(in crate::store) fn exists(&self) -> bool {
         self.store().exists()
     }
 
     /// Returns whether the store may contain data. The WAL is created after the identity, so that a
     /// first start that was interrupted before is simply repeated.
-    pub(super) fn is_begun(&self) -> bool {
+    pub(in crate::store) fn is_begun(&self) -> bool {
         let store = self.store();
         let parts = ["identity", "identity.copy", "log", "base", "sled.1"];
         parts.iter().any(|part| store.join(part).exists())
     }
 
     /// Reads the identity from whichever of its two copies is intact.
-    pub(super) fn identity(&self) -> Result<Identity, StoreError> {
+    pub(in crate::store) fn identity(&self) -> Result<Identity, StoreError> {
         let copies = ["identity", "identity.copy"].map(|name| self.store().join(name));
         let mut problem = None;
         for path in &copies {
@@ -199,7 +201,7 @@ impl StoreLayout {
     }
 
     /// Writes both copies of the identity.
-    pub(super) fn identify(&self, identity: &Identity) -> Result<(), StoreError> {
+    pub(in crate::store) fn identify(&self, identity: &Identity) -> Result<(), StoreError> {
         make_directory(&self.store(), self.sync)?;
         let text = write(identity);
         for name in ["identity", "identity.copy"] {
@@ -209,7 +211,11 @@ impl StoreLayout {
     }
 
     /// Moves a file or directory to `aside/`, which keeps the last two of each kind.
-    pub(super) fn move_aside(&self, path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
+    pub(in crate::store) fn move_aside(
+        &self,
+        path: &Path,
+        kind: &str,
+    ) -> Result<PathBuf, StoreError> {
         let aside = self.aside();
         make_directory(&aside, self.sync)?;
         let mut of_kind = Vec::new();
@@ -238,12 +244,12 @@ impl StoreLayout {
 
     /// Path of the note that a restore leaves for the restored store. The name is part of the
     /// format.
-    pub(super) fn restore_note(&self) -> PathBuf {
+    pub(in crate::store) fn restore_note(&self) -> PathBuf {
         self.store().join("word")
     }
 
     /// Marks the staged store as complete, so that the next start installs it.
-    pub(super) fn offer_side(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn offer_side(&self) -> Result<(), StoreError> {
         Ok(replace(&self.side().whole(), b"", self.sync)?)
     }
 
@@ -253,7 +259,7 @@ impl StoreLayout {
 
     /// Installs a staged store and keeps the replaced one; removes other leftovers of a restore.
     /// After a kill at any step, the next start completes it.
-    pub(super) fn take_side(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn take_side(&self) -> Result<(), StoreError> {
         let side = self.side();
         if side.whole().exists() {
             if self.exists() {
@@ -299,7 +305,7 @@ impl StoreLayout {
     /// Logs if the file system cannot exchange two directories, before a restore depends on it.
     /// Tries it with two empty directories in the staging directory, where the next start removes
     /// leftovers.
-    pub(super) fn report_missing_exchange(&self) {
+    pub(in crate::store) fn report_missing_exchange(&self) {
         let restored = self.restored();
         let [one, other] = ["one", "other"].map(|name| restored.join(name));
         let made = [&restored, &one, &other].map(|path| fs::create_dir(path).is_ok());
@@ -319,13 +325,13 @@ impl StoreLayout {
     }
 
     /// Syncs after the first rename, so that a power cut cannot undo only that one.
-    pub(super) fn rename_both(&self, side: &Self) -> Result<(), StoreError> {
+    pub(in crate::store) fn rename_both(&self, side: &Self) -> Result<(), StoreError> {
         rename(&self.store(), &self.given_up(), self.sync)?;
         Ok(rename(&side.store(), &self.store(), self.sync)?)
     }
 
     /// Removes the leftovers of an incomplete restore.
-    pub(super) fn clear_side(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn clear_side(&self) -> Result<(), StoreError> {
         let restored = self.restored();
         match fs::remove_dir_all(&restored) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -339,9 +345,9 @@ impl StoreLayout {
 /// The directory of one engine. A `whole` mark says that it is complete; a `suspect` mark says that
 /// it must not be opened again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct EngineDir {
+pub(in crate::store) struct EngineDir {
     number: u32,
-    pub(super) path: PathBuf,
+    pub(in crate::store) path: PathBuf,
 }
 
 impl EngineDir {
@@ -349,7 +355,7 @@ impl EngineDir {
         self.path.join("whole").exists()
     }
 
-    pub(super) fn mark_whole(&self, sync: bool) -> Result<(), StoreError> {
+    pub(in crate::store) fn mark_whole(&self, sync: bool) -> Result<(), StoreError> {
         replace(&self.path.join("whole"), b"", sync)?;
         if sync && let Some(store) = self.path.parent() {
             sync_directory(store)?;
@@ -358,12 +364,12 @@ impl EngineDir {
     }
 
     /// The reason why it must not be opened, if there is one.
-    pub(super) fn suspicion(&self) -> Option<String> {
+    pub(in crate::store) fn suspicion(&self) -> Option<String> {
         let bytes = fs::read(self.path.join("suspect")).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub(super) fn suspect_because(&self, reason: &str) -> Result<(), StoreError> {
+    pub(in crate::store) fn suspect_because(&self, reason: &str) -> Result<(), StoreError> {
         Ok(replace(
             &self.path.join("suspect"),
             reason.as_bytes(),
@@ -437,7 +443,7 @@ const fn is_no_exchange(errno: Errno) -> bool {
 }
 
 /// Rejects a store that a newer version wrote.
-pub(super) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {
+pub(in crate::store) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {
     if found > known {
         return Err(StoreError::Newer { found, known });
     }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 
-use super::key::Key as _;
-use super::packed::PackedTable;
-use super::record;
-use super::table::{Table, TreeName};
-use super::{Store, StoreError};
+use crate::store::commit::packed::PackedTable;
+use crate::store::key::Key as _;
+use crate::store::record;
+use crate::store::table::{Table, TreeName};
+use crate::store::{Store, StoreError};
 
 /// One changed record of a table.
 pub struct Changed<T: Table> {
@@ -29,16 +29,16 @@ pub trait CommitListener<T: Table>: Send + Sync + 'static {
 }
 
 /// Key and stored value; no value if it was deleted.
-pub(super) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
+pub(in crate::store) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// A [`CommitListener`] without its type parameters.
-pub(super) trait Listener: Send + Sync + 'static {
+pub(in crate::store) trait Listener: Send + Sync + 'static {
     /// As [`CommitListener::apply`].
     fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>);
 }
 
 /// Decodes changes for a listener.
-pub(super) struct Decoding<T: Table>(pub(super) Arc<dyn CommitListener<T>>);
+pub(in crate::store) struct Decoding<T: Table>(pub(in crate::store) Arc<dyn CommitListener<T>>);
 
 impl<T: Table> Listener for Decoding<T> {
     fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) {
@@ -64,7 +64,7 @@ impl<T: Table> Listener for Decoding<T> {
 
 /// Logs a record that cannot be decoded. Only possible at start-up, since records of a commit have
 /// just been encoded.
-pub(super) fn report_damage(table: TreeName, key: &[u8]) {
+pub(in crate::store) fn report_damage(table: TreeName, key: &[u8]) {
     tracing::error!(
         table,
         key = %data_encoding::HEXLOWER.encode(key),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::StoreError;
-use super::backup::{Backup, list_backups};
-use super::table::Schema;
+use crate::store::StoreError;
+use crate::store::maintenance::backup::{Backup, list_backups};
+use crate::store::table::Schema;
 
 const DAY: i64 = 86_400;
 

@@ -16,17 +16,17 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
-use super::StoreError;
-use super::durable_reader::DurableReader;
-use super::durable_state::{DurableState, replay};
-use super::engine::{Engine, Guarded, Scan, SledEngine, leftovers, panic_message};
-use super::layout::{EngineDir, StoreLayout};
-use super::recovery::{guarded, make_engine};
-use super::shared::OnFailure;
-use super::snapshot::Snapshot;
-use super::table::{Schema, TreeName};
-use super::wal::Segment;
-use super::write_batch::WriteBatch;
+use crate::store::StoreError;
+use crate::store::engine::{Engine, Guarded, Scan, SledEngine, leftovers, panic_message};
+use crate::store::recovery::layout::{EngineDir, StoreLayout};
+use crate::store::recovery::opening::{guarded, make_engine};
+use crate::store::shared::OnFailure;
+use crate::store::snapshot::durable_reader::DurableReader;
+use crate::store::snapshot::durable_state::{DurableState, replay};
+use crate::store::snapshot::format::Snapshot;
+use crate::store::table::{Schema, TreeName};
+use crate::store::wal::Segment;
+use crate::store::write_batch::WriteBatch;
 
 /// Longest time between two steps of opening or reading sled, in addition to the time for its file.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -37,7 +37,7 @@ const ABANDON_WITHIN: Duration = Duration::from_secs(1);
 /// Niceness of the background thread: requests take priority.
 const NICE: i32 = 10;
 
-pub(super) struct DeferredEngine {
+pub(in crate::store) struct DeferredEngine {
     shared: Arc<DeferredState>,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,30 +55,30 @@ struct DeferredState {
 }
 
 /// The engine as found at start-up.
-pub(super) enum Found {
+pub(in crate::store) enum Found {
     /// Opened but not verified.
     Unproven(SledEngine, EngineDir),
     /// Missing or damaged, with the reason.
     Unusable(String),
 }
 
-pub(super) struct Preparation {
-    pub(super) place: StoreLayout,
-    pub(super) schema: Schema,
-    pub(super) on_failure: OnFailure,
+pub(in crate::store) struct Preparation {
+    pub(in crate::store) place: StoreLayout,
+    pub(in crate::store) schema: Schema,
+    pub(in crate::store) on_failure: OnFailure,
     /// Snapshot, WAL and the last commit that the engine must have.
-    pub(super) base: Option<Snapshot>,
-    pub(super) segments: Vec<Segment>,
-    pub(super) number: u64,
+    pub(in crate::store) base: Option<Snapshot>,
+    pub(in crate::store) segments: Vec<Segment>,
+    pub(in crate::store) number: u64,
     /// Description of the snapshot, and where to record a rebuild from it.
-    pub(super) from: String,
-    pub(super) rebuilt_from: Arc<OnceLock<String>>,
+    pub(in crate::store) from: String,
+    pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
 }
 
 impl DeferredEngine {
     /// Starts the preparation and waits up to `patience` for it. `make` must return soon after its
     /// flag is set.
-    pub(super) fn start(
+    pub(in crate::store) fn start(
         make: impl FnOnce(&Arc<AtomicBool>) -> Result<Guarded<SledEngine>, StoreError> + Send + 'static,
         on_failure: OnFailure,
         stand_in: DurableReader,
@@ -238,7 +238,7 @@ impl Engine for DeferredEngine {
 
 impl Preparation {
     /// Verifies the engine that was found, or rebuilds it.
-    pub(super) fn run(
+    pub(in crate::store) fn run(
         mut self,
         found: Found,
         abandoned: &Arc<AtomicBool>,
@@ -330,7 +330,7 @@ fn proven(
 }
 
 /// Moves aside files that sled can do without but may fail on; returns the error if there are none.
-pub(super) fn move_leftovers_aside(
+pub(in crate::store) fn move_leftovers_aside(
     place: &StoreLayout,
     directory: &EngineDir,
     why: &str,
@@ -347,7 +347,7 @@ pub(super) fn move_leftovers_aside(
 }
 
 /// Work with sled on a separate thread that may panic or hang.
-pub(super) struct Supervised<R> {
+pub(in crate::store) struct Supervised<R> {
     receiver: Receiver<Result<R, StoreError>>,
     steps: Arc<AtomicU64>,
     patience: Duration,
@@ -355,7 +355,7 @@ pub(super) struct Supervised<R> {
 
 impl<R: Send + 'static> Supervised<R> {
     /// Starts `work`, which counts its steps.
-    pub(super) fn start(
+    pub(in crate::store) fn start(
         directory: &EngineDir,
         work: impl FnOnce(&AtomicU64) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<Self, StoreError> {
@@ -378,7 +378,7 @@ impl<R: Send + 'static> Supervised<R> {
     }
 
     /// Waits for the result while the work makes steps and is not abandoned.
-    pub(super) fn wait(
+    pub(in crate::store) fn wait(
         self,
         directory: &EngineDir,
         abandoned: &AtomicBool,
@@ -408,9 +408,9 @@ impl<R: Send + 'static> Supervised<R> {
 }
 
 /// An engine wrapper that rejects changes once the store is closing.
-pub(super) struct Stoppable<'a> {
-    pub(super) engine: &'a dyn Engine,
-    pub(super) abandoned: &'a AtomicBool,
+pub(in crate::store) struct Stoppable<'a> {
+    pub(in crate::store) engine: &'a dyn Engine,
+    pub(in crate::store) abandoned: &'a AtomicBool,
 }
 
 impl Engine for Stoppable<'_> {

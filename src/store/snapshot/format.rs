@@ -14,21 +14,21 @@ use std::vec;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
-use super::engine::Digest;
-use super::files::{create_private, rename, sync_file, with_suffix};
-use super::history::History;
-use super::table::{Schema, TreeName};
-use super::wal::{announced, frame, parse};
-use super::write_batch::WriteBatch;
+use crate::store::StoreError;
+use crate::store::engine::Digest;
+use crate::store::files::{create_private, rename, sync_file, with_suffix};
+use crate::store::snapshot::history::History;
+use crate::store::table::{Schema, TreeName};
+use crate::store::wal::{announced, frame, parse};
+use crate::store::write_batch::WriteBatch;
 
-pub(super) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
+pub(in crate::store) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
 /// A frame is written once its payload reaches this size.
 const FRAME_BYTES: usize = 256 * 1024;
 /// Upper bound of the frame size. A longer frame is damage and is not read into memory.
-pub(super) const FRAME_MAX: usize = FRAME_BYTES + 2 * super::VALUE_MAX;
+pub(in crate::store) const FRAME_MAX: usize = FRAME_BYTES + 2 * crate::store::VALUE_MAX;
 /// Number of bytes from which the size of a frame is known.
-pub(super) const FRAME_HEAD: usize = 24;
+pub(in crate::store) const FRAME_HEAD: usize = 24;
 
 /// The metadata of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ struct Foot {
 }
 
 /// A tree, a key in it and its value.
-pub(super) type Triple = (TreeName, Vec<u8>, Vec<u8>);
+pub(in crate::store) type Triple = (TreeName, Vec<u8>, Vec<u8>);
 
 const fn options() -> impl bincode::config::Config {
     bincode::config::standard()
@@ -132,7 +132,7 @@ fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
 
 /// Writes a snapshot of pairs sorted by tree and key. The file gets its final name only after it is
 /// complete, synced and accepted by `prove`.
-pub(super) fn write(
+pub(in crate::store) fn write(
     path: &Path,
     head: &SnapshotHead,
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
@@ -179,7 +179,7 @@ fn fill(
 }
 
 /// Copies a snapshot under another head. The frames after the head are copied without verification.
-pub(super) fn copy(
+pub(in crate::store) fn copy(
     from: &Path,
     to: &Path,
     head: &SnapshotHead,
@@ -234,7 +234,7 @@ impl Frames {
 
 /// A reader that iterates all pairs in order. It yields an error instead of ending if the file is
 /// incomplete or damaged.
-pub(super) struct Snapshot {
+pub(in crate::store) struct Snapshot {
     path: PathBuf,
     head: SnapshotHead,
     input: BufReader<File>,
@@ -249,7 +249,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(super) fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
+    pub(in crate::store) fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
         let mut input = BufReader::with_capacity(FRAME_MAX, File::open(path)?);
         let mut magic = [0; 8];
         input
@@ -289,7 +289,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    pub(super) const fn head(&self) -> &SnapshotHead {
+    pub(in crate::store) const fn head(&self) -> &SnapshotHead {
         &self.head
     }
 
@@ -393,7 +393,7 @@ impl Iterator for Snapshot {
 }
 
 /// Returns whether the payload of a frame is the foot of a snapshot.
-pub(super) fn is_foot(payload: &[u8]) -> bool {
+pub(in crate::store) fn is_foot(payload: &[u8]) -> bool {
     decode::<Foot>(payload).is_some()
 }
 

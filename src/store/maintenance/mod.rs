@@ -1,0 +1,9 @@
+//! The maintenance thread and what it runs: compaction, backups, disk space, dumps.
+
+pub(in crate::store) mod admin;
+pub(in crate::store) mod backup;
+pub(in crate::store) mod compaction;
+pub(in crate::store) mod disk_space;
+pub(in crate::store) mod dump;
+pub(in crate::store) mod retention;
+pub(in crate::store) mod thread;

@@ -1,0 +1,8 @@
+//! Snapshots: their format, the durable state that a snapshot and the WAL add up to, and its verification.
+
+pub(in crate::store) mod compare;
+pub(in crate::store) mod durable_reader;
+pub(in crate::store) mod durable_state;
+pub(in crate::store) mod format;
+pub(in crate::store) mod history;
+pub(in crate::store) mod verify;
