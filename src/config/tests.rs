@@ -148,7 +148,7 @@ fn every_kind_of_error_is_found() {
         ("public_url = 'https://a:b@tv.example'", "user or password"),
         ("public_url = 'https://tv.example/?a=b'", "query"),
         ("environment = 'prod'", "production, staging"),
-        ("listen = []", "at least one"),
+        ("listen = []", "must not be empty"),
         ("listen = ['[::1]:1', '[::1]:1']", "twice"),
         ("listen = ['127.0.0.1:9080']", "must not be public"),
         ("ops.listen = '::1:80'", "is not an address"),
@@ -553,7 +553,7 @@ fn a_network_has_all_its_members_and_its_keys_are_secret() {
     write_with_mode(&key, &format!("{}\n", "k".repeat(32)), 0o640);
     assert_eq!(case.good().config.cdn.networks.len(), 1);
     write_with_mode(&key, &"k".repeat(32), 0o644);
-    assert!(case.problems()[0].contains("everybody"));
+    assert!(case.problems()[0].contains("readable by all"));
 }
 
 #[test]
