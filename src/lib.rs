@@ -11,9 +11,10 @@
 //! | [`catalog_file`] | the form of catalogue files, TOML or JSON, read and written |
 //! | [`config`] | settings and limits, checked at start, all mistakes reported together |
 //! | [`observe`] | log, metrics, readiness |
-//! | [`http`] | sockets, the route table, parsing, proofs of who asks, handlers, wire types |
-//! | [`jobs`] | what happens by itself: sweeps, checkpoints, retention |
-//! | [`app`] | all services, put together once |
+//! | [`worker_pool`] | bounded pools of threads for blocking work |
+//! | [`http`] | sockets, the route table, parsing, authentication, handlers, wire types |
+//! | [`jobs`] | background tasks: sweeps, checkpoints, retention |
+//! | [`app`] | assembles the services at start |
 //! | [`cli`] | the command line; every administrative command is a client of the operators' interface |
 //! | `fuzzing` | every parser under any bytes; built for tests and fuzzers alone |
 //!
@@ -25,25 +26,25 @@
 //! main -> cli -> { http, jobs } -> app -> domain -> { store, ports } -> types
 //! ```
 //!
-//! `config` and `observe` may be used by cli, http, jobs and app. `app` and `http` know each other in
-//! one place each: handlers take the `App`, and the `App` holds what the front prepared (texts,
-//! header names, lanes, the gate). `domain` names no hyper, http, `serde_json`, tokio or sled; `http`
-//! never names `store`; only `store/engine/sled_engine.rs` names sled. One package cannot enforce that, so
-//! `tests/it/tidy.rs` reads the source and does.
+//! `config`, `observe` and `worker_pool` may be used by cli, http, jobs and app. `app` and `http` import each other:
+//! handlers take the `App`, and the `App` holds the prepared HTTP state (texts, header names, the authenticator).
+//! `domain` names no hyper, http, `serde_json`, tokio or sled; `http` never names `store`; only
+//! `store/engine/sled_engine.rs` names sled. A single package cannot enforce that, so `tests/it/tidy.rs` reads the
+//! source and does.
 //!
 //! # Invariants
 //!
 //! - A request is parsed into a typed endpoint before anything is done for it, in one order of
 //!   checks; a handler that needs a partner, a user or an operator takes the proof as an argument.
-//! - Hot reads never touch the engine: mirrors and snapshots in memory, filled at start, changed by
+//! - Hot reads never touch the engine. They are served by tables in memory, which are filled at start and changed by
 //!   the commit that changes the store, before that commit is answered.
-//! - A change is a plan on the one writer thread: log first, synced once per group, then mirrors,
-//!   then the answer; the engine is brought forward behind it. Base and log are the truth: they
-//!   serve until the engine is proven, at every start, or rebuilt from them.
+//! - A change is a write batch, made on the one writer thread. It is appended to the WAL, synced once per group,
+//!   published to the tables in memory and then answered. The engine follows in the background. Snapshot and WAL are
+//!   the durable state: they serve at every start until the engine is verified against them or rebuilt from them.
 //! - An index entry is made by one pure function of its table and changed with its record;
-//!   `store verify` compares both ways, `store rebuild` makes them anew.
+//!   `store verify` compares both ways, `store rebuild` rebuilds them.
 //! - Time and randomness are arguments. The clock is read once per request, at the edge.
-//! - Blocking work (argon2, cold reads) runs in bounded lanes; a full lane refuses at once.
+//! - Blocking work (argon2, cold reads) runs in bounded worker pools; a full pool refuses at once.
 //! - Tokens are stored as hashes and looked up, never compared; each kind is unknown in every other
 //!   place. Secrets have neither `Debug` nor `Display`.
 //! - Everything that grows has a limit, and every limit a reason (`config/limits.rs`).

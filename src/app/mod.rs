@@ -211,26 +211,22 @@ impl App {
         let http = settings::http(&config, listener);
         let metrics = Arc::new(Registry::default());
         let guard = ClockGuard::open(store.clone(), Arc::clone(&clock), boot_id())?;
-        let ground = Assembly::new(&config, &store, &entropy, guard.expiry());
+        let clock_guard = Arc::new(guard);
+        let assembly = Assembly::new(&config, &store, &entropy, clock_guard.expiry());
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
-        let mail = ground.mail(&http.public_url)?;
-        let accounts = ground.accounts(&mail, &partners)?;
-        let catalog = ground.catalog()?;
-        let schedule = ground.schedule(&catalog)?;
-        let feeds = ground.feeds(&schedule, &catalog, Box::<Fetcher>::default())?;
+        let mail = assembly.mail(&http.public_url)?;
+        let accounts = assembly.accounts(&mail, &partners)?;
+        let catalog = assembly.catalog()?;
+        let schedule = assembly.schedule(&catalog)?;
+        let feeds = assembly.feeds(&schedule, &catalog, Box::<Fetcher>::default())?;
         let grants = Grants::open(store.clone(), catalog.clone(), accounts::exists)?;
         let pins = settings::entitlement(&config)?;
         let rights =
             EntitlementService::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
-        let playback = ground.playback(ServiceContext {
-            accounts: accounts.clone(),
-            catalog: catalog.clone(),
-            schedule: Arc::clone(&schedule),
-            rights: rights.clone(),
-            pins,
-        })?;
-        let (telemetry, forwarder) = ground.telemetry(sync, clock.now(), on_failure)?;
+        let context = ServiceContext::new(&accounts, &catalog, &schedule, &rights, pins);
+        let playback = assembly.playback(context)?;
+        let (telemetry, forwarder) = assembly.telemetry(sync, clock.now(), on_failure)?;
         // After the catalogue, which creates the key whose fingerprint backups record.
         let backups = Backups::new(store.clone(), settings::backups(&config), examine);
         let upkeep = StoreAdmin::new(store.clone());
@@ -238,19 +234,17 @@ impl App {
         metrics::register(&metrics, &config, &clock, &telemetry, stores, &mail);
         let guides = (&schedule, &feeds);
         metrics::register_services(&metrics, forwarder.as_ref(), &playback, guides, &clock);
-        let clock_guard = Arc::new(guard);
         metrics::register_clock(&metrics, &clock_guard);
+        let authenticator = TokenAuthenticator::new(&config, &partners, &operators, &accounts);
         Ok(Self {
-            front: ground.front(&http, &metrics)?,
+            front: assembly.front(&http, &metrics)?,
             clock,
             lab: ports.lab,
             clock_guard,
             entropy,
             limits: config.limits.clone(),
             http,
-            gate: Arc::new(TokenAuthenticator::new(
-                &config, &partners, &operators, &accounts,
-            )),
+            gate: Arc::new(authenticator),
             hashing: worker_pools::hashing(&metrics)?,
             compression: worker_pools::compression(&metrics)?,
             cold: worker_pools::cold(&metrics)?,

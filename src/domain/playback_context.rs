@@ -15,12 +15,12 @@ use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, Us
 /// The domains that playback depends on.
 pub struct ServiceContext {
     /// For parental controls.
-    pub accounts: Accounts,
-    pub catalog: Catalog,
-    pub schedule: Arc<Schedule>,
-    pub rights: EntitlementService,
+    accounts: Accounts,
+    catalog: Catalog,
+    schedule: Arc<Schedule>,
+    rights: EntitlementService,
     /// Which programs need the PIN.
-    pub pins: entitlement::Settings,
+    pins: entitlement::Settings,
 }
 
 /// The playable object that an asset id names.
@@ -39,6 +39,22 @@ impl Source {
 }
 
 impl ServiceContext {
+    pub fn new(
+        accounts: &Accounts,
+        catalog: &Catalog,
+        schedule: &Arc<Schedule>,
+        rights: &EntitlementService,
+        pins: entitlement::Settings,
+    ) -> Self {
+        Self {
+            accounts: accounts.clone(),
+            catalog: catalog.clone(),
+            schedule: Arc::clone(schedule),
+            rights: rights.clone(),
+            pins,
+        }
+    }
+
     /// Resolves a livestream, a video on demand, or the livestream of a broadcast.
     fn source(&self, asset: &AssetId) -> Option<Source> {
         let catalog = self.catalog.snapshot();

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::http::errors::api_error::ApiError;
 use crate::worker_pool::fair_queue::{FairQueue, NoRoom, Turn};
 
 /// The pool accepts no more work at present.
@@ -31,21 +30,6 @@ pub enum JobError {
     /// The queue was full and the job was dropped to make room for a job of another client.
     #[error("the worker pool is full")]
     Shed,
-}
-
-impl From<PoolFull> for ApiError {
-    fn from(_: PoolFull) -> Self {
-        Self::overloaded()
-    }
-}
-
-impl From<JobError> for ApiError {
-    fn from(error: JobError) -> Self {
-        match error {
-            JobError::Failed => Self::internal(error),
-            JobError::Shed => Self::overloaded(),
-        }
-    }
 }
 
 /// Future for the result of a job.

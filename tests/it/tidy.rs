@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// What each module of the root may name of `crate::`. The arrows of the architecture page.
 const ARROWS: &[(&str, &[&str])] = &[
     ("types", &[]),
+    ("worker_pool", &["types"]),
     ("ports", &["types"]),
     ("store", &["types"]),
     ("domain", &["store", "ports", "types"]),
@@ -28,12 +29,20 @@ const ARROWS: &[(&str, &[&str])] = &[
             "observe",
             "ports",
             "types",
+            "worker_pool",
         ],
     ),
     (
         "app",
         &[
-            "config", "domain", "http", "observe", "ports", "store", "types",
+            "config",
+            "domain",
+            "http",
+            "observe",
+            "ports",
+            "store",
+            "types",
+            "worker_pool",
         ],
     ),
     (

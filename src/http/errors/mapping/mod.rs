@@ -16,10 +16,26 @@ pub use crate::http::errors::mapping::catalog::denial;
 
 use crate::domain::StoreError;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::worker_pool::pool::{JobError, PoolFull};
 
 const MIB: u64 = 1024 * 1024;
 
 /// Reads still work when the disk is full or the store has failed; writes are refused with 503.
+impl From<PoolFull> for ApiError {
+    fn from(_: PoolFull) -> Self {
+        Self::overloaded()
+    }
+}
+
+impl From<JobError> for ApiError {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Failed => Self::internal(error),
+            JobError::Shed => Self::overloaded(),
+        }
+    }
+}
+
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
