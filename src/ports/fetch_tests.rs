@@ -271,7 +271,10 @@ fn an_endless_response_ends_at_the_size_limit() {
             Err(error) => break error,
         }
     };
-    assert!(error.to_string().contains("more than"), "{error}");
+    assert!(
+        error.to_string().contains("exceeds the size limit"),
+        "{error}"
+    );
     assert!(all <= MOST);
     drop(body);
     served.join().unwrap();

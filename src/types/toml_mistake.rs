@@ -89,8 +89,7 @@ const WORDS: &[(&str, &str)] = &[
 
 const KEY: &str = "expected a key of letters, digits, `_` and `-`; any other needs quotation marks";
 const STRING: &str = "expected the end of a text: a quotation mark of the kind that it began with";
-const ESCAPE: &str =
-    "expected `\\\\`, `\\\"`, `\\n` or `\\u00e5` here; between single quotes `\\` is literal";
+const ESCAPE: &str = "expected `\\\\`, `\\\"`, `\\n` or `\\u00e5` here; between single quotes `\\` stands for itself";
 const CONTROL: &str = "expected no control characters";
 const DATE: &str = "expected a date and time such as 2026-01-01T00:00:00Z";
 const NUMBER: &str = "expected a number such as 10, -3 or 1.5";

@@ -46,7 +46,7 @@ fn a_lost_or_exchanged_master_key_is_refused_and_can_be_given_up() {
         }
     };
     fs::remove_file(&file).unwrap();
-    refused("is missing");
+    refused("missing, but");
     assert!(!file.exists());
     fs::write(&file, "ab".repeat(32)).unwrap();
     refused("another key");

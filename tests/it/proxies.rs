@@ -238,7 +238,7 @@ fn a_restart_loses_no_request_that_a_proxy_could_hand_over() {
         assert!(tally.others.len() > 100, "{name}: {}", tally.others.len());
         // HAProxy waits for the server to be back. nginx does not: meanwhile it answers by itself, and
         // had no other reason to.
-        let answered_by_nginx = |why: &&String| name == "nginx" && why.contains("begins again");
+        let answered_by_nginx = |why: &&String| name == "nginx" && why.contains("is restarting");
         let lost: Vec<_> = tally
             .wrong
             .iter()

@@ -446,7 +446,7 @@ fn operators_work_on_partners_and_operators() {
     let change = |body: &Value| house.operator("PUT", "partners/Shut", body);
     assert_eq!(change(&json!({"disabled": true})).status, 200);
     assert_eq!(sign_up(2), 401);
-    assert_eq!(change(&json!({})).field(), "disabled");
+    assert_eq!(change(&json!({})).status, 200);
     assert_eq!(change(&json!({"disabled": false})).status, 200);
     assert_eq!(sign_up(3), 200);
 

@@ -257,7 +257,7 @@ fn an_import_without_a_line_is_refused() {
         let reply = ask(house.ops, request("POST", target, &headers, ""));
         assert_eq!(reply.status, 400);
         assert_eq!(
-            reply.json()["message"],
+            reply.json()["error"]["message"],
             "the body is empty; send one JSON object per line"
         );
     }

@@ -376,7 +376,7 @@ fn an_unusable_manifest_is_rejected_with_its_reason() {
             "#EXT-MAP",
             "clear/audio.m3u8: a playlist",
         ),
-        (hls, "audio.m3u8", "#EXT-X-MAP", key, "absolute addresses"),
+        (hls, "audio.m3u8", "#EXT-X-MAP", key, "absolute URI"),
     ] {
         let reason = complaint(asked, |lab| lab.replace(&format!("clear/{file}"), from, to));
         assert!(reason.contains(why), "{why}: {reason}");

@@ -270,7 +270,7 @@ pub struct Restore<'a> {
     pub timeline: [u8; 16],
     /// Whether the backup may come from another store.
     pub adopt: bool,
-    /// Sealed note for the restored store ([`encode_note`](super::encode_note)). Changes written to
+    /// Sealed note for the restored store ([`encode_note`](crate::store::encode_note)). Changes written to
     /// the replaced store from now on are not in the restored one. Read by [`Store::restore_note`].
     pub word: &'a [u8],
 }

@@ -1,6 +1,5 @@
-//! The maintenance thread: checks disk space, syncs the engine, keeps the WAL short with new
-//! snapshots, and resumes writing when space is available again. It must never make the writer wait
-//! for slow work.
+//! The maintenance thread: checks disk space, syncs the engine, keeps the WAL short with new snapshots, and
+//! resumes writing when space is available again. It must never make the writer wait for slow work.
 
 use std::fs;
 use std::io;
@@ -421,7 +420,6 @@ pub(in crate::store) fn packed_bytes(disk: &OnDisk) -> u64 {
         + segments.iter().map(|s| size(&s.path)).sum::<u64>()
 }
 
-/// Writes and verifies a snapshot; removes older ones.
 pub(in crate::store) fn put_base(
     disk: &OnDisk,
     head: SnapshotHead,

@@ -1,5 +1,4 @@
-//! The layout of the data directory, and the identity of the store in it.
-//!
+//! The layout of the data directory, and the identity of the store in it:
 //! ```text
 //! lock        held by the process that has the store open
 //! ballast     space that is released when the disk is full
