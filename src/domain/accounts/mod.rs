@@ -38,7 +38,7 @@ pub use model::{
     Export, FirstPassword, Login, LoginInfo, NewLogin, NewUser, OperatorChange, PARENTAL_LIMIT_MAX,
     ParentalControl, Settings, Swept, User, UserChange,
 };
-pub use sign_up::{IdRange, NewAccount, Prepared, Unhashed};
+pub use sign_up::{NewAccount, Prepared, Unhashed};
 pub use throttle::Limits;
 
 use crate::domain::clock_guard::ExpiryClock;

@@ -39,7 +39,7 @@ impl Accounts {
                 return Err(AccountsError::EmailInUse);
             }
             let hash = this.hash(password.reveal(), memory)?;
-            Ok(this.new_account(this.random_id(), partner, new, hash, now))
+            Ok(this.new_account(partner, new, hash, now))
         };
         let account = attempt.work(pool, work).await??;
         let token = Token::new(TokenKind::User, self.0.entropy.array());
@@ -72,8 +72,7 @@ impl Accounts {
         now: UnixSeconds,
         pool: &impl HashPool,
     ) -> Result<User, AccountsError> {
-        let id = self.random_id();
-        let account = match self.prepare(id, partner, new, password, now)? {
+        let account = match self.prepare(partner, new, password, now)? {
             Prepared::Ready(account) => account,
             Prepared::Unhashed(unhashed) => {
                 let this = self.clone();
@@ -91,7 +90,6 @@ impl Accounts {
     /// The policy error of the password or a field.
     pub fn prepare(
         &self,
-        id: UserId,
         partner: PartnerId,
         new: NewUser,
         password: FirstPassword,
@@ -100,7 +98,7 @@ impl Accounts {
         let hash = match password {
             FirstPassword::Plain(password) => {
                 self.check_new(partner, &new, &password, now)?;
-                let account = self.new_account(id, partner, new, String::new(), now);
+                let account = self.new_account(partner, new, String::new(), now);
                 return Ok(Prepared::Unhashed(Unhashed { account, password }));
             }
             FirstPassword::Hashed(hash) => hash.into_stored(),
@@ -108,9 +106,7 @@ impl Accounts {
             FirstPassword::None => hashing::dummy(self.0.settings.cost),
         };
         check_birth_date(new.birth_date.as_ref(), now)?;
-        Ok(Prepared::Ready(
-            self.new_account(id, partner, new, hash, now),
-        ))
+        Ok(Prepared::Ready(self.new_account(partner, new, hash, now)))
     }
 
     /// Hashes the password of a prepared user.
@@ -169,29 +165,8 @@ impl Accounts {
         self.check_password(password, partner, &new.email, new.name.as_ref())
     }
 
-    fn random_id(&self) -> UserId {
-        UserId::from_bytes(self.0.entropy.array())
-    }
-
-    /// Chooses a random id range for one batch of users.
-    #[must_use]
-    pub fn id_range(&self) -> IdRange {
-        IdRange(self.0.entropy.array())
-    }
-
-    /// A random id within a range.
-    #[must_use]
-    pub fn id_in(&self, range: &IdRange) -> UserId {
-        let mut id: [u8; 16] = self.0.entropy.array();
-        for (byte, shared) in id.iter_mut().zip(range.0) {
-            *byte = shared;
-        }
-        UserId::from_bytes(id)
-    }
-
     fn new_account(
         &self,
-        id: UserId,
         partner: PartnerId,
         new: NewUser,
         password: String,
@@ -220,19 +195,12 @@ impl Accounts {
             disabled: false,
         };
         NewAccount {
-            id,
+            id: UserId::from_bytes(self.0.entropy.array()),
             record,
             credentials,
         }
     }
 }
-
-/// The common prefix of the ids of one import batch.
-///
-/// Fully random ids would make the engine read a leaf from disk for nearly every record of a large import. The
-/// ids of a batch are adjacent instead. 112 random bits remain, and the ranges are random, so that decoys,
-/// which are chosen by position, are still spread over all batches.
-pub struct IdRange([u8; 2]);
 
 /// A validated user, ready to be stored.
 pub struct NewAccount {

@@ -15,7 +15,7 @@ use super::resolve;
 use crate::app::App;
 use crate::config::limits::USER_LINE;
 use crate::domain::accounts::{
-    Accounts, AccountsError, AddressesKnown, IdRange, NewAccount, Prepared, Unhashed,
+    Accounts, AccountsError, AddressesKnown, NewAccount, Prepared, Unhashed,
 };
 use crate::domain::partners::Partners;
 use crate::http::access::auth::OperatorAuth;
@@ -236,7 +236,6 @@ impl Reader {
         let mut batch = Batch::default();
         // Most lines name the partner of the previous line, or none: cache the last lookup.
         let mut last = None;
-        let ids = self.accounts.id_range();
         for line in chunk
             .strip_suffix(b"\n")
             .unwrap_or(chunk)
@@ -247,7 +246,7 @@ impl Reader {
             if line.is_empty() {
                 continue;
             }
-            match self.prepare(line, &ids, &mut last) {
+            match self.prepare(line, &mut last) {
                 // Checked first, to save the hash of a password that would not be stored.
                 Ok(Prepared::Unhashed(user)) if self.exists(user.address())? => {
                     batch.existing += 1;
@@ -278,7 +277,6 @@ impl Reader {
     fn prepare(
         &self,
         line: &[u8],
-        ids: &IdRange,
         last: &mut Option<(Option<PartnerRef>, PartnerId)>,
     ) -> Result<Prepared, ApiError> {
         if line.len() > USER_LINE {
@@ -293,8 +291,7 @@ impl Reader {
                 last.insert((named, partner)).1
             }
         };
-        let id = self.accounts.id_in(ids);
-        let prepared = self.accounts.prepare(id, partner, new, password, self.now);
+        let prepared = self.accounts.prepare(partner, new, password, self.now);
         prepared.map_err(ApiError::from)
     }
 }
