@@ -49,7 +49,7 @@ fn a_lost_or_exchanged_master_key_is_refused_and_can_be_given_up() {
     refused("missing, but");
     assert!(!file.exists());
     fs::write(&file, "ab".repeat(32)).unwrap();
-    refused("another key");
+    refused("wrong key");
     fs::write(&file, &master).unwrap();
     assert_eq!(run(&["partner", "list"]).0, 0);
     // With the right key nothing is given up.
