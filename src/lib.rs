@@ -68,9 +68,11 @@
 //! machine of two cores serves the viewers of a whole platform, and what is not there cannot fail.
 
 #![forbid(unsafe_code)]
+// A test build has no callers from outside, so that every `pub` in it is unreachable.
+#![cfg_attr(not(test), deny(unreachable_pub))]
 
 pub mod app;
-pub mod catalog_file;
+pub(crate) mod catalog_file;
 pub mod cli;
 pub mod config;
 pub mod domain;

@@ -12,7 +12,7 @@ use crate::http::access::auth::{Authenticator, OperatorIdentity, PARTNER_LIMIT, 
 use crate::http::routing::route::RateClass;
 use crate::types::{LimitReached, Locale, PartnerId, TokenHash, UnixSeconds, UserId};
 
-pub struct TokenAuthenticator {
+pub(super) struct TokenAuthenticator {
     partners: Partners,
     operators: Operators,
     accounts: Accounts,
@@ -21,7 +21,7 @@ pub struct TokenAuthenticator {
 
 impl TokenAuthenticator {
     #[must_use]
-    pub fn new(
+    pub(super) fn new(
         config: &Config,
         partners: &Partners,
         operators: &Operators,
@@ -93,7 +93,7 @@ impl Authenticator for TokenAuthenticator {
 }
 
 /// Counts the requests of each partner in the current second, if there is a limit.
-pub struct PartnerRateLimiter {
+pub(super) struct PartnerRateLimiter {
     /// Requests per second; 0 for no limit.
     limit: u32,
     running: DashMap<PartnerId, (UnixSeconds, u32)>,
@@ -101,7 +101,7 @@ pub struct PartnerRateLimiter {
 
 impl PartnerRateLimiter {
     #[must_use]
-    pub fn new(limit: u32) -> Self {
+    pub(super) fn new(limit: u32) -> Self {
         Self {
             limit,
             running: DashMap::new(),

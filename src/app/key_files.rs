@@ -14,13 +14,13 @@ use crate::ports::Entropy;
 /// Directory of key files, below the data directory.
 const DIRECTORY: &str = "keys";
 /// Encrypts content keys.
-pub const CONTENT: &str = "content.key";
+pub(super) const CONTENT: &str = "content.key";
 /// Derives the decoys of unknown users.
-pub const ACCOUNTS: &str = "accounts.key";
+pub(super) const ACCOUNTS: &str = "accounts.key";
 /// Encrypts tokens and PINs in queued mails.
-pub const MAIL: &str = "mail.key";
+pub(super) const MAIL: &str = "mail.key";
 /// Signs addresses of the built-in origin.
-pub const ORIGIN: &str = "origin.key";
+pub(super) const ORIGIN: &str = "origin.key";
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
@@ -61,12 +61,12 @@ impl KeyError {
 }
 
 #[must_use]
-pub fn path(data_dir: &Path, name: &str) -> PathBuf {
+pub(super) fn path(data_dir: &Path, name: &str) -> PathBuf {
     data_dir.join(DIRECTORY).join(name)
 }
 
 /// Reads a key; `None` if the file does not exist.
-pub fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyError> {
+pub(super) fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyError> {
     let path = path(data_dir, name);
     match fs::read(&path) {
         Ok(content) => decode(&content).ok_or(KeyError::Malformed(path)).map(Some),
@@ -76,7 +76,7 @@ pub fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyError> {
 }
 
 /// Reads a key, or creates it.
-pub fn read_or_make(
+pub(super) fn read_or_make(
     data_dir: &Path,
     name: &str,
     entropy: &dyn Entropy,
@@ -93,7 +93,7 @@ pub fn read_or_make(
 
 /// Identifies a key without revealing it; `None` if there is no key.
 #[must_use]
-pub fn fingerprint(data_dir: &Path, name: &str) -> Option<String> {
+pub(super) fn fingerprint(data_dir: &Path, name: &str) -> Option<String> {
     let content = fs::read(data_dir.join(DIRECTORY).join(name)).ok()?;
     let key = hmac::Key::new(hmac::HMAC_SHA256, &decode(&content)?);
     let tag = hmac::sign(&key, b"playgate key fingerprint");

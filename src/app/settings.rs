@@ -31,7 +31,7 @@ use crate::types::time::DAY;
 
 const MINUTE: i64 = 60;
 
-pub fn http(config: &Config, listener: Option<SocketAddr>) -> HttpSettings {
+pub(super) fn http(config: &Config, listener: Option<SocketAddr>) -> HttpSettings {
     let origins = &config.http.cors_origins;
     HttpSettings {
         public_url: public_url(config, listener),
@@ -88,7 +88,7 @@ fn reachable(address: IpAddr) -> String {
 }
 
 /// Loads messages for viewers: the built-in languages and the `xx.toml` files of a directory.
-pub fn messages(config: &Config) -> Result<Messages, AppError> {
+pub(super) fn messages(config: &Config) -> Result<Messages, AppError> {
     let mut added = Vec::new();
     if let Some(directory) = &config.http.messages {
         let failed = |path: PathBuf| move |error: io::Error| AppError::File { path, error };
@@ -113,7 +113,7 @@ pub fn messages(config: &Config) -> Result<Messages, AppError> {
 }
 
 /// Settings of accounts, with the limits on guessing.
-pub fn accounts(config: &Config) -> accounts::Settings {
+pub(super) fn accounts(config: &Config) -> accounts::Settings {
     let given = &config.accounts;
     let limits = &config.limits;
     let mut rules = accounts::Limits::default();
@@ -143,7 +143,7 @@ pub fn accounts(config: &Config) -> accounts::Settings {
     }
 }
 
-pub fn mail(config: &Config, public_url: &str) -> mail::Settings {
+pub(super) fn mail(config: &Config, public_url: &str) -> mail::Settings {
     mail::Settings {
         reset_url: config
             .accounts
@@ -154,7 +154,7 @@ pub fn mail(config: &Config, public_url: &str) -> mail::Settings {
     }
 }
 
-pub fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
+pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
     let smtp = &config.smtp;
     let (Some(host), Some(from)) = (&smtp.host, &config.mail.from) else {
         return Ok(None);
@@ -185,7 +185,7 @@ pub fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
 }
 
 /// Checks the files that a configuration names and that a server reads at its start.
-pub fn check(config: &Config) -> Vec<AppError> {
+pub(super) fn check(config: &Config) -> Vec<AppError> {
     let templates = config
         .mail
         .templates
@@ -212,14 +212,14 @@ pub fn check(config: &Config) -> Vec<AppError> {
     .collect()
 }
 
-pub fn catalog(config: &Config) -> catalog::Settings {
+pub(super) fn catalog(config: &Config) -> catalog::Settings {
     catalog::Settings {
         zone: config.schedule.zone,
     }
 }
 
 /// Division of days and padding of broadcasts.
-pub fn schedule(config: &Config) -> schedule::query::ScheduleSettings {
+pub(super) fn schedule(config: &Config) -> schedule::query::ScheduleSettings {
     schedule::query::ScheduleSettings {
         day_start: config.schedule.day_start,
         pad_before: i64::from(config.schedule.padding_before),
@@ -228,7 +228,7 @@ pub fn schedule(config: &Config) -> schedule::query::ScheduleSettings {
 }
 
 /// EPG sources and rating systems.
-pub fn feeds(config: &Config) -> Result<epg_sources::Settings, AppError> {
+pub(super) fn feeds(config: &Config) -> Result<epg_sources::Settings, AppError> {
     let mut ratings = Ratings::built_in();
     if let Some(path) = &config.epg.ratings {
         let text = fs::read_to_string(path).map_err(|error| AppError::File {
@@ -261,7 +261,7 @@ pub fn feeds(config: &Config) -> Result<epg_sources::Settings, AppError> {
 }
 
 /// Rules on which programs require the PIN.
-pub fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
+pub(super) fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
     let given = &config.parental;
     let text = |time: NaiveTime| time.format("%H:%M").to_string();
     let night = catalog::Hours::parse(&text(given.from), &text(given.to));
@@ -276,7 +276,7 @@ pub fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
     })
 }
 
-pub fn playback(config: &Config) -> playback::Settings {
+pub(super) fn playback(config: &Config) -> playback::Settings {
     let given = &config.playback;
     playback::Settings {
         streams_total: given.streams_total,
@@ -310,7 +310,7 @@ pub fn license_systems(config: &Config) -> Vec<Drm> {
 }
 
 /// The external license servers, and the FairPlay certificate.
-pub fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
+pub(super) fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
     let fairplay_certificate = match &config.fairplay_extra.certificate {
         Some(path) => Some(fs::read(path).map_err(|error| AppError::File {
             path: path.clone(),
@@ -327,7 +327,7 @@ pub fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
 }
 
 /// The country database, if configured.
-pub fn places(config: &Config) -> Result<Option<Arc<GeoIp>>, AppError> {
+pub(super) fn places(config: &Config) -> Result<Option<Arc<GeoIp>>, AppError> {
     let Some(path) = &config.geo.database else {
         return Ok(None);
     };
@@ -374,7 +374,7 @@ fn license_server(
     Ok(Some(Arc::new(server)))
 }
 
-pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
+pub(super) fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
     telemetry::Settings {
         directory: config.server.data_dir.join("telemetry"),
         retention_days: config.telemetry.retention_days,
@@ -390,7 +390,7 @@ pub fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
 }
 
 /// The telemetry sink, if configured.
-pub fn sink(config: &Config) -> Result<Option<HttpSink>, AppError> {
+pub(super) fn sink(config: &Config) -> Result<Option<HttpSink>, AppError> {
     let given = &config.telemetry_forward;
     let Some(url) = &given.url else {
         return Ok(None);
@@ -402,7 +402,7 @@ pub fn sink(config: &Config) -> Result<Option<HttpSink>, AppError> {
 }
 
 /// Batching of forwarded telemetry.
-pub fn forwarding(config: &Config) -> telemetry::ForwardSettings {
+pub(super) fn forwarding(config: &Config) -> telemetry::ForwardSettings {
     let given = &config.telemetry_forward;
     telemetry::ForwardSettings {
         batch: usize::try_from(given.batch).unwrap_or(usize::MAX),
@@ -425,7 +425,7 @@ pub fn backups(config: &Config) -> backups::Settings {
 }
 
 /// Derives a signing key of fixed length from a secret of any length.
-pub fn signing_key(secret: &Secret) -> [u8; 32] {
+pub(super) fn signing_key(secret: &Secret) -> [u8; 32] {
     let mut key = [0; 32];
     key.copy_from_slice(digest::digest(&digest::SHA256, secret.reveal().as_bytes()).as_ref());
     key

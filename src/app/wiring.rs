@@ -26,7 +26,7 @@ use crate::ports::fetch::Fetch;
 use crate::store::Store;
 use crate::types::UnixSeconds;
 
-pub struct Assembly<'a> {
+pub(super) struct Assembly<'a> {
     config: &'a Config,
     store: &'a Store,
     entropy: &'a Arc<dyn Entropy>,
@@ -34,7 +34,7 @@ pub struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    pub const fn new(
+    pub(super) const fn new(
         config: &'a Config,
         store: &'a Store,
         entropy: &'a Arc<dyn Entropy>,
@@ -48,12 +48,16 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    pub fn front(&self, http: &HttpSettings, metrics: &Registry) -> Result<HttpState, AppError> {
+    pub(super) fn front(
+        &self,
+        http: &HttpSettings,
+        metrics: &Registry,
+    ) -> Result<HttpState, AppError> {
         let messages = settings::messages(self.config)?;
         HttpState::new(http, messages, &**self.entropy, metrics).map_err(AppError::setting)
     }
 
-    pub fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
+    pub(super) fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
         let data_dir = &self.config.server.data_dir;
         let key = key_files::read_or_make(data_dir, key_files::MAIL, &**self.entropy)?;
         let letters = settings::mail(self.config, public_url);
@@ -67,7 +71,7 @@ impl<'a> Assembly<'a> {
         )
     }
 
-    pub fn accounts(&self, mail: &Mail, partners: &Partners) -> Result<Accounts, AppError> {
+    pub(super) fn accounts(&self, mail: &Mail, partners: &Partners) -> Result<Accounts, AppError> {
         let data_dir = &self.config.server.data_dir;
         let erasers: Vec<Eraser> = vec![
             |txn, user, _| entitlement::erase_user(txn, user),
@@ -90,7 +94,7 @@ impl<'a> Assembly<'a> {
         Ok(accounts)
     }
 
-    pub fn catalog(&self) -> Result<Catalog, AppError> {
+    pub(super) fn catalog(&self) -> Result<Catalog, AppError> {
         let data_dir = &self.config.server.data_dir;
         let present = key_files::read(data_dir, key_files::CONTENT)?;
         // Creating a new key would make content keys encrypted with the old one unreadable without notice.
@@ -110,7 +114,7 @@ impl<'a> Assembly<'a> {
     }
 
     /// Opens the schedule, which reads the catalogue at each rendering.
-    pub fn schedule(&self, catalog: &Catalog) -> Result<Arc<Schedule>, AppError> {
+    pub(super) fn schedule(&self, catalog: &Catalog) -> Result<Arc<Schedule>, AppError> {
         let catalog = catalog.clone();
         let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
         let view = settings::schedule(self.config);
@@ -119,7 +123,7 @@ impl<'a> Assembly<'a> {
             .map_err(AppError::setting)
     }
 
-    pub fn feeds(
+    pub(super) fn feeds(
         &self,
         schedule: &Arc<Schedule>,
         catalog: &Catalog,
@@ -138,7 +142,7 @@ impl<'a> Assembly<'a> {
         )?)
     }
 
-    pub fn playback(&self, world: ServiceContext) -> Result<Playback, AppError> {
+    pub(super) fn playback(&self, world: ServiceContext) -> Result<Playback, AppError> {
         let world: Arc<dyn PlaybackContext> = Arc::new(world);
         let data_dir = &self.config.server.data_dir;
         let origin_key = match &self.config.origin.signing_key {
@@ -155,7 +159,7 @@ impl<'a> Assembly<'a> {
     }
 
     /// Opens telemetry, and its forwarder if configured.
-    pub fn telemetry(
+    pub(super) fn telemetry(
         &self,
         sync: bool,
         now: UnixSeconds,

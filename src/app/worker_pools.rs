@@ -30,7 +30,7 @@ const COMPRESSIONS_WAITING: usize = 64;
 const BULK_WAITING: usize = 4;
 
 /// Hashes passwords and PINs: one thread per core, with preallocated memory.
-pub fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppError> {
+pub(super) fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppError> {
     let counts = metrics::register_hashing(metrics);
     let cores = available_parallelism().map_or(1, usize::from);
     let pool = WorkerPool::new("hashing", cores, HASHES_WAITING, move || {
@@ -45,21 +45,21 @@ pub fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppError> {
 }
 
 /// Runs cold reads, and short work that waits for a commit.
-pub fn cold(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
+pub(super) fn cold(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
     let pool = WorkerPool::new("cold", COLD_THREADS, COLD_WAITING, || ());
     registered(pool, "cold", metrics)
 }
 
 /// Compresses large responses. Partners take turns, and so do the networks of a partner; if the queue is
 /// full, the response is sent uncompressed.
-pub fn compression(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
+pub(super) fn compression(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
     let cores = available_parallelism().map_or(1, usize::from);
     let pool = WorkerPool::new("compression", cores, COMPRESSIONS_WAITING, || ());
     registered(pool, "compression", metrics)
 }
 
 /// Runs imports and verifications, one at a time.
-pub fn bulk(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
+pub(super) fn bulk(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
     let pool = WorkerPool::new("bulk", 1, BULK_WAITING, || ());
     registered(pool, "bulk", metrics)
 }

@@ -30,7 +30,7 @@ enum Encoder {
 type Table = Vec<(&'static str, Encoder)>;
 
 #[must_use]
-pub fn to_toml(snapshot: &Snapshot) -> String {
+pub(crate) fn to_toml(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     for (name, tables) in sections(snapshot) {
         for table in tables {
@@ -56,7 +56,7 @@ pub fn to_toml(snapshot: &Snapshot) -> String {
 }
 
 #[must_use]
-pub fn to_json(snapshot: &Snapshot) -> String {
+pub(crate) fn to_json(snapshot: &Snapshot) -> String {
     let sections = sections(snapshot).into_iter();
     let root = sections.map(|(name, tables)| {
         let tables = tables.into_iter().map(Encoder::Table).collect();
@@ -67,12 +67,12 @@ pub fn to_json(snapshot: &Snapshot) -> String {
 }
 
 /// Encodes a rule like a `[[rule]]`.
-pub fn rule_to_json(row: &Rule) -> serde_json::Result<Value> {
+pub(crate) fn rule_to_json(row: &Rule) -> serde_json::Result<Value> {
     serde_json::to_value(Encoder::Table(rule(row)))
 }
 
 /// Encodes rights like a `[[broadcast]]` without its id.
-pub fn rights_to_json(row: &Effects) -> serde_json::Result<Value> {
+pub(crate) fn rights_to_json(row: &Effects) -> serde_json::Result<Value> {
     let mut table = Table::new();
     effects(&mut table, row);
     serde_json::to_value(Encoder::Table(table))

@@ -14,7 +14,7 @@ use crate::types::Malformed;
 ///
 /// # Errors
 /// Key files that cannot be read. Other errors are left to [`parse`](super::parse).
-pub fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<String, Vec<Problem>> {
+pub(crate) fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<String, Vec<Problem>> {
     let text = without_mark(text);
     let lines = Lines::new(text);
     let Parsed { root, .. } = parse_value(text);

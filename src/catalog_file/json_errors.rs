@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct JsonError {
+pub(crate) struct JsonError {
     /// Byte position.
     pub at: usize,
     pub expected: &'static str,
@@ -46,7 +46,7 @@ type Scan<T> = Result<T, &'static str>;
 
 /// Finds the first error of a text, or nesting deeper than `depth`.
 #[must_use]
-pub fn first_mistake(bytes: &[u8], depth: usize) -> Option<JsonError> {
+pub(crate) fn first_mistake(bytes: &[u8], depth: usize) -> Option<JsonError> {
     let mut scanner = Scanner {
         bytes,
         at: 0,

@@ -9,7 +9,7 @@ mod encode;
 mod inline_keys;
 mod items;
 mod json;
-pub mod json_errors;
+pub(crate) mod json_errors;
 mod rights;
 mod toml;
 mod value;
@@ -19,23 +19,23 @@ mod tests;
 
 use std::io;
 
-pub use encode::{rights_to_json, rule_to_json, to_json, to_toml};
-pub use inline_keys::inline_key_files;
+pub(crate) use encode::{rights_to_json, rule_to_json, to_json, to_toml};
+pub(crate) use inline_keys::inline_key_files;
 
 use crate::domain::catalog::{CatalogImport, Effects, Problem};
 use decode::Decoder;
 use value::{Lines, Member, Parsed};
 
-pub const FILE_MAX: usize = 16 * 1024 * 1024;
+pub(crate) const FILE_MAX: usize = 16 * 1024 * 1024;
 
 /// Opens a key file by its path in the catalogue file.
-pub type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
+pub(crate) type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
 
 /// Parses a file: JSON or TOML, detected by the first character. All errors are in
 /// [`CatalogImport::problems`]. Without `open`, a `key_file` is an error: a server must not read paths that
 /// a client names.
 #[must_use]
-pub fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
+pub(crate) fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
     // Decision: reject an empty file. A failed export must not delete the whole catalogue.
     if without_mark(text).trim().is_empty() {
         return unreadable("the file is empty; use `livestream = []` for an empty catalogue");
@@ -45,7 +45,7 @@ pub fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
 
 /// Parses a single rule, with the members of a `[[rule]]`.
 #[must_use]
-pub fn parse_rule(text: &str) -> CatalogImport {
+pub(crate) fn parse_rule(text: &str) -> CatalogImport {
     read(text, None, rights::one_rule)
 }
 
@@ -53,7 +53,7 @@ pub fn parse_rule(text: &str) -> CatalogImport {
 ///
 /// # Errors
 /// All errors in the text.
-pub fn parse_rights(text: &str) -> Result<Effects, Vec<Problem>> {
+pub(crate) fn parse_rights(text: &str) -> Result<Effects, Vec<Problem>> {
     let mut effects = Effects::default();
     let import = read(text, None, |reader, root| {
         effects = rights::read(reader, root);

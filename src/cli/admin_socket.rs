@@ -11,7 +11,7 @@ const NAME: &str = "admin.sock";
 const PATH_MAX: usize = 107;
 
 /// A path to bind or connect to the socket.
-pub struct SocketPath {
+pub(super) struct SocketPath {
     path: PathBuf,
     /// Keeps the descriptor open while the path leads through it.
     _directory: Option<File>,
@@ -23,7 +23,7 @@ impl SocketPath {
     ///
     /// # Errors
     /// The directory cannot be opened.
-    pub fn for_data_dir(directory: &Path) -> io::Result<Self> {
+    pub(super) fn for_data_dir(directory: &Path) -> io::Result<Self> {
         let path = directory.join(NAME);
         if path.as_os_str().as_bytes().len() <= PATH_MAX {
             return Ok(Self {
@@ -41,7 +41,7 @@ impl SocketPath {
 
     /// The path, valid as long as `self` exists.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }

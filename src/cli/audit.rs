@@ -8,7 +8,7 @@ use super::{Global, output};
 
 /// Audit log: who changed what, and with which result
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// List changes, newest first
     List {
         /// Maximum number of entries
@@ -23,7 +23,7 @@ pub enum Command {
     },
 }
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = global.admin().await?;
     let Command::List {
         limit,

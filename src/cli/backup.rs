@@ -31,7 +31,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Backups: the whole store in one file, taken while the server runs
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Create and verify a backup; delete the oldest beyond `backup.keep`
     Create {
         /// Print {"path","records"} and more
@@ -77,7 +77,7 @@ const COLUMNS: [output::Column; 4] = [
     ("BYTES", "bytes"),
 ];
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Create { json } => {
             let mut admin = global.admin().await?;

@@ -16,7 +16,7 @@ use crate::catalog_file::{FILE_MAX, inline_key_files};
 
 /// Catalogue: livestreams, assets, offers, keys and rights
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Import a catalogue file (TOML or JSON). If it has errors, all are listed and nothing is imported.
     /// Exit code 4 if it removes so much that it is held for approval
     Import {
@@ -70,7 +70,7 @@ pub enum Command {
     },
 }
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Import {
             file,
@@ -144,7 +144,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
 }
 
 /// Prints one change per line, then the totals.
-pub fn show(report: &Value, json: bool) -> Outcome {
+pub(super) fn show(report: &Value, json: bool) -> Outcome {
     if json {
         return output::json(report);
     }

@@ -9,7 +9,7 @@ use super::{Global, output};
 
 /// The clock of the service
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Confirm that the clock is right after a jump: deletions by age resume at once instead of after ten
     /// minutes. Anything that has expired by this clock stays expired
     Accept {
@@ -19,7 +19,7 @@ pub enum Command {
     },
 }
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     let Command::Accept { json } = command;
     let mut admin = global.admin().await?;
     let target = path(&["clock", "accept"]);

@@ -13,7 +13,7 @@ use super::{Arguments, EXIT_CODES, output};
 use crate::types::VERSION;
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Shell {
+pub(super) enum Shell {
     /// GNU Bash
     Bash,
     /// Zsh
@@ -22,7 +22,7 @@ pub enum Shell {
     Fish,
 }
 
-pub fn run(shell: Shell) -> Outcome {
+pub(super) fn run(shell: Shell) -> Outcome {
     let shell = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Zsh => clap_complete::Shell::Zsh,
@@ -34,7 +34,7 @@ pub fn run(shell: Shell) -> Outcome {
 }
 
 /// Writes the manual page, or one page per command into a directory.
-pub fn man(directory: Option<&Path>) -> Outcome {
+pub(super) fn man(directory: Option<&Path>) -> Outcome {
     let command = documented();
     match directory {
         None => {

@@ -11,7 +11,7 @@ use crate::ports::{Clock as _, SystemClock};
 
 /// Configuration: one file, overridden by the environment, overridden by flags
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Check the configuration and list all errors; exit code 2 if there is one
     Check {
         /// Print {"problems":[{"origin","message"}],"warnings":[]}
@@ -35,7 +35,7 @@ pub enum Command {
     },
 }
 
-pub fn run(command: Command, global: &Global) -> Outcome {
+pub(super) fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Check { json } => check(global, json),
         Command::Show { json } => show(global, json),

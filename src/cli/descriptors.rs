@@ -8,7 +8,7 @@ const KEPT: u64 = 256;
 
 /// Raises the soft limit to the hard limit and lowers the number of connections accordingly. Otherwise
 /// clients could use up the descriptors that the write-ahead log needs for its next file.
-pub fn provide(connections: &mut u32) {
+pub(super) fn provide(connections: &mut u32) {
     let limit = raise();
     let Some(allowed) = limit.map(allowed).filter(|allowed| allowed < connections) else {
         return;

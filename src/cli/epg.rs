@@ -12,7 +12,7 @@ use super::{Global, epg_report, output, rights};
 
 /// Electronic programme guide
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Import a guide: XMLTV (plain, gzip, xz) or JSON; exit code 4 if it is held for approval
     Import(Import),
     /// Explain the rights of a broadcast: which default, rule or override sets each
@@ -30,7 +30,7 @@ pub enum Command {
 }
 
 #[derive(Args)]
-pub struct Import {
+pub(super) struct Import {
     /// File, `-` for standard input, or HTTP URL; without it the source is fetched
     #[arg(value_name = "FILE_OR_URL", required_unless_present = "source")]
     guide: Option<String>,
@@ -52,7 +52,7 @@ pub struct Import {
 }
 
 #[derive(Args)]
-pub struct Sources {
+pub(super) struct Sources {
     /// Show only this source, in full
     #[arg(value_name = "NAME")]
     source: Option<String>,
@@ -62,7 +62,7 @@ pub struct Sources {
 }
 
 #[derive(Args)]
-pub struct Refresh {
+pub(super) struct Refresh {
     /// EPG source
     #[arg(value_name = "NAME")]
     source: String,
@@ -80,7 +80,7 @@ pub struct Refresh {
     json: bool,
 }
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Import(guide) => import(guide, global).await,
         Command::Sources(which) => sources(which, global).await,

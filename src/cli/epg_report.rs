@@ -13,7 +13,7 @@ const NAMES: usize = 12;
 const LINES: usize = 5;
 
 /// Prints a report. `done` is false for a dry run and a held import.
-pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
+pub(super) fn show(report: &Value, done: bool, json: bool) -> Outcome {
     if json {
         return output::json(report);
     }
@@ -90,14 +90,14 @@ pub fn show(report: &Value, done: bool, json: bool) -> Outcome {
 
 /// Returns whether the guide looks wrong.
 #[must_use]
-pub fn is_in_doubt(report: &Value) -> bool {
+pub(super) fn is_in_doubt(report: &Value) -> bool {
     let doubts = report.get("doubts").and_then(Value::as_array);
     doubts.is_some_and(|doubts| !doubts.is_empty())
 }
 
 /// Advice for a held import.
 #[must_use]
-pub fn hint(report: &Value) -> &'static str {
+pub(super) fn hint(report: &Value) -> &'static str {
     let programmes = report.get("programmes").and_then(Value::as_u64);
     let skipped = report.get("skipped").and_then(Value::as_object);
     let skipped = skipped.into_iter().flat_map(|kinds| kinds.values());

@@ -28,14 +28,14 @@ impl From<Exit> for ExitCode {
 }
 
 #[derive(Debug)]
-pub struct Failure {
+pub(super) struct Failure {
     exit: Exit,
     message: String,
     hint: Option<String>,
 }
 
 impl Failure {
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub(super) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
             message: message.into(),
@@ -43,15 +43,15 @@ impl Failure {
         }
     }
 
-    pub fn failed(message: impl Into<String>) -> Self {
+    pub(super) fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
     }
 
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
-    pub fn file(path: &std::path::Path, error: &io::Error) -> Self {
+    pub(super) fn file(path: &std::path::Path, error: &io::Error) -> Self {
         let exit = match error.kind() {
             io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::Failed,
@@ -61,25 +61,25 @@ impl Failure {
 
     /// Adds advice for the user.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// The error without the advice.
     #[must_use]
-    pub fn message(&self) -> &str {
+    pub(super) fn message(&self) -> &str {
         &self.message
     }
 
     /// The advice.
     #[must_use]
-    pub fn advice(&self) -> Option<&str> {
+    pub(super) fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
     #[must_use]
-    pub const fn exit(&self) -> Exit {
+    pub(super) const fn exit(&self) -> Exit {
         self.exit
     }
 }
@@ -95,7 +95,7 @@ impl fmt::Display for Failure {
 }
 
 /// Advice for a backup from another machine.
-pub const ADOPT: &str = "`--adopt` accepts it with all its data";
+pub(super) const ADOPT: &str = "`--adopt` accepts it with all its data";
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
@@ -128,4 +128,4 @@ impl From<StoreError> for Failure {
     }
 }
 
-pub type Outcome = Result<(), Failure>;
+pub(super) type Outcome = Result<(), Failure>;

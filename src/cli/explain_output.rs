@@ -6,7 +6,7 @@ use super::exit::Outcome;
 use super::output;
 
 /// Prints the steps of the decision, one per line, and the result.
-pub fn show(why: &Value, json: bool) -> Outcome {
+pub(super) fn show(why: &Value, json: bool) -> Outcome {
     if json {
         return output::json(why);
     }

@@ -28,7 +28,7 @@ const OWN: &str = "playgate-own-";
 const PASSED_ON_FROM: RawFd = 64;
 
 /// A listening socket.
-pub enum Socket {
+pub(super) enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
@@ -48,7 +48,7 @@ static HELD: Mutex<Vec<InheritedSocket>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 /// A passed descriptor is not a listening stream socket.
-pub fn adopt() -> Outcome {
+pub(super) fn adopt() -> Outcome {
     let names = std::env::var_os(NAMES).unwrap_or_default();
     let mut given = ListenFd::from_env();
     let mut held = HELD.lock();
@@ -88,7 +88,7 @@ fn listener(given: &mut ListenFd, index: usize) -> Option<Socket> {
 ///
 /// # Errors
 /// No socket has this name, or the process has no free descriptor.
-pub fn passed(name: &str) -> io::Result<Vec<Socket>> {
+pub(super) fn passed(name: &str) -> io::Result<Vec<Socket>> {
     let mut held = HELD.lock();
     let of_name = handles(&mut held, name)?;
     if !of_name.is_empty() {
@@ -110,7 +110,7 @@ pub fn passed(name: &str) -> io::Result<Vec<Socket>> {
 ///
 /// # Errors
 /// The process has no free descriptor.
-pub fn own(key: &str, address: &Address) -> io::Result<Option<Socket>> {
+pub(super) fn own(key: &str, address: &Address) -> io::Result<Option<Socket>> {
     Ok(handles(&mut HELD.lock(), &own_name(key, address))?.pop())
 }
 
@@ -118,7 +118,7 @@ pub fn own(key: &str, address: &Address) -> io::Result<Option<Socket>> {
 ///
 /// # Errors
 /// The process has no free descriptor.
-pub fn register(key: &str, address: &Address, socket: Socket) -> io::Result<Socket> {
+pub(super) fn register(key: &str, address: &Address, socket: Socket) -> io::Result<Socket> {
     let handle = socket.handle()?;
     HELD.lock().push(InheritedSocket {
         name: own_name(key, address),
@@ -146,7 +146,7 @@ fn handles(held: &mut [InheritedSocket], name: &str) -> io::Result<Vec<Socket>> 
 
 /// Closes our own sockets that the configuration no longer names. Returns the names of passed sockets that
 /// it does not name, on which no client is served.
-pub fn close_unused() -> Vec<String> {
+pub(super) fn close_unused() -> Vec<String> {
     let mut held = HELD.lock();
     held.retain(|each| each.used || !each.name.starts_with(OWN));
     let idle = held.iter().filter(|each| !each.used);
@@ -154,7 +154,7 @@ pub fn close_unused() -> Vec<String> {
 }
 
 /// Closes our own sockets: new connections are refused unless a listener has a handle.
-pub fn close_all() {
+pub(super) fn close_all() {
     HELD.lock().retain(|each| !each.name.starts_with(OWN));
 }
 
@@ -162,7 +162,7 @@ pub fn close_all() {
 ///
 /// # Errors
 /// The process has no free descriptor.
-pub fn export(command: &mut Command) -> io::Result<()> {
+pub(super) fn export(command: &mut Command) -> io::Result<()> {
     let held = HELD.lock();
     if held.is_empty() {
         return Ok(());

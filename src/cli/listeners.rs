@@ -17,7 +17,7 @@ use crate::http::server::listener::{Listener, tcp_socket, unix_socket};
 use crate::ports::tls::Tls;
 use crate::store::StoreError;
 
-pub struct BoundListeners {
+pub(super) struct BoundListeners {
     /// Partner interface first, operations last.
     pub listeners: Vec<Listener>,
     /// URLs of the partner interface: the first address without TLS, and all with TLS.
@@ -26,7 +26,10 @@ pub struct BoundListeners {
 }
 
 /// Opens all listeners.
-pub async fn all(config: &Config, tls: Option<&Arc<Tls>>) -> Result<BoundListeners, Failure> {
+pub(super) async fn all(
+    config: &Config,
+    tls: Option<&Arc<Tls>>,
+) -> Result<BoundListeners, Failure> {
     let (mut listeners, mut shown) = (Vec::new(), Vec::new());
     for address in &config.server.listen {
         let bound = one(address, RouteSet::Public, "listen").await?;
@@ -81,7 +84,7 @@ async fn one(address: &Address, table: RouteSet, key: &str) -> Result<Vec<Listen
 }
 
 /// Checks that an address can be listened on; closes the socket again.
-pub async fn probe(address: &Address, key: &str) -> Result<(), Failure> {
+pub(super) async fn probe(address: &Address, key: &str) -> Result<(), Failure> {
     let opened = open(address).await;
     opened.map_err(|error| refusal(key, address, &error))?;
     Ok(())
@@ -136,7 +139,7 @@ async fn open(address: &Address) -> io::Result<Vec<Socket>> {
 }
 
 /// Opens the administration socket; `None` if it cannot be created now, on a full or read-only disk.
-pub fn admin(directory: &Path) -> Result<Option<Listener>, Failure> {
+pub(super) fn admin(directory: &Path) -> Result<Option<Listener>, Failure> {
     let bound = admin_socket::SocketPath::for_data_dir(directory)
         .and_then(|place| Listener::unix(place.path(), RouteSet::Ops, true));
     match bound {
@@ -153,7 +156,7 @@ pub fn admin(directory: &Path) -> Result<Option<Listener>, Failure> {
 }
 
 /// Retries to create the administration socket. Never returns if it is not `missing`.
-pub async fn admin_later(missing: bool, directory: PathBuf) -> Listener {
+pub(super) async fn admin_later(missing: bool, directory: PathBuf) -> Listener {
     const AGAIN: Duration = Duration::from_secs(2);
     if !missing {
         std::future::pending::<()>().await;

@@ -10,7 +10,7 @@ use super::{Global, output};
 
 /// Mail sent by the service, or stored because no mail server is configured
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// List messages, newest first
     List {
         /// Print a JSON array of {"id","to","subject","kind","status","createdAt"}, with "attempts",
@@ -55,7 +55,7 @@ pub enum Command {
     },
 }
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = global.admin().await?;
     match command {
         Command::List { json } => {

@@ -13,7 +13,10 @@ use super::output;
 const SHOWN: usize = 5;
 
 /// Describes the missing files; `None` if all exist.
-pub async fn missing(admin: &mut Admin, directory: &Path) -> Result<Option<String>, Failure> {
+pub(super) async fn missing(
+    admin: &mut Admin,
+    directory: &Path,
+) -> Result<Option<String>, Failure> {
     let target = with_query(path(&["catalog"]), &[("format", Some("json"))]);
     let missing = missing_files(&admin.get(&target).await?, directory);
     Ok((!missing.is_empty()).then(|| {

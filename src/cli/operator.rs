@@ -12,7 +12,7 @@ use super::{Global, output};
 /// Operators of the administration interface. No token is needed on the administration socket of the data
 /// directory
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Create an operator and print the token; it cannot be shown again
     Add {
         /// Name
@@ -42,7 +42,7 @@ pub enum Command {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum RoleName {
+pub(super) enum RoleName {
     /// Everything
     Admin,
     /// Catalogue and schedule
@@ -64,7 +64,7 @@ impl RoleName {
     }
 }
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = match &command {
         Command::Add { .. } => global.admin_or_new().await?,
         _ => global.admin().await?,

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::exit::Failure;
 
-pub fn line(text: &str) -> Result<(), Failure> {
+pub(super) fn line(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     ignore_broken_pipe(writeln!(out, "{text}").and_then(|()| out.flush()))
 }
 
-pub fn bytes(data: &[u8]) -> Result<(), Failure> {
+pub(super) fn bytes(data: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     ignore_broken_pipe(out.write_all(data).and_then(|()| out.flush()))
 }
@@ -27,25 +27,25 @@ fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-pub fn json(value: &Value) -> Result<(), Failure> {
+pub(super) fn json(value: &Value) -> Result<(), Failure> {
     line(&value.to_string())
 }
 
 /// Prints a note for the user on standard error.
-pub fn print_note(text: &str) {
+pub(super) fn print_note(text: &str) {
     // Ignore the error: there is no other place to report it.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Replaces the progress line; an empty text clears it.
-pub fn progress(text: &str) {
+pub(super) fn progress(text: &str) {
     // Return to the first column and clear the rest of the line.
     let _ = write!(io::stderr(), "\r\u{1b}[K{text}");
 }
 
 /// Asks for confirmation on a terminal. Without a terminal, as in a script, the answer is yes.
 #[must_use]
-pub fn confirmed(question: &str) -> bool {
+pub(super) fn confirmed(question: &str) -> bool {
     if !can_ask() {
         return true;
     }
@@ -57,20 +57,20 @@ pub fn confirmed(question: &str) -> bool {
 
 /// Returns whether the user can be asked.
 #[must_use]
-pub fn can_ask() -> bool {
+pub(super) fn can_ask() -> bool {
     watched() && io::stdin().is_terminal()
 }
 
 /// Returns whether progress can be shown on a terminal.
 #[must_use]
-pub fn watched() -> bool {
+pub(super) fn watched() -> bool {
     io::stderr().is_terminal()
 }
 
 /// Heading of a table column, and the member that it shows.
-pub type Column = (&'static str, &'static str);
+pub(super) type Column = (&'static str, &'static str);
 
-pub fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<(), Failure> {
+pub(super) fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<(), Failure> {
     if as_json {
         return json(rows);
     }
@@ -105,7 +105,7 @@ pub fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<(), Failu
 
 /// Joins the first elements of a list and counts the rest.
 #[must_use]
-pub fn first<T: AsRef<str>>(items: &[T], most: usize) -> String {
+pub(super) fn first<T: AsRef<str>>(items: &[T], most: usize) -> String {
     let shown: Vec<&str> = items.iter().take(most).map(AsRef::as_ref).collect();
     let shown = shown.join(", ");
     match items.len().saturating_sub(most) {
@@ -115,7 +115,7 @@ pub fn first<T: AsRef<str>>(items: &[T], most: usize) -> String {
 }
 
 /// Prints the members of an object, one per line, or as JSON.
-pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
+pub(super) fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
     if as_json {
         return json(value);
     }
@@ -142,7 +142,7 @@ pub fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
 
 /// Formats a member of an object as a table cell.
 #[must_use]
-pub fn text(value: &Value, member: &str) -> String {
+pub(super) fn text(value: &Value, member: &str) -> String {
     cell(member, value.get(member))
 }
 

@@ -11,7 +11,7 @@ use super::{Global, output};
 
 /// Partners: operators of client applications, each with its own users
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Create a partner and print its access token; it cannot be shown again
     Add {
         /// Name
@@ -70,7 +70,7 @@ pub enum Command {
     Token(Tokens),
 }
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = match &command {
         Command::Add { .. } => global.admin_or_new().await?,
         _ => global.admin().await?,

@@ -15,7 +15,7 @@ use crate::types::{Drm, Protocol};
 const SHOWN: usize = 5;
 
 /// Returns each problem with advice.
-pub async fn unplayable(
+pub(super) async fn unplayable(
     admin: &mut Admin,
     config: &Config,
 ) -> Result<Vec<(String, &'static str)>, Failure> {

@@ -11,7 +11,7 @@ use rustix::thread::{capabilities, set_capabilities, set_thread_res_gid, set_thr
 /// Returns the caller for the audit log, besides the user reported by the kernel: the user who called
 /// `sudo`, otherwise the number of this process's user.
 #[must_use]
-pub fn caller() -> String {
+pub(super) fn caller() -> String {
     let own = getuid();
     let before = || {
         let named = ["SUDO_USER", "SUDO_UID"].map(std::env::var_os);
@@ -27,7 +27,7 @@ pub fn caller() -> String {
 
 /// Returns the caller if it differs from the user of this process, which the audit log records anyway.
 #[must_use]
-pub fn claim() -> Option<String> {
+pub(super) fn claim() -> Option<String> {
     Some(caller()).filter(|name| *name != getuid().as_raw().to_string())
 }
 
@@ -36,7 +36,7 @@ pub fn claim() -> Option<String> {
 ///
 /// Applies to this thread and to threads started later, so call it before starting others. Where the system
 /// forbids it, as in a container without the capability, files belong to root.
-pub fn drop_to_owner_of(data_dir: &Path) {
+pub(super) fn drop_to_owner_of(data_dir: &Path) {
     if getuid().is_root()
         && let Ok(directory) = fs::metadata(data_dir)
         && let Err(error) = act_as(directory.uid(), directory.gid())

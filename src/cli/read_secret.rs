@@ -10,7 +10,7 @@ use super::exit::Failure;
 const SECRET_MAX: u64 = 1_026;
 
 /// Reads a secret from a file, or from standard input for `-`, without the line end.
-pub fn read(path: &Path) -> Result<String, Failure> {
+pub(super) fn read(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = if path.as_os_str() == "-" {
         io::stdin().take(SECRET_MAX).read_to_string(&mut text)

@@ -9,17 +9,17 @@ use super::exit::{Exit, Failure};
 use super::inherited_sockets;
 
 /// The running program, even if another version was installed over its file.
-pub const THIS_PROGRAM: &str = "/proc/self/exe";
+pub(super) const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// Restores the process name: a program started from `/proc/self/exe` is named `exe`, and tools that look
 /// for `playgate` would not find it.
-pub fn remember_process_name() {
+pub(super) fn remember_process_name() {
     // Not essential: ignore errors.
     let _ = set_name(c"playgate");
 }
 
 /// Executes the program again; returns only on failure.
-pub fn reexec() -> Failure {
+pub(super) fn reexec() -> Failure {
     let mut arguments = std::env::args_os();
     let mut command = Command::new(THIS_PROGRAM);
     if let Some(name) = arguments.next() {

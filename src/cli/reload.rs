@@ -7,14 +7,14 @@ use super::{config_failure, load_and_check};
 use crate::config::{Address, Config, Inputs};
 
 /// Inputs of the configuration, read again at each reload.
-pub struct Reload {
+pub(super) struct Reload {
     pub inputs: Inputs,
 }
 
 impl Reload {
     /// Checks that a server can start with the current configuration. `active` is the active one, which
     /// stays active on an error.
-    pub async fn examine(&self, active: &Config) -> Outcome {
+    pub(super) async fn examine(&self, active: &Config) -> Outcome {
         let loaded = load_and_check(&self.inputs).map_err(|problems| config_failure(&problems))?;
         for (key, address) in addresses(&loaded.config) {
             if !addresses(active).contains(&(key, address)) {

@@ -11,7 +11,7 @@ use super::{Global, catalog, output};
 
 /// Rights of broadcasts
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Set the default rights of a livestream, or override those of one broadcast
     Set(SetRights),
     /// Remove the override of a broadcast
@@ -26,7 +26,7 @@ pub enum Command {
 
 /// Rules on the rights of broadcasts; the last matching rule wins
 #[derive(Subcommand)]
-pub enum RuleCommand {
+pub(super) enum RuleCommand {
     /// List the rules in order
     List {
         /// Print a JSON array
@@ -46,7 +46,7 @@ pub enum RuleCommand {
 }
 
 #[derive(Args)]
-pub struct SetRights {
+pub(super) struct SetRights {
     #[command(flatten)]
     scope: RightsTarget,
     #[command(flatten)]
@@ -69,7 +69,7 @@ struct RightsTarget {
 
 /// A rule: what it matches and the rights it sets.
 #[derive(Args)]
-pub struct Add {
+pub(super) struct Add {
     /// Match a livestream; may be repeated [default: all livestreams]
     #[arg(long, value_name = "ID")]
     livestream: Vec<String>,
@@ -189,7 +189,7 @@ impl Add {
     }
 }
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Set(SetRights {
             scope,
@@ -211,7 +211,7 @@ pub async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-pub async fn run_rule(command: RuleCommand, global: &Global) -> Outcome {
+pub(super) async fn run_rule(command: RuleCommand, global: &Global) -> Outcome {
     match command {
         RuleCommand::List { json } => {
             let rules = global.admin().await?.get(&path(&["rules"])).await?;
@@ -242,7 +242,7 @@ async fn change(
 
 /// Runs `playgate epg why`: prints every default, rule and override for a broadcast and which of them
 /// decides each right.
-pub async fn why(global: &Global, broadcast: &str, json: bool) -> Outcome {
+pub(super) async fn why(global: &Global, broadcast: &str, json: bool) -> Outcome {
     let target = path(&["broadcasts", broadcast, "why"]);
     let why = global.admin().await?.get(&target).await?;
     if json {

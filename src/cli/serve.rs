@@ -12,13 +12,13 @@ use super::{Global, load_at_start};
 /// Run the server until SIGTERM or SIGINT. Prints one line with its address on standard output when it is
 /// ready; logs to standard error.
 #[derive(Args)]
-pub struct Serve {
+pub(super) struct Serve {
     #[command(flatten)]
     addresses: Addresses,
 }
 
 #[derive(Args)]
-pub struct Addresses {
+pub(super) struct Addresses {
     /// Address of the partner interface: host:port, port 0 for any free port, or unix:PATH
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     listen: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Addresses {
 
 impl Addresses {
     /// Returns the flags as configuration keys.
-    pub fn flags(&self) -> Vec<(&'static str, &'static str, String)> {
+    pub(super) fn flags(&self) -> Vec<(&'static str, &'static str, String)> {
         let mut flags = Vec::new();
         if !self.listen.is_empty() {
             flags.push(("listen", "--listen", self.listen.join(",")));
@@ -41,13 +41,13 @@ impl Addresses {
     }
 
     /// Returns whether a listener uses port 0.
-    pub fn any_port(&self) -> bool {
+    pub(super) fn any_port(&self) -> bool {
         self.ops_listen.is_none() && self.listen.iter().any(|address| address.ends_with(":0"))
     }
 }
 
 impl Serve {
-    pub fn run(self, global: &Global) -> Outcome {
+    pub(super) fn run(self, global: &Global) -> Outcome {
         let mut inputs = global.inputs()?;
         inputs.flags.extend(self.addresses.flags());
         let loaded = load_at_start(&inputs)?;

@@ -26,14 +26,14 @@ const JOBS_TIME: Duration = Duration::from_secs(5);
 
 /// Why a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerExit {
+pub(super) enum ServerExit {
     /// A signal.
     Stopped,
     /// The process restarts, with a restored backup or a new configuration.
     Restart,
 }
 
-pub struct Server {
+pub(super) struct Server {
     pub app: Arc<App>,
     /// URL of the partner interface.
     pub public: String,
@@ -48,7 +48,7 @@ pub struct Server {
     signals: Signals,
 }
 
-pub fn start_log(loaded: &Loaded) -> Outcome {
+pub(super) fn start_log(loaded: &Loaded) -> Outcome {
     let format = match (loaded.config.log.format, loaded.terminal) {
         // A server started by hand with the packaged configuration logs to the terminal.
         (Some(LogFormat::Text), _) | (None | Some(LogFormat::Journal), true) => log::Format::Text,
@@ -73,7 +73,7 @@ impl Server {
     /// Starts the server. The store comes first: its lock shows whether the data directory is free. `again`
     /// holds the inputs for a restart; without it the server never restarts, as with a temporary data
     /// directory.
-    pub async fn start(
+    pub(super) async fn start(
         startup: Startup,
         store: Store,
         again: Option<Reload>,
@@ -132,7 +132,7 @@ impl Server {
     ///
     /// # Errors
     /// The store has failed: the process must be restarted.
-    pub async fn run(mut self) -> Result<ServerExit, Failure> {
+    pub(super) async fn run(mut self) -> Result<ServerExit, Failure> {
         self.notify_ready("");
         tracing::info!(
             public = self.public,
@@ -248,7 +248,7 @@ impl From<AppError> for Failure {
 }
 
 /// Runs a server on a runtime with one thread per core, and restarts the process if the server asks for it.
-pub fn on_runtime(future: impl Future<Output = Result<ServerExit, Failure>>) -> Outcome {
+pub(super) fn on_runtime(future: impl Future<Output = Result<ServerExit, Failure>>) -> Outcome {
     inherited_sockets::adopt()?;
     remember_process_name();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -270,7 +270,7 @@ pub fn on_runtime(future: impl Future<Output = Result<ServerExit, Failure>>) -> 
 }
 
 /// Prints the addresses: the one line that scripts wait for, and one per TLS address.
-pub fn announce(server: &Server) {
+pub(super) fn announce(server: &Server) {
     for address in [&server.public].into_iter().chain(&server.secure) {
         if let Err(failure) = output::line(&format!("listening on {address}")) {
             // The reader is gone, for example after a terminal was closed, which also causes a reload.

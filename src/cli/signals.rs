@@ -7,14 +7,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::exit::{Exit, Failure, Outcome};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SignalAction {
+pub(super) enum SignalAction {
     /// Stop the server; the signal's name.
     End(&'static str),
     /// SIGHUP: reload the configuration.
     Reload,
 }
 
-pub struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
@@ -22,7 +22,7 @@ pub struct Signals {
 
 impl Signals {
     /// Installs the handlers: from now on these signals no longer end the process.
-    pub fn listen() -> Result<Self, Failure> {
+    pub(super) fn listen() -> Result<Self, Failure> {
         Ok(Self {
             terminate: subscribe(SignalKind::terminate())?,
             interrupt: subscribe(SignalKind::interrupt())?,
@@ -30,7 +30,7 @@ impl Signals {
         })
     }
 
-    pub async fn next(&mut self) -> SignalAction {
+    pub(super) async fn next(&mut self) -> SignalAction {
         tokio::select! {
             _ = self.terminate.recv() => SignalAction::End("SIGTERM"),
             _ = self.interrupt.recv() => SignalAction::End("SIGINT"),
@@ -40,7 +40,7 @@ impl Signals {
 }
 
 /// Ignores SIGHUP, for a process that is still starting and reads its configuration anyway.
-pub fn ignore_sighup() -> Outcome {
+pub(super) fn ignore_sighup() -> Outcome {
     subscribe(SignalKind::hangup()).map(drop)
 }
 

@@ -22,7 +22,7 @@ use crate::store::{Imported, Store, StoreError};
 /// Interval between attempts to open the store; the watchdog is notified as often.
 const TRY_AGAIN: Duration = Duration::from_secs(4);
 
-pub struct Startup {
+pub(super) struct Startup {
     pub config: Config,
     pub ports: Ports,
     /// TLS of the partner interface, if configured.
@@ -37,7 +37,7 @@ pub struct Startup {
 }
 
 impl Startup {
-    pub fn new(mut loaded: Loaded) -> Self {
+    pub(super) fn new(mut loaded: Loaded) -> Self {
         descriptors::provide(&mut loaded.config.limits.connections);
         let (failed, failures) = mpsc::channel(1);
         Self {
@@ -56,7 +56,7 @@ impl Startup {
     }
 
     /// Loads the TLS certificate and key.
-    pub fn with_tls(mut self) -> Result<Self, Failure> {
+    pub(super) fn with_tls(mut self) -> Result<Self, Failure> {
         self.tls = app::tls(&self.config)?;
         let now = self.ports.clock.now();
         if let Some(trouble) = self.tls.as_ref().and_then(|tls| tls.trouble(now)) {
@@ -65,7 +65,7 @@ impl Startup {
         Ok(self)
     }
 
-    pub fn open(&self) -> Result<Store, StoreError> {
+    pub(super) fn open(&self) -> Result<Store, StoreError> {
         if !app::has_store(&self.config) {
             let place = self.config.server.data_dir.display();
             tracing::info!(%place, "no store found; creating an empty one");
@@ -74,7 +74,7 @@ impl Startup {
     }
 
     /// Imports an export into an empty store. `bytes` is its length, if known.
-    pub fn import(
+    pub(super) fn import(
         &self,
         input: &mut dyn BufRead,
         bytes: Option<u64>,
@@ -83,7 +83,7 @@ impl Startup {
     }
 
     /// Deletes the content keys that the key file cannot decrypt; returns their number.
-    pub fn drop_content_keys(&self) -> Result<usize, AppError> {
+    pub(super) fn drop_content_keys(&self) -> Result<usize, AppError> {
         drop_content_keys(&self.config, &self.ports, self.opener())
     }
 
@@ -103,7 +103,7 @@ impl Startup {
 ///
 /// # Errors
 /// Failures that a retry cannot fix.
-pub async fn open_or_wait(
+pub(super) async fn open_or_wait(
     startup: &mut Startup,
     reload: &Reload,
 ) -> Result<Option<Store>, Failure> {

@@ -26,7 +26,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The store: integrity checks, export and import as text
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Check all records and indexes, and the engine against the write-ahead log; exit code 1 if anything
     /// is wrong
     Verify {
@@ -91,7 +91,7 @@ const COLUMNS: [output::Column; 5] = [
     ("STALE", "stale"),
 ];
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     match command {
         Command::Verify { json } => {
             let mut admin = global.admin().await?;

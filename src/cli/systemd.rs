@@ -11,27 +11,27 @@ use crate::store::{Store, StoreError};
 const RESTART_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// Reports readiness with a status text.
-pub fn notify_ready(status: &str) {
+pub(super) fn notify_ready(status: &str) {
     let mut states = vec![NotifyState::Ready, NotifyState::Status(status)];
     // A restart has disabled the watchdog.
     states.extend(sd_notify::watchdog_enabled().map(watchdog_every));
     notify(&states);
 }
 
-pub fn notify_reloading() {
+pub(super) fn notify_reloading() {
     reloading(&[]);
 }
 
-pub fn notify_restarting() {
+pub(super) fn notify_restarting() {
     reloading(&[watchdog_every(RESTART_TIME)]);
 }
 
-pub fn notify_stopping() {
+pub(super) fn notify_stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
 /// Reports maintenance mode and its reason. The watchdog is disabled: nothing can hang in this state.
-pub fn notify_maintenance(reason: &str) {
+pub(super) fn notify_maintenance(reason: &str) {
     let status = format!("maintenance mode: {reason}");
     notify(&[
         NotifyState::Ready,
@@ -42,7 +42,7 @@ pub fn notify_maintenance(reason: &str) {
 
 /// Extends the start-up time-out repeatedly while the store is opened: rebuilding a damaged store takes an
 /// unknown time. The store itself detects a hanging operation.
-pub async fn extend_timeout() {
+pub(super) async fn extend_timeout() {
     const EVERY: Duration = Duration::from_secs(10);
     loop {
         sleep(EVERY).await;
@@ -51,7 +51,7 @@ pub async fn extend_timeout() {
 }
 
 /// Reports that the store is being opened, which may take long.
-pub fn notify_opening() {
+pub(super) fn notify_opening() {
     const MORE_MICROS: u32 = 30_000_000;
     notify(&[
         NotifyState::ExtendTimeoutUsec(MORE_MICROS),
@@ -61,7 +61,7 @@ pub fn notify_opening() {
 
 /// Notifies the watchdog while the runtime and the writer thread respond, even on a full disk. A writer
 /// that hangs or has ended lets the watchdog expire.
-pub async fn feed_watchdog(store: Store) {
+pub(super) async fn feed_watchdog(store: Store) {
     let Some(limit) = sd_notify::watchdog_enabled() else {
         return;
     };

@@ -9,7 +9,7 @@ use super::{Global, output};
 
 /// Playback telemetry
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Print events as NDJSON, in order of arrival
     Export {
         #[command(flatten)]
@@ -29,7 +29,7 @@ pub enum Command {
 }
 
 #[derive(Args)]
-pub struct Span {
+pub(super) struct Span {
     /// Start of the time span, in Unix seconds
     #[arg(long)]
     from: Option<String>,
@@ -38,7 +38,7 @@ pub struct Span {
     to: Option<String>,
 }
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = global.admin().await?;
     match command {
         Command::Export { span, user } => {

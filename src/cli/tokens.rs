@@ -9,7 +9,7 @@ use super::output;
 
 /// Tokens of a partner or an operator
 #[derive(Subcommand)]
-pub enum Tokens {
+pub(super) enum Tokens {
     /// Create another token, shown only once; existing tokens stay valid
     Add {
         /// Id or name of the owner
@@ -40,7 +40,7 @@ pub enum Tokens {
 
 impl Tokens {
     /// Runs the command for a collection, `partners` or `operators`.
-    pub async fn run(self, admin: &mut Admin, collection: &str) -> Outcome {
+    pub(super) async fn run(self, admin: &mut Admin, collection: &str) -> Outcome {
         match self {
             Self::Add { of, json } => {
                 let tokens = path(&[collection, &of, "tokens"]);

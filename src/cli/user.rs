@@ -13,7 +13,7 @@ use super::{Global, explain_output, output, read_secret, user_import};
 
 /// Users of the partners
 #[derive(Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Create a user
     Add(Add),
     /// Create users from a file with one JSON object per line; members: email, password or passwordHash,
@@ -145,7 +145,7 @@ pub enum Command {
 }
 
 #[derive(Args)]
-pub struct Named {
+pub(super) struct Named {
     /// User id or e-mail address
     #[arg(allow_hyphen_values = true)]
     user: String,
@@ -163,7 +163,7 @@ impl Named {
 }
 
 #[derive(Args)]
-pub struct Add {
+pub(super) struct Add {
     /// E-mail address
     email: String,
     /// Partner (id or name); not needed if there is only one partner
@@ -180,7 +180,7 @@ pub struct Add {
 }
 
 #[derive(Args)]
-pub struct UserAttributes {
+pub(super) struct UserAttributes {
     /// Name
     #[arg(long)]
     name: Option<String>,
@@ -210,7 +210,7 @@ impl UserAttributes {
 }
 
 #[derive(Args)]
-pub struct Change {
+pub(super) struct Change {
     #[command(flatten)]
     user: Named,
     #[command(flatten)]
@@ -250,7 +250,7 @@ fn instant(text: &str) -> Result<i64, &'static str> {
         .map_err(|_| "must be a date, a date with time, or Unix seconds")
 }
 
-pub async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     let mut admin = global.admin().await?;
     match command {
         Command::Add(new) => add(&mut admin, new).await,

@@ -15,7 +15,7 @@ use super::exit::{Failure, Outcome};
 use super::output;
 
 /// Imports the users of `file`, or of standard input for `-`. `partner` applies to lines that name none.
-pub async fn run(
+pub(super) async fn run(
     admin: &mut Admin,
     file: &Path,
     partner: Option<&str>,

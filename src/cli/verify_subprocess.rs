@@ -22,7 +22,7 @@ const BYTES_PER_SECOND: u64 = 2 * 1024 * 1024;
 const SAID: u64 = 1024 * 1024;
 
 /// Verifies in a child process, with `playgate backup verify`.
-pub fn verify_in_subprocess() -> Examine {
+pub(super) fn verify_in_subprocess() -> Examine {
     Arc::new(|path| match start(path) {
         Ok(child) => wait(child, path),
         Err(error) => {

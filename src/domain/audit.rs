@@ -14,13 +14,13 @@ use crate::types::{OperatorId, Role, UnixSeconds};
 
 /// Maximum number of entries. A count and not an age: the space is bounded, and a rarely changed installation
 /// keeps its whole history.
-pub const KEPT: u64 = 100_000;
+pub(crate) const KEPT: u64 = 100_000;
 
 /// The HTTP status of a completed change.
 const DONE: u16 = 200;
 
 #[must_use]
-pub fn schema(schema: Schema) -> Schema {
+pub(crate) fn schema(schema: Schema) -> Schema {
     schema.with::<Changes>()
 }
 

@@ -2,7 +2,7 @@
 
 /// A delay that doubles with each failure, up to a maximum. In seconds.
 #[derive(Clone, Copy)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     pub first: i64,
     pub longest: i64,
 }
@@ -11,7 +11,7 @@ impl Backoff {
     /// The delay after `failures` earlier failures, ±25 %, so that tasks that failed together do not retry
     /// together.
     #[must_use]
-    pub fn after(self, failures: u32, random: u64) -> i64 {
+    pub(crate) fn after(self, failures: u32, random: u64) -> i64 {
         let factor = 1_i64 << failures.min(20);
         let delay = self.first.saturating_mul(factor).min(self.longest);
         let spread = random % u64::try_from(delay / 2 + 1).unwrap_or(1);

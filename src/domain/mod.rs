@@ -3,22 +3,22 @@
 //! It must not depend on HTTP, JSON libraries, the storage engine or the async runtime.
 
 pub mod accounts;
-pub mod audit;
-pub mod backoff;
+pub(crate) mod audit;
+pub(crate) mod backoff;
 pub mod backups;
 pub mod catalog;
-pub mod clock_guard;
-pub mod entitlement;
-pub mod epg_sources;
-pub mod loop_channel;
-pub mod mail;
-pub mod operators;
-pub mod partners;
-pub mod playback;
-pub mod playback_context;
+pub(crate) mod clock_guard;
+pub(crate) mod entitlement;
+pub(crate) mod epg_sources;
+pub(crate) mod loop_channel;
+pub(crate) mod mail;
+pub(crate) mod operators;
+pub(crate) mod partners;
+pub(crate) mod playback;
+pub(crate) mod playback_context;
 pub mod schedule;
-pub mod sealing;
-pub mod store_admin;
+pub(crate) mod sealing;
+pub(crate) mod store_admin;
 pub mod telemetry;
 
 use crate::store::Schema;

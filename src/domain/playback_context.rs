@@ -13,7 +13,7 @@ use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
 /// The domains that playback depends on.
-pub struct ServiceContext {
+pub(crate) struct ServiceContext {
     /// For parental controls.
     accounts: Accounts,
     catalog: Catalog,
@@ -39,7 +39,7 @@ impl Source {
 }
 
 impl ServiceContext {
-    pub fn new(
+    pub(crate) fn new(
         accounts: &Accounts,
         catalog: &Catalog,
         schedule: &Arc<Schedule>,

@@ -9,14 +9,14 @@ use crate::ports::Entropy;
 /// A stored secret: nonce, ciphertext, tag.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Sealed(Box<[u8]>);
+pub(crate) struct Sealed(Box<[u8]>);
 
 /// Seals and opens secrets of one kind.
-pub struct Sealer(LessSafeKey);
+pub(crate) struct Sealer(LessSafeKey);
 
 impl Sealer {
     #[must_use]
-    pub fn new(key: &[u8; 32]) -> Self {
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
         #[expect(
             clippy::expect_used,
             reason = "32 bytes are the length of this cipher's keys"
@@ -28,7 +28,7 @@ impl Sealer {
     /// Seals a secret for one place (as associated data), so that it does not open in another. Nonces are
     /// random: with 96 bits a collision among millions of secrets is negligible.
     #[must_use]
-    pub fn seal(&self, place: &[u8], secret: &[u8], entropy: &dyn Entropy) -> Sealed {
+    pub(crate) fn seal(&self, place: &[u8], secret: &[u8], entropy: &dyn Entropy) -> Sealed {
         let mut nonce = [0; NONCE_LEN];
         entropy.fill(&mut nonce);
         let mut body = secret.to_vec();
@@ -50,7 +50,7 @@ impl Sealer {
 
     /// Opens a sealed secret; `None` if it was changed, moved, or sealed under another key.
     #[must_use]
-    pub fn open(&self, place: &[u8], sealed: &Sealed) -> Option<Vec<u8>> {
+    pub(crate) fn open(&self, place: &[u8], sealed: &Sealed) -> Option<Vec<u8>> {
         let (nonce, body) = sealed.0.split_first_chunk::<NONCE_LEN>()?;
         let mut body = body.to_vec();
         let nonce = Nonce::assume_unique_for_key(*nonce);

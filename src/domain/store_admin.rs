@@ -9,7 +9,7 @@ use crate::store::{
     self, DurableStateReport, Exported, Salvaged, SnapshotExport, Store, StoreError, TableReport,
     Verified,
 };
-pub use crate::store::{NEEDS, WritePriority, Written};
+pub(crate) use crate::store::{NEEDS, WritePriority, Written};
 
 /// Result of comparing the engine with snapshot and log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,16 +181,16 @@ impl StoreAdmin {
 }
 
 /// A text export of a snapshot or backup.
-pub struct Export(SnapshotExport);
+pub(crate) struct Export(SnapshotExport);
 
 impl Export {
     /// Opens the file; it may be deleted afterwards.
-    pub fn open(snapshot: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(snapshot: &Path) -> Result<Self, StoreError> {
         SnapshotExport::open(snapshot, &super::schema()).map(Self)
     }
 
     /// Writes every record as a line of text.
-    pub fn write(self, out: &mut dyn Write) -> Result<Exported, StoreError> {
+    pub(crate) fn write(self, out: &mut dyn Write) -> Result<Exported, StoreError> {
         self.0.write(&super::schema(), out)
     }
 }
@@ -199,6 +199,6 @@ impl Export {
 ///
 /// # Errors
 /// A [`StoreError`] if a process has the store open or the output fails.
-pub fn salvage(data: &Path, out: &mut dyn Write) -> Result<Salvaged, StoreError> {
+pub(crate) fn salvage(data: &Path, out: &mut dyn Write) -> Result<Salvaged, StoreError> {
     store::salvage(data, &super::schema(), out)
 }

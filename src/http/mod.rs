@@ -6,18 +6,18 @@
 //! rule belongs here, and nothing here names the store.
 
 pub mod access;
-pub mod admin;
-pub mod api;
-pub mod connection;
-pub mod console;
+pub(crate) mod admin;
+pub(crate) mod api;
+pub(crate) mod connection;
+pub(crate) mod console;
 pub mod errors;
-pub mod metrics;
-pub mod offload;
+pub(crate) mod metrics;
+pub(crate) mod offload;
 pub mod openapi;
-pub mod pipeline;
+pub(crate) mod pipeline;
 pub mod request;
 pub mod response;
 pub mod routing;
 pub mod server;
 pub mod state;
-pub mod wire;
+pub(crate) mod wire;

@@ -9,14 +9,14 @@ use crate::worker_pool::fair_queue::{Network, Turn};
 use crate::worker_pool::pool::{JobError, WorkerPool};
 
 /// The hashing pool, with the turn of the client.
-pub struct Offload<'a> {
+pub(crate) struct Offload<'a> {
     app: &'a App,
     turn: Turn,
     now: UnixSeconds,
 }
 
 /// Returns the hashing pool for a client.
-pub fn pool<'a>(app: &'a App, cx: &Context, partner: Option<PartnerId>) -> Offload<'a> {
+pub(crate) fn pool<'a>(app: &'a App, cx: &Context, partner: Option<PartnerId>) -> Offload<'a> {
     let turn = Turn {
         suspect: app
             .front
@@ -48,7 +48,7 @@ impl Offload<'_> {
     ///
     /// # Errors
     /// `OVERLOADED` immediately if the pool is full; otherwise the error of the operation.
-    pub async fn guess<T, E: GuessError>(
+    pub(crate) async fn guess<T, E: GuessError>(
         &self,
         operation: impl Future<Output = Result<T, E>>,
     ) -> Result<T, ApiError>
@@ -66,7 +66,7 @@ impl Offload<'_> {
 }
 
 /// An error that can mean a wrong password, PIN or token.
-pub trait GuessError {
+pub(crate) trait GuessError {
     fn is_wrong_guess(&self) -> bool;
 }
 
@@ -90,7 +90,7 @@ impl GuessError for PinError {
 ///
 /// # Errors
 /// `OVERLOADED` immediately if the pool is full; otherwise the error of the operation.
-pub async fn cold<T, E>(
+pub(crate) async fn cold<T, E>(
     app: &App,
     operation: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, ApiError>
@@ -106,7 +106,7 @@ where
 ///
 /// # Errors
 /// Those of [`cold`].
-pub async fn bulk<T, E>(
+pub(crate) async fn bulk<T, E>(
     app: &App,
     operation: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, ApiError>

@@ -49,7 +49,7 @@ use crate::types::{Country, LimitReached};
 use crate::worker_pool::fair_queue::Turn;
 
 /// Serves the requests of one connection.
-pub struct Service {
+pub(crate) struct Service {
     pub app: Arc<App>,
     pub table: RouteSet,
     /// The local administrator, if the connection uses the administration socket.
@@ -79,7 +79,7 @@ enum Step {
 
 type Answered = Response<ResponseBody>;
 
-pub enum ResponseFuture {
+pub(crate) enum ResponseFuture {
     /// Complete; `None` once polled.
     Ready(Option<Answered>),
     Later(Pin<Box<dyn Future<Output = Answered> + Send>>),

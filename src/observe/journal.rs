@@ -14,11 +14,11 @@ use tracing_subscriber::layer::{Context, Layer};
 use super::log::{Allowance, one_line};
 
 /// The journal's socket.
-pub const SOCKET: &str = "/run/systemd/journal/socket";
+pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// Sends entries to the journal. If that fails, entries go to standard error with a level prefix for the
 /// service manager (`sd-daemon(3)`).
-pub struct Journal {
+pub(super) struct Journal {
     socket: UnixDatagram,
     path: PathBuf,
     allowance: Mutex<Allowance>,
@@ -26,7 +26,7 @@ pub struct Journal {
 
 impl Journal {
     /// Logs to the journal at `path`, which may start listening later.
-    pub fn at(path: &Path) -> io::Result<Self> {
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         // A request must not wait for a slow journal.
         socket.set_nonblocking(true)?;

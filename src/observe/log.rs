@@ -19,7 +19,7 @@ use crate::config::limits::{LOG_BURST, LOG_LINE, LOG_RATE};
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub(crate) enum Format {
     /// For people.
     Text,
     /// For log collectors.
@@ -30,7 +30,7 @@ pub enum Format {
 
 /// Why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum LogError {
+pub(crate) enum LogError {
     #[error("`{0}` is not a log level")]
     Level(String),
     /// Another log is set up in this process.
@@ -42,7 +42,7 @@ pub enum LogError {
 }
 
 /// Sets up the log. It goes to standard error: standard output is for data only.
-pub fn init(format: Format, level: &str) -> Result<(), LogError> {
+pub(crate) fn init(format: Format, level: &str) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(level).map_err(|_| LogError::Level(level.to_owned()))?;
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(Bounded::new(io::stderr()))

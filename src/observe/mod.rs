@@ -1,6 +1,6 @@
 //! What operators see of the running service: log, metrics, readiness. This module decides nothing.
 
 mod journal;
-pub mod log;
+pub(crate) mod log;
 pub mod metrics;
-pub mod readiness;
+pub(crate) mod readiness;

@@ -52,7 +52,7 @@ pub trait EventSink: Send + Sync {
 }
 
 /// A sink over HTTP.
-pub struct HttpSink {
+pub(crate) struct HttpSink {
     site: Target,
     authorization: Option<HeaderValue>,
     patience: Duration,
@@ -61,7 +61,7 @@ pub struct HttpSink {
 
 impl HttpSink {
     /// Validates URL and `Authorization`; does not connect.
-    pub fn new(url: &str, authorization: Option<&str>) -> Result<Self, BadAddress> {
+    pub(crate) fn new(url: &str, authorization: Option<&str>) -> Result<Self, BadAddress> {
         let authorization = authorization.map(|text| {
             let mut value = HeaderValue::from_str(text)
                 .map_err(|_| BadAddress("has an authorization that is not a valid header value"))?;

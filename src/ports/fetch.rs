@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use super::http_client::{Answer, BadAddress, Broken, Target, WebBody, cause};
 
 /// Maximum size of an EPG file as transferred, in bytes.
-pub const FETCHED_MAX: u64 = 1024 * 1024 * 1024;
+pub(crate) const FETCHED_MAX: u64 = 1024 * 1024 * 1024;
 /// Maximum number of redirects.
 const REDIRECTS: usize = 5;
 /// Maximum length of a stored validator, in bytes. Validators are opaque tokens or dates.
@@ -31,7 +31,7 @@ const VALIDATOR_MAX: usize = 512;
 
 /// Time limits for a server.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub(crate) struct Patience {
     /// To accept a connection and to begin the response.
     pub answer: Duration,
     /// Between two chunks of the body.
@@ -119,7 +119,7 @@ pub trait Fetch: Send + Sync {
 
 /// Fetches over HTTP and from local files.
 #[derive(Debug)]
-pub struct Fetcher {
+pub(crate) struct Fetcher {
     pub patience: Patience,
     /// Maximum size of a body, in bytes.
     pub most: u64,
@@ -184,7 +184,7 @@ fn fetch_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
 }
 
 /// Fetches a URL; returns `None` if the server's version matches `known`.
-pub async fn get(
+pub(crate) async fn get(
     address: &str,
     known: &Validators,
     patience: Patience,

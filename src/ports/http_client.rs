@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// A failure below HTTP, or in its framing.
-pub type Broken = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Broken = Box<dyn std::error::Error + Send + Sync>;
 
 /// An invalid URL, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +30,7 @@ pub type Broken = Box<dyn std::error::Error + Send + Sync>;
 pub struct BadAddress(pub &'static str);
 
 /// A parsed request target.
-pub struct Target {
+pub(crate) struct Target {
     target: Uri,
     host: HeaderValue,
     address: (String, u16),
@@ -39,7 +39,7 @@ pub struct Target {
 
 impl Target {
     /// Parses an `http` or `https` URL; does not connect.
-    pub fn parse(url: &str) -> Result<Self, BadAddress> {
+    pub(crate) fn parse(url: &str) -> Result<Self, BadAddress> {
         let bad = BadAddress;
         let url: Uri = url.parse().map_err(|_| bad("is not a URL"))?;
         let authority = url.authority().ok_or(bad("has no valid host"))?;
@@ -73,7 +73,7 @@ impl Target {
 
     /// Begins a request to the URL.
     #[must_use]
-    pub fn request(&self, method: Method) -> Builder {
+    pub(crate) fn request(&self, method: Method) -> Builder {
         Request::builder()
             .method(method)
             .uri(self.target.clone())
@@ -81,7 +81,7 @@ impl Target {
     }
 
     /// Resolves the host name.
-    pub async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+    pub(crate) async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         let (host, port) = &self.address;
         Ok(lookup_host((host.as_str(), *port)).await?.collect())
     }
@@ -90,7 +90,7 @@ impl Target {
     ///
     /// # Errors
     /// The connection could not be established, is not trusted, or broke.
-    pub async fn send<B>(&self, request: Request<B>) -> Result<Answer, Broken>
+    pub(crate) async fn send<B>(&self, request: Request<B>) -> Result<Answer, Broken>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Broken>,
@@ -100,7 +100,7 @@ impl Target {
 
     /// Sends a request to the first of these addresses that accepts a connection, for callers that filter the
     /// resolved addresses before connecting. Fails like [`send`](Self::send).
-    pub async fn send_to<B>(
+    pub(crate) async fn send_to<B>(
         &self,
         addresses: &[SocketAddr],
         request: Request<B>,
@@ -131,13 +131,13 @@ impl Target {
 
     /// Host and port.
     #[must_use]
-    pub fn address(&self) -> (&str, u16) {
+    pub(crate) fn address(&self) -> (&str, u16) {
         (&self.address.0, self.address.1)
     }
 }
 
 /// The response of a server.
-pub struct Answer {
+pub(crate) struct Answer {
     pub head: response::Parts,
     /// The body, as it arrives.
     pub body: WebBody,
@@ -146,7 +146,7 @@ pub struct Answer {
 }
 
 /// The body of a response. Dropping it closes the connection.
-pub struct WebBody {
+pub(crate) struct WebBody {
     incoming: Incoming,
     _connection: Connection,
 }
@@ -214,7 +214,7 @@ fn connector() -> Result<TlsConnector, BadAddress> {
 
 /// The URL without its query, for logs and messages: queries may contain keys.
 #[must_use]
-pub fn without_query(address: &str) -> String {
+pub(crate) fn without_query(address: &str) -> String {
     match address.split_once('?') {
         Some((address, _)) => format!("{address}?…"),
         None => address.to_owned(),
@@ -223,7 +223,7 @@ pub fn without_query(address: &str) -> String {
 
 /// The innermost cause of an error, which is the most specific.
 #[must_use]
-pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -237,7 +237,7 @@ pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {
 /// Why no connection was made, as a fixed text. The messages of the network stack and of libraries are for
 /// the log only.
 #[must_use]
-pub fn no_connection(error: &(dyn std::error::Error + 'static)) -> &'static str {
+pub(crate) fn no_connection(error: &(dyn std::error::Error + 'static)) -> &'static str {
     let mut next = Some(error);
     while let Some(cause) = next {
         // `io::Error::source` skips the wrapped error itself.

@@ -15,7 +15,7 @@ pub struct OutgoingMail {
 }
 
 /// The dialogue with the server, one line each, without credentials.
-pub type SmtpTranscript = Vec<String>;
+pub(crate) type SmtpTranscript = Vec<String>;
 
 /// The server cannot be used for any mail.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,16 +3,16 @@
 mod cert_validity;
 pub mod clock;
 pub mod entropy;
-pub mod event_sink;
-pub mod fetch;
-pub mod geoip;
-pub mod http_client;
-pub mod license_server;
-pub mod mailer;
-pub mod media;
-pub mod smtp;
+pub(crate) mod event_sink;
+pub(crate) mod fetch;
+pub(crate) mod geoip;
+pub(crate) mod http_client;
+pub(crate) mod license_server;
+pub(crate) mod mailer;
+pub(crate) mod media;
+pub(crate) mod smtp;
 pub mod tls;
-pub mod watched_file;
+pub(crate) mod watched_file;
 
 pub use clock::{Clock, LabClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};

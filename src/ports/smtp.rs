@@ -38,7 +38,7 @@ const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 /// How the connection is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Security {
+pub(crate) enum Security {
     /// Plain text.
     Plain,
     /// Starts in plain text; must switch to TLS before the login.
@@ -49,7 +49,7 @@ pub enum Security {
 
 /// Connection settings of the mail server. Contains a password, so it has no `Debug`.
 #[derive(Clone)]
-pub struct SmtpSettings {
+pub(crate) struct SmtpSettings {
     /// The host name, which the certificate must match.
     pub host: String,
     pub port: u16,
@@ -68,10 +68,10 @@ pub struct SmtpSettings {
 /// An invalid setting, with the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct BadSmtp(String);
+pub(crate) struct BadSmtp(String);
 
 #[derive(Clone)]
-pub struct SmtpMailer {
+pub(crate) struct SmtpMailer {
     host: String,
     port: u16,
     security: Security,
@@ -87,7 +87,7 @@ impl SmtpMailer {
     ///
     /// # Errors
     /// [`BadSmtp`] names the invalid setting.
-    pub fn new(settings: SmtpSettings) -> Result<Self, BadSmtp> {
+    pub(crate) fn new(settings: SmtpSettings) -> Result<Self, BadSmtp> {
         let tls = match settings.security {
             Security::Plain => None,
             Security::StartTls | Security::Tls => {

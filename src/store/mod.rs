@@ -31,7 +31,7 @@ mod dump_tests;
 #[cfg(test)]
 mod fault_tests;
 #[cfg(any(test, fuzzing))]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]

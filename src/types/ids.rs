@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::Malformed;
 
 /// Maximum length of an id in a catalogue or an EPG file, in characters.
-pub const FOREIGN_ID_MAX: usize = 128;
+pub(crate) const FOREIGN_ID_MAX: usize = 128;
 
 /// The rules for ids from outside: ids occur in paths and in comma-separated lists, so they contain neither
 /// separator, and `.` and `..` would be path segments with a special meaning.
@@ -228,7 +228,7 @@ impl From<&AssetId> for BroadcastId {
 }
 
 /// Maximum length of a `Service-Play-Device*` header value, in characters.
-pub const DEVICE_TEXT_MAX: usize = 256;
+pub(crate) const DEVICE_TEXT_MAX: usize = 256;
 
 /// The identity of a device: the opaque value of `Service-Play-DeviceId`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

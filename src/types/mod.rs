@@ -3,20 +3,20 @@
 //! Each value is validated on construction: a [`LiveOffset`] is always in range. Nothing here may read a
 //! clock, a file or the network.
 
-pub mod drm;
-pub mod duration_unit;
-pub mod email;
-pub mod html_escape;
-pub mod ids;
-pub mod media_path;
-pub mod profile;
-pub mod rate_limit;
-pub mod role;
-pub mod secret;
-pub mod text;
+pub(crate) mod drm;
+pub(crate) mod duration_unit;
+pub(crate) mod email;
+pub(crate) mod html_escape;
+pub(crate) mod ids;
+pub(crate) mod media_path;
+pub(crate) mod profile;
+pub(crate) mod rate_limit;
+pub(crate) mod role;
+pub(crate) mod secret;
+pub(crate) mod text;
 pub mod time;
-pub mod token;
-pub mod toml_mistake;
+pub(crate) mod token;
+pub(crate) mod toml_mistake;
 
 pub use drm::{Drm, Protocol};
 pub use duration_unit::DurationUnit;

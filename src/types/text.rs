@@ -41,7 +41,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// Rejects control characters, line separators and invisible format characters.
-pub fn check_visible(text: &str) -> Result<(), Malformed> {
+pub(crate) fn check_visible(text: &str) -> Result<(), Malformed> {
     // Fast path: nearly all texts are ASCII, and every heartbeat has four of them.
     let refused = if text.is_ascii() {
         text.bytes().any(|b| b.is_ascii_control())

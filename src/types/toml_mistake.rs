@@ -96,7 +96,7 @@ const NUMBER: &str = "expected a number such as 10, -3 or 1.5";
 
 /// Returns the message for a parser error `description` at byte `at` of `text`.
 #[must_use]
-pub fn explain(text: &str, at: usize, description: &str) -> String {
+pub(crate) fn explain(text: &str, at: usize, description: &str) -> String {
     let found = WORDS
         .iter()
         .find(|(begins, _)| description.trim_start().starts_with(begins));

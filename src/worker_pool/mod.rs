@@ -1,4 +1,4 @@
 //! Bounded pools of threads for blocking work, with a queue that gives turns by partner and network.
 
 pub mod fair_queue;
-pub mod pool;
+pub(crate) mod pool;

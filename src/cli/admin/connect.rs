@@ -25,10 +25,10 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Admin {
     /// How long to wait for a starting server or another command.
-    pub const PATIENCE: Duration = Duration::from_secs(10);
+    pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
     /// Connects to the running server of the data directory, if there is one.
-    pub async fn running(loaded: &Loaded) -> Result<Option<Self>, Failure> {
+    pub(crate) async fn running(loaded: &Loaded) -> Result<Option<Self>, Failure> {
         match dial(&loaded.config.server.data_dir).await? {
             Some(stream) => Self::over(stream).await.map(Some),
             None => Ok(None),
@@ -36,7 +36,7 @@ impl Admin {
     }
 
     /// Connects to the running server, or opens the service in this process.
-    pub async fn connect(loaded: Loaded) -> Result<Self, Failure> {
+    pub(crate) async fn connect(loaded: Loaded) -> Result<Self, Failure> {
         let deadline = Instant::now() + Self::PATIENCE;
         let ports = Ports::for_machine(&loaded.config);
         loop {
@@ -53,7 +53,7 @@ impl Admin {
     }
 
     /// Connects to a service in this process.
-    pub async fn to(app: Arc<App>) -> Result<Self, Failure> {
+    pub(crate) async fn to(app: Arc<App>) -> Result<Self, Failure> {
         Self::over(listener::connect(app)).await
     }
 

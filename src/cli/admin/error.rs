@@ -7,7 +7,7 @@ use crate::cli::exit::{Exit, Failure};
 
 /// An error response.
 #[derive(Debug)]
-pub struct AdminError {
+pub(crate) struct AdminError {
     status: StatusCode,
     /// Stable error code.
     pub code: String,
@@ -37,14 +37,14 @@ impl AdminError {
 
     /// Returns whether `/readyz` reports only problems of `part`.
     #[must_use]
-    pub fn is_ready_but_for(&self, part: &str) -> bool {
+    pub(crate) fn is_ready_but_for(&self, part: &str) -> bool {
         let reasons = self.body.get("reasons").and_then(Value::as_object);
         reasons.is_some_and(|reasons| reasons.keys().all(|named| named == part))
     }
 
     /// Returns the whole body, for callers that expect an error.
     #[must_use]
-    pub fn into_body(self) -> Value {
+    pub(crate) fn into_body(self) -> Value {
         self.body
     }
 

@@ -8,11 +8,11 @@ use crate::ports::http_client::WebBody;
 
 /// Returns whether an argument is a URL and not a file.
 #[must_use]
-pub fn is_address(text: &str) -> bool {
+pub(crate) fn is_address(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
 
-pub async fn get(address: &str) -> Result<WebBody, Failure> {
+pub(crate) async fn get(address: &str) -> Result<WebBody, Failure> {
     let known = Validators::default();
     match fetch::get(address, &known, Patience::default()).await {
         Ok(Some(answer)) => Ok(answer.body),

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-pub struct IgnoreWriteErrors<S>(pub S);
+pub(super) struct IgnoreWriteErrors<S>(pub S);
 
 fn ignore_error(written: Poll<io::Result<usize>>, length: usize) -> Poll<io::Result<usize>> {
     match written {

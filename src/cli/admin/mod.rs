@@ -5,9 +5,9 @@
 
 mod connect;
 mod error;
-pub mod fetch_url;
+pub(crate) mod fetch_url;
 mod lenient_stream;
-pub mod request_body;
+pub(crate) mod request_body;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -20,21 +20,21 @@ use hyper::client::conn::http1::SendRequest;
 use serde_json::Value;
 use tokio::time::{Instant, interval_at};
 
-pub use error::AdminError;
+pub(super) use error::AdminError;
 
 use super::exit::Failure;
 use super::{output, privileges};
 use crate::http::access::auth::NAMED;
 use request_body::RequestBody;
 
-pub struct Admin {
+pub(super) struct Admin {
     sender: SendRequest<RequestBody>,
 }
 
 impl Admin {
     /// Sends a request with an optional JSON body and returns the JSON response. An error response becomes
     /// a [`Failure`] with its exit code.
-    pub async fn call(
+    pub(super) async fn call(
         &mut self,
         method: Method,
         path: &str,
@@ -44,7 +44,7 @@ impl Admin {
     }
 
     /// Like [`Admin::call`], but returns an error response as the inner result.
-    pub async fn ask(
+    pub(super) async fn ask(
         &mut self,
         method: Method,
         path: &str,
@@ -56,13 +56,13 @@ impl Admin {
         self.send(method, path, "application/json", body).await
     }
 
-    pub async fn get(&mut self, path: &str) -> Result<Value, Failure> {
+    pub(super) async fn get(&mut self, path: &str) -> Result<Value, Failure> {
         self.call(Method::GET, path, None).await
     }
 
     /// Sends a body of any length and shows `progress` on a terminal. An error response is the inner
     /// result, since it may contain a report.
-    pub async fn upload(
+    pub(super) async fn upload(
         &mut self,
         path: &str,
         content_type: &'static str,
@@ -74,7 +74,7 @@ impl Admin {
     }
 
     /// Starts a long operation and shows on a terminal that it is running.
-    pub async fn work(&mut self, path: &str) -> Result<Result<Value, AdminError>, Failure> {
+    pub(super) async fn work(&mut self, path: &str) -> Result<Result<Value, AdminError>, Failure> {
         let asking = self.send(
             Method::POST,
             path,
@@ -85,7 +85,7 @@ impl Admin {
     }
 
     /// Streams the response body to standard output.
-    pub async fn download(&mut self, path: &str) -> Result<(), Failure> {
+    pub(super) async fn download(&mut self, path: &str) -> Result<(), Failure> {
         let response = self
             .exchange(
                 Method::GET,
@@ -111,7 +111,7 @@ impl Admin {
     }
 
     /// Returns the response body as text, whatever the status.
-    pub async fn text(&mut self, path: &str) -> Result<String, Failure> {
+    pub(super) async fn text(&mut self, path: &str) -> Result<String, Failure> {
         let asked = self.exchange(
             Method::GET,
             path,
@@ -216,7 +216,7 @@ fn connection_failure(error: &hyper::Error) -> Failure {
 }
 
 /// Builds a path of the interface from encoded segments, so that an id may contain any character.
-pub fn path(segments: &[&str]) -> String {
+pub(super) fn path(segments: &[&str]) -> String {
     let mut path = "/admin/v1".to_owned();
     for segment in segments {
         path.push('/');
@@ -226,7 +226,7 @@ pub fn path(segments: &[&str]) -> String {
 }
 
 /// Adds query parameters to a path, without those that have no value.
-pub fn with_query(mut path: String, parameters: &[(&str, Option<&str>)]) -> String {
+pub(super) fn with_query(mut path: String, parameters: &[(&str, Option<&str>)]) -> String {
     let mut separator = if path.contains('?') { '&' } else { '?' };
     for (name, value) in parameters {
         if let Some(value) = value {

@@ -23,14 +23,14 @@ const CHUNK: usize = 64 * 1024;
 /// Chunks that may wait to be sent.
 const CHUNKS: usize = 4;
 
-pub type BodyError = Box<dyn Error + Send + Sync>;
-pub type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
+pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
+pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
 
-pub fn nothing() -> RequestBody {
+pub(crate) fn nothing() -> RequestBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-pub fn whole(bytes: impl Into<Bytes>) -> RequestBody {
+pub(crate) fn whole(bytes: impl Into<Bytes>) -> RequestBody {
     Full::new(bytes.into())
         .map_err(|never| match never {})
         .boxed_unsync()
@@ -38,7 +38,7 @@ pub fn whole(bytes: impl Into<Bytes>) -> RequestBody {
 
 /// Counters of sent data, for the progress display.
 #[derive(Clone, Default)]
-pub struct Sent(Arc<Counts>);
+pub(crate) struct Sent(Arc<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -50,19 +50,19 @@ struct Counts {
 
 impl Sent {
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
     /// The number of line ends sent.
     #[must_use]
-    pub fn lines(&self) -> u64 {
+    pub(crate) fn lines(&self) -> u64 {
         self.0.lines.load(Ordering::Relaxed)
     }
 
     /// Formats the progress of the upload.
     #[must_use]
-    pub fn progress(&self) -> String {
+    pub(crate) fn progress(&self) -> String {
         match self.total() {
             Some(total) if self.bytes() >= total => "sent; the server is processing".to_owned(),
             Some(total) => format!(
@@ -77,7 +77,7 @@ impl Sent {
 
     /// The total number of bytes, if known.
     #[must_use]
-    pub fn total(&self) -> Option<u64> {
+    pub(crate) fn total(&self) -> Option<u64> {
         Some(self.0.total.load(Ordering::Relaxed)).filter(|total| *total > 0)
     }
 
@@ -89,13 +89,13 @@ impl Sent {
 }
 
 #[must_use]
-pub fn line_ends(bytes: &[u8]) -> u64 {
+pub(crate) fn line_ends(bytes: &[u8]) -> u64 {
     let ends = bytes.iter().filter(|&&byte| byte == b'\n').count();
     u64::try_from(ends).unwrap_or(u64::MAX)
 }
 
 /// Counts the data of another body.
-pub fn counted<B>(body: B, sent: &Sent) -> RequestBody
+pub(crate) fn counted<B>(body: B, sent: &Sent) -> RequestBody
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BodyError>,
@@ -112,7 +112,7 @@ where
 }
 
 /// Opens a file, or standard input for `-`. The client opens it, since the server may not be allowed to.
-pub fn file(path: &Path) -> Result<FileBody, Failure> {
+pub(crate) fn file(path: &Path) -> Result<FileBody, Failure> {
     if path.as_os_str() == "-" {
         return FileBody::start(io::stdin(), None).map_err(|error| Failure::file(path, &error));
     }
@@ -129,7 +129,7 @@ pub fn file(path: &Path) -> Result<FileBody, Failure> {
 }
 
 /// A body that a thread reads from a file, a few chunks ahead.
-pub struct FileBody {
+pub(crate) struct FileBody {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
     /// Remaining bytes, if known.
     left: Option<u64>,

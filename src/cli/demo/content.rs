@@ -7,10 +7,10 @@ use std::path::Path;
 use crate::cli::exit::Failure;
 
 /// The catalogue file.
-pub const CATALOG: &str = include_str!("../../../data/demo/catalog.toml");
+pub(super) const CATALOG: &str = include_str!("../../../data/demo/catalog.toml");
 
 /// Example calls for the whole interface, without the variables that they use.
-pub const WALK: &str = include_str!("../../../data/demo/walk.sh");
+pub(super) const WALK: &str = include_str!("../../../data/demo/walk.sh");
 
 macro_rules! clip {
     ($($name:literal),* $(,)?) => {
@@ -35,7 +35,7 @@ const CLIP: &[(&str, &[u8])] = clip![
 ];
 
 /// Writes the clip into the media directory.
-pub fn unpack(media: &Path) -> Result<(), Failure> {
+pub(super) fn unpack(media: &Path) -> Result<(), Failure> {
     for (name, bytes) in CLIP {
         let path = media.join(name);
         let write = || {

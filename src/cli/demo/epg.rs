@@ -15,16 +15,16 @@ const BLACKOUT_SLOT: i64 = 2 * HOUR;
 /// Age of the current broadcast of `blackout` when the demo starts.
 const BLACKOUT_SINCE: i64 = 300;
 /// Offset at which `blackout` shows the broadcast before the current one, for the next 55 minutes.
-pub const OFFSET_OPEN: i64 = -HOUR;
+pub(super) const OFFSET_OPEN: i64 = -HOUR;
 
-pub struct Guide {
+pub(super) struct Guide {
     pub json: Value,
     /// A finished broadcast of `open` within its catch-up window.
     pub catchup: String,
 }
 
 /// Builds the guide of a demo that starts at `now`.
-pub fn around(now: UnixSeconds) -> Guide {
+pub(super) fn around(now: UnixSeconds) -> Guide {
     let now = now.0;
     let slot = now - now.rem_euclid(SLOT);
     let mut guide = Map::new();

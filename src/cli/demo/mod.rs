@@ -22,7 +22,7 @@ use temp_dir::TempDataDir;
 /// PIN, stored mail, Clear Key and a playable encrypted clip. Prints example calls for the whole interface,
 /// ready to paste into a shell, and serves until Ctrl-C.
 #[derive(Args)]
-pub struct Demo {
+pub(super) struct Demo {
     #[command(flatten)]
     addresses: Addresses,
     /// Print one line of JSON when ready, instead of the calls
@@ -31,7 +31,7 @@ pub struct Demo {
 }
 
 impl Demo {
-    pub fn run(self, global: &Global) -> Outcome {
+    pub(super) fn run(self, global: &Global) -> Outcome {
         let mut inputs = global.inputs()?;
         inputs.demo = true;
         inputs.flags.extend(self.addresses.flags());

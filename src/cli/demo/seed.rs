@@ -11,15 +11,15 @@ use crate::cli::admin::request_body;
 use crate::cli::admin::{Admin, AdminError, path, with_query};
 use crate::cli::exit::{Failure, Outcome};
 
-pub const IDENTITY: &str = "demo@example.com";
-pub const ACCESS_KEY: &str = "demo pass phrase";
-pub const PIN_CODE: &str = "2580";
+pub(super) const IDENTITY: &str = "demo@example.com";
+pub(super) const ACCESS_KEY: &str = "demo pass phrase";
+pub(super) const PIN_CODE: &str = "2580";
 /// Age limit of the demo's user.
 const LIMIT: u8 = 15;
 /// Name of the demo's partner and operator.
 const NAME: &str = "demo";
 
-pub struct Filled {
+pub(super) struct Filled {
     pub partner_token: String,
     /// A token of an operator with the role `admin`.
     pub operator_token: String,
@@ -28,7 +28,7 @@ pub struct Filled {
 }
 
 /// Fills the store, or updates one that an earlier demo has filled.
-pub async fn fill(app: &Arc<App>) -> Result<Filled, Failure> {
+pub(super) async fn fill(app: &Arc<App>) -> Result<Filled, Failure> {
     content::unpack(&app.config.origin.media_dir)?;
     let mut admin = Admin::to(Arc::clone(app)).await?;
     import(

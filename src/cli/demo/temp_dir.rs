@@ -9,11 +9,11 @@ use data_encoding::HEXLOWER;
 use crate::cli::exit::Failure;
 use crate::ports::{Entropy, SystemEntropy};
 
-pub struct TempDataDir(PathBuf);
+pub(super) struct TempDataDir(PathBuf);
 
 impl TempDataDir {
     /// Creates the directory under an unpredictable name, so that no other user can have prepared it.
-    pub fn temporary() -> Result<Self, Failure> {
+    pub(super) fn temporary() -> Result<Self, Failure> {
         let entropy: &dyn Entropy = &SystemEntropy::default();
         let name = format!("playgate-demo-{}", HEXLOWER.encode(&entropy.array::<8>()));
         let path = std::env::temp_dir().join(name);
@@ -25,7 +25,7 @@ impl TempDataDir {
     }
 
     /// The path as configuration text.
-    pub fn text(&self) -> Result<String, Failure> {
+    pub(super) fn text(&self) -> Result<String, Failure> {
         let text = self.0.to_str().map(str::to_owned);
         text.ok_or_else(|| Failure::usage("the temporary directory's path is not UTF-8"))
     }

@@ -18,7 +18,7 @@ use crate::config::{Loaded, Problems};
 /// Check configuration, clock, disk, store, TLS, mail, proxy and systemd unit; exit code 1 if a problem is
 /// found
 #[derive(Args)]
-pub struct Doctor {
+pub(super) struct Doctor {
     /// Print a JSON array of {"part","state","finding","mend"}
     #[arg(long)]
     json: bool,
@@ -29,7 +29,7 @@ pub struct Doctor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub(super) enum State {
     Ok,
     /// Works, but needs attention.
     Warning,
@@ -39,7 +39,7 @@ pub enum State {
 
 /// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub(super) struct Finding {
     part: &'static str,
     state: State,
     finding: String,
@@ -74,7 +74,7 @@ impl Finding {
     }
 }
 
-pub async fn run(doctor: Doctor, global: &Global) -> Outcome {
+pub(super) async fn run(doctor: Doctor, global: &Global) -> Outcome {
     let mut findings = vec![configuration(&load_and_check(&global.inputs()?))];
     let mut admin;
     let loaded = global.load().ok();

@@ -62,8 +62,8 @@ impl Accounts {
                 .into_iter()
                 .map(|(_, login)| LoginInfo {
                     id: login.login,
-                    created: expiry.to_wall(login.created, now),
-                    expires: expiry.to_wall(login.expires, now),
+                    created: expiry.token_to_wall(login.created, now),
+                    expires: expiry.token_to_wall(login.expires, now),
                 })
                 .collect())
         })

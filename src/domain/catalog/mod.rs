@@ -10,7 +10,7 @@ mod error;
 mod explain;
 mod glob;
 mod history;
-pub mod import;
+pub(crate) mod import;
 mod model;
 mod plausibility;
 mod rules;

@@ -17,7 +17,7 @@ pub const NAME_MAX: usize = 500;
 /// Maximum number of images of a livestream or an asset.
 pub const IMAGES_MAX: usize = 8;
 /// Maximum length of a playlist location in bytes.
-pub const LOCATION_MAX: usize = 1_500;
+pub(super) const LOCATION_MAX: usize = 1_500;
 /// Maximum number of content keys of a livestream or an asset: enough for one per track and quality.
 pub const KEYS_MAX: usize = 64;
 /// Maximum total bytes of the livestream ids in one rule.

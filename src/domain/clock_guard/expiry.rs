@@ -48,13 +48,13 @@ impl ExpiryClock {
 
     /// Converts a wall-clock time, such as the end of a broadcast, to token time.
     #[must_use]
-    pub fn from_wall(&self, wall: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
+    pub fn wall_to_token(&self, wall: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
         wall + self.at(now).since(now)
     }
 
     /// Converts token time to the wall-clock time that clients see.
     #[must_use]
-    pub fn to_wall(&self, token: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
+    pub fn token_to_wall(&self, token: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
         token - self.at(now).since(now)
     }
 

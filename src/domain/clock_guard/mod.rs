@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub use belief::Doubt;
-pub use expiry::ExpiryClock;
-pub use tables::{TABLE, schema};
+pub(crate) use belief::Doubt;
+pub(crate) use expiry::ExpiryClock;
+pub(crate) use tables::{TABLE, schema};
 
 use crate::ports::Clock;
 use crate::store::{Durability, Store, StoreError, WritePriority};

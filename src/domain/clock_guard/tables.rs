@@ -20,7 +20,7 @@ impl Record for Mark {}
 
 pub(super) const MARK: u8 = 0;
 
-pub const TABLE: &str = "clock_mark";
+pub(crate) const TABLE: &str = "clock_mark";
 
 /// A table with one record, at [`MARK`].
 pub(super) struct Marks;
@@ -32,7 +32,7 @@ impl Table for Marks {
 }
 
 #[must_use]
-pub fn schema(schema: Schema) -> Schema {
+pub(crate) fn schema(schema: Schema) -> Schema {
     schema.with::<Marks>()
 }
 

@@ -146,8 +146,8 @@ fn expired_tokens_stay_expired_and_new_ones_last_as_promised() {
     assert!(old <= expiry.at(guard.now()), "it stays expired");
     // Issued while the clock is not trusted; the client sees it on its own clock.
     let new = expiry.at(guard.now()) + 60;
-    assert_eq!(expiry.to_wall(new, guard.now()), guard.now() + 60);
-    assert_eq!(expiry.from_wall(guard.now() + 60, guard.now()), new);
+    assert_eq!(expiry.token_to_wall(new, guard.now()), guard.now() + 60);
+    assert_eq!(expiry.wall_to_token(guard.now() + 60, guard.now()), new);
     pass(&machine, &guard, 59 * SECOND);
     assert!(expiry.at(guard.now()) < new);
     pass(&machine, &guard, SECOND);

@@ -57,7 +57,7 @@ pub(super) struct Access {
 
 /// Whether a tag of the user disables the country check.
 #[must_use]
-pub fn any_country(user: &User) -> bool {
+pub(crate) fn any_country(user: &User) -> bool {
     user.tags.iter().any(|tag| tag == TAG_ANY_COUNTRY)
 }
 

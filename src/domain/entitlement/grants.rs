@@ -13,7 +13,7 @@ use crate::types::time::DAY;
 use crate::types::{OfferId, OperatorId, UnixSeconds, UserId};
 
 /// Maximum number of grants per user, including history. The oldest inactive grants make room.
-pub const GRANTS_MAX: usize = 200;
+pub(crate) const GRANTS_MAX: usize = 200;
 
 /// The offers of users. Cheap to clone.
 #[derive(Clone)]
@@ -155,7 +155,7 @@ fn make_room(
 }
 
 /// Erases the grants of a user, in the transaction that erases the account.
-pub fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
+pub(crate) fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (key, _) in txn.scan::<tables::Grants>(user, usize::MAX)? {
         txn.delete::<tables::Grants>(&key)?;
     }

@@ -16,14 +16,10 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use error::GrantError;
-pub use evaluate::{EntitlementService, any_country};
-pub use explain::EntitlementExplanation;
-pub use grants::{GRANTS_MAX, Grants, erase_user};
-pub use model::{
-    Decision, Denied, Grant, PinRule, Playing, Revocation, Settings, Step, TAG_ANY_COUNTRY,
-    TAG_ANY_DEVICE,
-};
-pub use position::{PositionRights, Withheld, judged_position};
-pub use public_access::PublicLivestream;
-pub use tables::schema;
+pub(crate) use error::GrantError;
+pub(crate) use evaluate::{EntitlementService, any_country};
+pub(crate) use explain::EntitlementExplanation;
+pub(crate) use grants::{Grants, erase_user};
+pub(crate) use model::{Decision, Denied, Grant, PinRule, Playing, Settings, Step, TAG_ANY_DEVICE};
+pub(crate) use position::{PositionRights, Withheld, judged_position};
+pub(crate) use tables::schema;

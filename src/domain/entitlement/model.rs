@@ -9,9 +9,9 @@ use crate::domain::schedule::Program;
 use crate::types::{Country, OfferId, OperatorId, UnixSeconds};
 
 /// The user tag that disables the country check.
-pub const TAG_ANY_COUNTRY: &str = "no-geo";
+pub(crate) const TAG_ANY_COUNTRY: &str = "no-geo";
 /// The user tag that disables the device limit.
-pub const TAG_ANY_DEVICE: &str = "no-device-limit";
+pub(crate) const TAG_ANY_DEVICE: &str = "no-device-limit";
 
 /// An offer granted to a user. Expired and revoked grants are kept as history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ const SHIFT_MAX: i64 = 25 * HOUR;
 
 /// The position to check for a claimed one: the live point, if no player can be at the claimed position.
 #[must_use]
-pub fn judged_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
+pub(crate) fn judged_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
     if (-SHIFT_MAX..=LIVE).contains(&claimed.since(now)) {
         claimed
     } else {

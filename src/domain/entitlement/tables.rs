@@ -10,7 +10,7 @@ use crate::store::{Changed, CommitListener, Record, Schema, Table, TreeName};
 use crate::types::UserId;
 
 #[must_use]
-pub fn schema(schema: Schema) -> Schema {
+pub(crate) fn schema(schema: Schema) -> Schema {
     schema.with::<Grants>()
 }
 

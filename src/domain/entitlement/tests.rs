@@ -3,6 +3,8 @@
 use chrono::DateTime;
 use data_encoding::HEXLOWER;
 
+use super::grants::GRANTS_MAX;
+use super::model::{Revocation, TAG_ANY_COUNTRY};
 use super::*;
 use crate::domain::accounts::{ParentalControl, User};
 use crate::domain::catalog::{self, Catalog, Hours, Livestream, Mode, Unrated};

@@ -10,6 +10,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use model::{EpgSource, GuideOptions, HoldReason, LastImport, Settings};
-pub use service::{EpgSourceError, EpgSourceView, EpgSources, GuideDecoder, Refresh};
-pub use tables::{EpgSourceState, schema};
+pub(crate) use model::{EpgSource, GuideOptions, HoldReason, LastImport, Settings};
+pub(crate) use service::{EpgSourceError, EpgSourceView, EpgSources, Refresh};
+pub(crate) use tables::{EpgSourceState, schema};

@@ -31,7 +31,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const ERROR_MAX: usize = 500;
 
 /// Opens a decoder for a guide of any supported format.
-pub type GuideDecoder =
+pub(crate) type GuideDecoder =
     for<'a> fn(Box<dyn Read + 'a>, XmltvOptions) -> Result<Box<dyn GuideEvents + 'a>, GuideError>;
 
 /// Why a source could not be fetched or its guide not be imported.

@@ -107,7 +107,7 @@ mod v1 {
 }
 
 /// States by source name.
-pub struct EpgSourceStates;
+pub(super) struct EpgSourceStates;
 
 impl Table for EpgSourceStates {
     const NAME: &'static str = "feeds";
@@ -117,7 +117,7 @@ impl Table for EpgSourceStates {
 
 /// Adds this module's table.
 #[must_use]
-pub fn schema(schema: Schema) -> Schema {
+pub(crate) fn schema(schema: Schema) -> Schema {
     schema.with::<EpgSourceStates>()
 }
 

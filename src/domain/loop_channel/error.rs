@@ -4,7 +4,7 @@ use std::io;
 
 /// Why a loop channel cannot serve a path.
 #[derive(Debug, thiserror::Error)]
-pub enum LoopError {
+pub(crate) enum LoopError {
     /// The manifest, track or segment does not exist, or not yet.
     #[error("no such manifest, track or segment")]
     Absent,

@@ -10,7 +10,7 @@ mod clip;
 mod dash;
 mod error;
 #[cfg(any(test, fuzzing))]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod hls;
 mod mp4_boxes;
 mod path;
@@ -24,14 +24,14 @@ mod tests;
 use crate::ports::media::MediaDirectory;
 use crate::types::{MediaPath, UnixSeconds};
 
-pub use error::LoopError;
-pub use path::{ManifestRange, manifest};
+pub(crate) use error::LoopError;
+pub(crate) use path::{ManifestRange, manifest};
 
 use clip::Clip;
 use path::LoopPath;
 
 /// Generates the response for a path below a clip's manifest. Blocks: it reads files.
-pub fn answer(
+pub(crate) fn answer(
     media: &MediaDirectory,
     path: &MediaPath,
     now: UnixSeconds,

@@ -10,7 +10,7 @@ const NAME_MAX: usize = 64;
 
 /// The time range that a manifest covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ManifestRange {
+pub(crate) enum ManifestRange {
     /// From some time ago up to the live point.
     Live,
     /// From `start` up to `stop`, exclusive.
@@ -22,7 +22,7 @@ pub enum ManifestRange {
 
 /// The format of a manifest, by its file extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ManifestFormat {
+pub(super) enum ManifestFormat {
     Dash,
     Hls,
 }
@@ -101,7 +101,7 @@ impl fmt::Display for LoopPath {
 /// The path of the loop manifest for the clip at `path`. `None` if `path` is not a manifest, or too long or
 /// too deep.
 #[must_use]
-pub fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
+pub(crate) fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
     let clip = MediaPath::parse(path)?;
     let (_, form) = ManifestFormat::from_suffix(clip.as_str())?;
     // Checks that the longest possible name fits, not only this one.

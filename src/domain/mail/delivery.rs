@@ -355,7 +355,7 @@ fn record_outcome(txn: &mut Txn<'_>, outcome: &Outcome) -> Result<(), StoreError
 }
 
 /// Expires a user's queued mails of one kind, in the write batch that invalidates their token or PIN.
-pub fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: Kind) -> Result<(), StoreError> {
+pub(crate) fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: Kind) -> Result<(), StoreError> {
     for (_, key) in txn.scan_index::<MailsByUser>(user, WITHDRAW_SEARCH)? {
         if let Some(mail) = txn.get::<Mails>(&key)?.filter(|mail| mail.kind == kind) {
             let outcome = Outcome {

@@ -14,9 +14,9 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use delivery::withdraw;
-pub use model::{Counts, Draft, Kind, RenderedMail, Status, Summary, Tested};
-pub use templates::TemplateError;
+pub(crate) use delivery::withdraw;
+pub(crate) use model::{Counts, Draft, Kind, RenderedMail, Status, Summary, Tested};
+pub(crate) use templates::TemplateError;
 
 use super::sealing::Sealer;
 use crate::ports::Entropy;
@@ -29,7 +29,7 @@ use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of}
 use templates::{Rendered, Templates, Values};
 
 /// Maximum number of stored mails. The oldest are removed first, except those still queued.
-pub const MAILS_MAX: u64 = 10_000;
+pub(crate) const MAILS_MAX: u64 = 10_000;
 /// Mails per write batch of the sweep.
 const BATCH: usize = 200;
 /// Replaces a token or PIN that is no longer stored.
@@ -45,7 +45,7 @@ pub enum Secrets {
 }
 
 #[must_use]
-pub fn schema(schema: Schema) -> Schema {
+pub(crate) fn schema(schema: Schema) -> Schema {
     schema.with::<Mails>()
 }
 
@@ -371,12 +371,12 @@ fn templates(directory: Option<&Path>) -> Result<Templates, TemplateError> {
 /// # Errors
 /// The first invalid template. The service then does not start: a silent fallback to the built-in text would go
 /// unnoticed.
-pub fn check_templates(directory: &Path) -> Result<(), TemplateError> {
+pub(crate) fn check_templates(directory: &Path) -> Result<(), TemplateError> {
     templates(Some(directory)).map(|_| ())
 }
 
 /// Deletes a user's mails, in the write batch that erases the account.
-pub fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
+pub(crate) fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
         txn.delete::<Mails>(&key)?;
     }

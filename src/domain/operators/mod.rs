@@ -9,7 +9,7 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use error::OperatorsError;
+pub(crate) use error::OperatorsError;
 
 use crate::ports::Entropy;
 use crate::store::{All, Commit, Durability, MemoryTable, Schema, Store, StoreError, Txn};
@@ -18,12 +18,12 @@ use crate::types::{OperatorId, Role, Token, TokenHash, TokenInfo, TokenKind, Uni
 use tables::{OperatorRecord, OperatorTokenRecord, OperatorsByName};
 
 /// Maximum number of tokens of an operator: enough to rotate, few enough to list.
-pub const TOKENS_MAX: usize = 20;
+pub(crate) const TOKENS_MAX: usize = 20;
 /// Maximum length of a name in characters.
 const NAME_MAX: usize = 128;
 
 #[must_use]
-pub fn schema(schema: Schema) -> Schema {
+pub(crate) fn schema(schema: Schema) -> Schema {
     schema
         .with::<tables::Operators>()
         .with::<tables::OperatorTokens>()

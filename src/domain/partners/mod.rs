@@ -9,7 +9,7 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use error::PartnersError;
+pub(crate) use error::PartnersError;
 
 use crate::ports::Entropy;
 use crate::store::{Commit, Durability, MemoryTable, Schema, Store, StoreError, Txn};
@@ -18,12 +18,12 @@ use crate::types::{DurationUnit, PartnerId, Token, TokenHash, TokenInfo, UnixSec
 use tables::{PartnerRecord, PartnerTokenRecord, PartnersByName, TokensByPartner};
 
 /// Maximum number of tokens of a partner: enough to rotate, few enough to list.
-pub const TOKENS_MAX: usize = 100;
+pub(crate) const TOKENS_MAX: usize = 100;
 /// Maximum length of a name in characters.
 const NAME_MAX: usize = 128;
 
 #[must_use]
-pub fn schema(schema: Schema) -> Schema {
+pub(crate) fn schema(schema: Schema) -> Schema {
     schema
         .with::<tables::Partners>()
         .with::<tables::PartnerTokens>()
@@ -259,7 +259,7 @@ impl Partners {
 
 /// The state of a partner as read in a write batch; memory may lag behind earlier batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartnerStatus {
+pub(crate) enum PartnerStatus {
     Active,
     Disabled,
     /// The partner does not exist or was removed.
@@ -267,7 +267,7 @@ pub enum PartnerStatus {
 }
 
 /// Reads the state of a partner in the write batch that depends on it.
-pub fn standing(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, StoreError> {
+pub(crate) fn standing(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, StoreError> {
     Ok(match txn.get::<tables::Partners>(id)? {
         None => PartnerStatus::Unknown,
         Some(partner) if partner.disabled => PartnerStatus::Disabled,
@@ -295,7 +295,7 @@ pub fn seed(store: &Store, id: PartnerId, name: &str) {
 ///
 /// # Errors
 /// [`PartnersError::NotFound`].
-pub fn remove(txn: &mut Txn<'_>, id: &PartnerId) -> Result<(), PartnersError> {
+pub(crate) fn remove(txn: &mut Txn<'_>, id: &PartnerId) -> Result<(), PartnersError> {
     if txn.get::<tables::Partners>(id)?.is_none() {
         return Err(PartnersError::NotFound);
     }

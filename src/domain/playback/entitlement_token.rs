@@ -144,7 +144,7 @@ impl Playback {
             unlock: None,
             countries: right.countries,
             issued: self.expiry.at(now),
-            expires: self.expiry.from_wall(expires, now),
+            expires: self.expiry.wall_to_token(expires, now),
             device: None,
         };
         let live = matches!(entitlement.playing, Playing::Live { .. });

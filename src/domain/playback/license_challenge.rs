@@ -11,7 +11,7 @@ const KIDS_MAX: usize = 256;
 /// The key ids that a challenge requests; empty if none can be read. FairPlay challenges are encrypted for
 /// the license server, and so are Widevine challenges in privacy mode.
 #[must_use]
-pub fn key_ids(drm: Drm, challenge: &[u8]) -> Vec<[u8; 16]> {
+pub(crate) fn key_ids(drm: Drm, challenge: &[u8]) -> Vec<[u8; 16]> {
     let mut kids = match drm {
         Drm::Widevine => widevine(challenge).unwrap_or_default(),
         Drm::Playready => playready(challenge),

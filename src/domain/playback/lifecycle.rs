@@ -38,8 +38,8 @@ impl Playback {
         let tokens = self.tokens.tokens_of_user(user);
         let held = tokens.iter().filter_map(|hash| self.tokens.get(hash));
         let shown = |held: Arc<HeldEntitlement>| Entitlement {
-            issued: self.expiry.to_wall(held.entitlement.issued, now),
-            expires: self.expiry.to_wall(held.entitlement.expires, now),
+            issued: self.expiry.token_to_wall(held.entitlement.issued, now),
+            expires: self.expiry.token_to_wall(held.entitlement.expires, now),
             ..held.entitlement.clone()
         };
         Ok(Export {
@@ -78,7 +78,7 @@ impl Playback {
     fn view(&self, session: &Session, now: UnixSeconds) -> SessionView {
         let view = session.view();
         SessionView {
-            seen: self.expiry.to_wall(view.seen, now),
+            seen: self.expiry.token_to_wall(view.seen, now),
             ..view
         }
     }

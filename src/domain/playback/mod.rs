@@ -51,22 +51,22 @@
 //! has not ended alive again, for 35 s from readiness, and changes no other. `tests/walk.rs` walks
 //! the diagram at random and compares it with a model of the diagram.
 
-pub mod context;
-pub mod entitlement_token;
-pub mod error;
+pub(crate) mod context;
+pub(crate) mod entitlement_token;
+pub(crate) mod error;
 mod granted;
-pub mod heartbeat;
-pub mod license_challenge;
-pub mod lifecycle;
-pub mod model;
-pub mod playability;
-pub mod playlist_url;
-pub mod preflight;
-pub mod session;
-pub mod signing;
-pub mod stream_limits;
-pub mod tables;
-pub mod token_map;
+pub(crate) mod heartbeat;
+pub(crate) mod license_challenge;
+pub(crate) mod lifecycle;
+pub(crate) mod model;
+pub(crate) mod playability;
+pub(crate) mod playlist_url;
+pub(crate) mod preflight;
+pub(crate) mod session;
+pub(crate) mod signing;
+pub(crate) mod stream_limits;
+pub(crate) mod tables;
+pub(crate) mod token_map;
 
 #[cfg(test)]
 mod tests;
@@ -78,19 +78,19 @@ use crate::ports::Entropy;
 use crate::store::{Store, StoreError};
 use crate::types::{Drm, MediaPath, SessionId, UnixSeconds};
 
-pub use context::{PlaybackContext, Viewer};
-pub use entitlement_token::{GrantedRight, Issuable, Issued, PinCheck, PinRequired};
-pub use error::{BlockingSession, PlaybackError};
-pub use heartbeat::{Heartbeat, HeartbeatOutcome, LicenseRequest};
-pub use lifecycle::Export;
-pub use model::{Device, EndReason, Playing, Registered, SessionView};
-pub use playability::Playability;
-pub use playlist_url::{ORIGIN_PATH, Playlist};
-pub use preflight::{Start, Started};
-pub use session::{Beat, BeatRate, Session};
-pub use signing::{CdnScheme, Key, Scheme, Signing};
-pub use stream_limits::WhenFull;
-pub use tables::{erase, schema};
+pub(crate) use context::{PlaybackContext, Viewer};
+pub(crate) use entitlement_token::{GrantedRight, Issuable, Issued, PinCheck, PinRequired};
+pub(crate) use error::{BlockingSession, PlaybackError};
+pub(crate) use heartbeat::{Heartbeat, HeartbeatOutcome, LicenseRequest};
+pub(crate) use lifecycle::Export;
+pub(crate) use model::{Device, EndReason, Registered, SessionView};
+pub(crate) use playability::Playability;
+pub(crate) use playlist_url::Playlist;
+pub(crate) use preflight::{Start, Started};
+pub(crate) use session::{Beat, BeatRate, Session};
+pub(crate) use signing::{CdnScheme, Key, Scheme, Signing};
+pub(crate) use stream_limits::WhenFull;
+pub(crate) use tables::schema;
 
 use session::{EndedMap, SessionMap};
 use token_map::TokenMap;

@@ -110,10 +110,10 @@ pub struct StoredSession {
 }
 
 /// Unlocks kept per session; further ones displace the oldest. No day has more programs that need a PIN.
-pub const UNLOCKS_MAX: usize = 48;
+pub(crate) const UNLOCKS_MAX: usize = 48;
 
 /// Adds an unlock as the newest; beyond [`UNLOCKS_MAX`] the oldest are dropped.
-pub fn add_unlock(unlocks: &mut Vec<AssetId>, unlock: AssetId) {
+pub(crate) fn add_unlock(unlocks: &mut Vec<AssetId>, unlock: AssetId) {
     unlocks.retain(|other| *other != unlock);
     unlocks.push(unlock);
     let forgotten = unlocks.len().saturating_sub(UNLOCKS_MAX);
@@ -152,7 +152,7 @@ impl EndReason {
 
 /// A session that has ended, kept for a while so that its player learns the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub(crate) struct Ended {
     pub reason: EndReason,
     pub at: UnixSeconds,
 }

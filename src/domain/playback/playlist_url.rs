@@ -30,7 +30,7 @@ pub(super) struct Values<'a> {
 }
 
 /// Path prefix of the built-in origin.
-pub const ORIGIN_PATH: &str = "/origin/v1/";
+pub(crate) const ORIGIN_PATH: &str = "/origin/v1/";
 
 impl Playback {
     /// The signed playlist URL for a client. A protocol with a trailing `s` accepts https URLs only.
@@ -75,7 +75,7 @@ impl Playback {
         let token = self
             .signing
             .origin
-            .sign(path, self.expiry.from_wall(expires, now));
+            .sign(path, self.expiry.wall_to_token(expires, now));
         let mut target = format!("{ORIGIN_PATH}{token}/");
         encode_into(&mut target, path.as_str(), true);
         target

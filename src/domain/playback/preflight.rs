@@ -101,7 +101,7 @@ impl Playback {
             asset: &asset,
             session: &session,
             playing: &entitlement.playing,
-            expires: self.expiry.to_wall(entitlement.expires, now),
+            expires: self.expiry.token_to_wall(entitlement.expires, now),
             now,
         };
         let address = playable.address.as_deref();
@@ -136,7 +136,7 @@ impl Playback {
                 seen: at,
             },
             streams: playable.streams,
-            issued: self.expiry.to_wall(entitlement.issued, now),
+            issued: self.expiry.token_to_wall(entitlement.issued, now),
             now,
             at,
         };

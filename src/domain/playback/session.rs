@@ -15,9 +15,9 @@ use super::model::{EndReason, Ended, Playing, SessionView, StoredSession};
 use super::tables;
 
 /// Seconds a session keeps its slot without a heartbeat: three and a half heartbeat intervals.
-pub const ALIVE: i64 = 35;
+pub(crate) const ALIVE: i64 = 35;
 /// Seconds after [`ALIVE`] during which a heartbeat may still revive the session.
-pub const REVIVE: i64 = 300;
+pub(crate) const REVIVE: i64 = 300;
 
 /// Marks a position that no heartbeat has reported yet.
 const NO_POSITION: i64 = i64::MIN;
@@ -290,20 +290,20 @@ fn liveness_of(word: i64, now: UnixSeconds) -> Liveness {
 
 /// All sessions that have not ended, by id.
 #[derive(Default)]
-pub struct SessionMap {
-    by_id: DashMap<SessionId, Arc<Session>>,
+pub(crate) struct SessionMap {
+    pub(super) by_id: DashMap<SessionId, Arc<Session>>,
     by_user: DashMap<UserId, Vec<Arc<Session>>>,
 }
 
 impl SessionMap {
     #[must_use]
-    pub fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
+    pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
         self.by_id.get(id).map(|session| Arc::clone(&session))
     }
 
     /// The sessions of a user, oldest first.
     #[must_use]
-    pub fn sessions_of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
+    pub(crate) fn sessions_of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
         let mut sessions = self
             .by_user
             .get(user)
@@ -313,20 +313,10 @@ impl SessionMap {
         sessions
     }
 
-    pub fn for_each(&self, mut each: impl FnMut(&Arc<Session>)) {
+    pub(crate) fn for_each(&self, mut each: impl FnMut(&Arc<Session>)) {
         for session in &self.by_id {
             each(&session);
         }
-    }
-
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.by_id.len()
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
     }
 }
 
@@ -362,17 +352,17 @@ impl CommitListener<tables::Sessions> for SessionMap {
 
 /// Recently ended sessions.
 #[derive(Default)]
-pub struct EndedMap(DashMap<SessionId, (UserId, Ended)>);
+pub(crate) struct EndedMap(DashMap<SessionId, (UserId, Ended)>);
 
 impl EndedMap {
     #[must_use]
-    pub fn reason(&self, id: &SessionId) -> Option<EndReason> {
+    pub(crate) fn reason(&self, id: &SessionId) -> Option<EndReason> {
         self.0.get(id).map(|ended| ended.1.reason)
     }
 
     /// All keys with their end time, oldest first.
     #[must_use]
-    pub fn by_age(&self) -> Vec<(UnixSeconds, (UserId, SessionId))> {
+    pub(crate) fn by_age(&self) -> Vec<(UnixSeconds, (UserId, SessionId))> {
         let mut ended: Vec<_> = self
             .0
             .iter()

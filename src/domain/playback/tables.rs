@@ -8,7 +8,7 @@ use super::stream_limits;
 
 /// Entitlements by user and token hash. In all tables the user comes first, so that one scan finds everything
 /// of a user.
-pub struct Entitlements;
+pub(crate) struct Entitlements;
 
 impl Record for Entitlement {}
 
@@ -18,7 +18,7 @@ impl Table for Entitlements {
     type Record = Entitlement;
 }
 
-pub struct Devices;
+pub(crate) struct Devices;
 
 impl Record for Registered {}
 
@@ -29,7 +29,7 @@ impl Table for Devices {
 }
 
 /// Sessions that have not ended, by user: they count against the limits.
-pub struct Sessions;
+pub(crate) struct Sessions;
 
 impl Record for StoredSession {}
 
@@ -43,7 +43,7 @@ impl Table for Sessions {
 ///
 /// The name must sort before `sessions`: a commit reaches memory in the order of table names, so a session is
 /// known as ended before it leaves the session map, and no heartbeat in between gets `SESSION_NOT_FOUND`.
-pub struct EndedSessions;
+pub(crate) struct EndedSessions;
 
 impl Record for Ended {}
 
@@ -54,7 +54,7 @@ impl Table for EndedSessions {
 }
 
 #[must_use]
-pub fn schema(schema: Schema) -> Schema {
+pub(crate) fn schema(schema: Schema) -> Schema {
     schema
         .with::<Entitlements>()
         .with::<Devices>()
@@ -67,7 +67,7 @@ pub fn schema(schema: Schema) -> Schema {
 const ERASED: UserId = UserId::from_bytes([0; 16]);
 
 /// Erases the playback data of a user, in the transaction that erases the account.
-pub fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
+pub(crate) fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
     erase_from::<Entitlements>(txn, user)?;
     erase_from::<Devices>(txn, user)?;
     erase_from::<EndedSessions>(txn, user)?;
@@ -84,7 +84,7 @@ pub fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), S
 
 /// Ends the sessions of a user and voids the entitlements, in a transaction that takes the account away from
 /// everyone who was logged in.
-pub fn revoke(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
+pub(crate) fn revoke(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
     erase_from::<Entitlements>(txn, user)?;
     stream_limits::end_all(txn, *user, EndReason::Revoked, now)
 }

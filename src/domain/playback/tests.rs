@@ -15,7 +15,8 @@ use crate::types::{
     UnixSeconds, UserId,
 };
 
-use super::model::{Ended, Entitlement, StoredSession};
+use super::model::{Ended, Entitlement, Playing, StoredSession};
+use super::playlist_url::ORIGIN_PATH;
 use super::*;
 use world::Small;
 

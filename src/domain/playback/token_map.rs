@@ -13,17 +13,17 @@ use super::tables;
 
 /// Maximum number of entitlements per user; beyond it the oldest is dropped, which bounds memory. A viewer
 /// who changes the channel every minute reaches it in half a day.
-pub const TOKENS_MAX: usize = 512;
+pub(crate) const TOKENS_MAX: usize = 512;
 
-pub struct HeldEntitlement {
+pub(crate) struct HeldEntitlement {
     pub user: UserId,
     pub entitlement: Entitlement,
 }
 
 /// All entitlements.
 #[derive(Default)]
-pub struct TokenMap {
-    by_hash: DashMap<TokenHash, Arc<HeldEntitlement>>,
+pub(crate) struct TokenMap {
+    pub(super) by_hash: DashMap<TokenHash, Arc<HeldEntitlement>>,
     /// Ordered by issue time: a user at the limit drops the oldest with each new one, which must not require
     /// a scan.
     by_user: DashMap<UserId, BTreeSet<(UnixSeconds, TokenHash)>>,
@@ -31,13 +31,13 @@ pub struct TokenMap {
 
 impl TokenMap {
     #[must_use]
-    pub fn get(&self, hash: &TokenHash) -> Option<Arc<HeldEntitlement>> {
+    pub(crate) fn get(&self, hash: &TokenHash) -> Option<Arc<HeldEntitlement>> {
         self.by_hash.get(hash).map(|held| Arc::clone(&held))
     }
 
     /// The tokens of a user, oldest first.
     #[must_use]
-    pub fn tokens_of_user(&self, user: &UserId) -> Vec<TokenHash> {
+    pub(crate) fn tokens_of_user(&self, user: &UserId) -> Vec<TokenHash> {
         self.oldest(user, usize::MAX)
     }
 
@@ -49,29 +49,19 @@ impl TokenMap {
 
     /// The tokens to drop before the user may get another.
     #[must_use]
-    pub fn surplus(&self, user: &UserId) -> Vec<TokenHash> {
+    pub(crate) fn surplus(&self, user: &UserId) -> Vec<TokenHash> {
         let count = self.by_user.get(user).map_or(0, |tokens| tokens.len());
         self.oldest(user, (count + 1).saturating_sub(TOKENS_MAX))
     }
 
     /// The keys of the entitlements that have expired at `at` (token time).
     #[must_use]
-    pub fn expired(&self, at: UnixSeconds) -> Vec<(UserId, TokenHash)> {
+    pub(crate) fn expired(&self, at: UnixSeconds) -> Vec<(UserId, TokenHash)> {
         self.by_hash
             .iter()
             .filter(|held| !held.entitlement.holds(at))
             .map(|held| (held.user, *held.key()))
             .collect()
-    }
-
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.by_hash.len()
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.by_hash.is_empty()
     }
 }
 

@@ -93,7 +93,7 @@ pub struct Channel {
 
 /// The live view of a livestream, with the time range in which it is valid.
 #[derive(Debug)]
-pub struct LiveView {
+pub(crate) struct LiveView {
     /// Start of the validity.
     pub from: UnixSeconds,
     /// End of the validity, exclusive.

@@ -16,7 +16,7 @@ const BLOCK: usize = 40 * 1024 * 1024;
 
 /// Arena for pre-rendered JSON of consecutive channels. A block is freed with the last channel in it.
 #[derive(Default)]
-pub struct JsonArena {
+pub(super) struct JsonArena {
     block: BytesMut,
     /// Bytes used.
     pub(super) filled: usize,
@@ -34,7 +34,7 @@ impl JsonArena {
 }
 
 /// Renders a channel, broadcast by broadcast.
-pub struct Builder<'a> {
+pub(super) struct Builder<'a> {
     arena: &'a mut JsonArena,
     livestream: LivestreamId,
     zone: Tz,
@@ -46,7 +46,7 @@ pub struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// Starts an empty channel.
     #[must_use]
-    pub fn new(livestream: LivestreamId, zone: Tz, arena: &'a mut JsonArena) -> Self {
+    pub(super) fn new(livestream: LivestreamId, zone: Tz, arena: &'a mut JsonArena) -> Self {
         Self {
             arena,
             livestream,
@@ -58,7 +58,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Appends a broadcast.
-    pub fn push(&mut self, broadcast: &Broadcast, rights: &BroadcastRights) {
+    pub(super) fn push(&mut self, broadcast: &Broadcast, rights: &BroadcastRights) {
         let separator = usize::from(!self.json.is_empty());
         self.json.resize(self.json.len() + separator, b',');
         let at = self.json.len();
@@ -87,7 +87,7 @@ impl<'a> Builder<'a> {
 
     /// Returns the channel, with its vectors shrunk to their contents.
     #[must_use]
-    pub fn finish(self) -> Channel {
+    pub(super) fn finish(self) -> Channel {
         debug_assert!(self.starts.is_sorted());
         let mut member = Vec::new();
         json_writer::text(self.livestream.as_str(), &mut member);

@@ -13,7 +13,7 @@ use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// A normalised row of a guide that is to become a broadcast.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewRow {
+pub(crate) struct NewRow {
     /// Line in the guide.
     pub line: u64,
     /// Permanent id from the source, if it gives one.
@@ -51,7 +51,7 @@ impl std::ops::AddAssign for DiffCounts {
 
 /// The result of a diff.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ChannelDiff {
+pub(crate) struct ChannelDiff {
     /// All broadcasts after the import, in order and without overlaps.
     pub list: Vec<Broadcast>,
     /// Changes; broadcasts outside of the span are not counted.
@@ -60,7 +60,7 @@ pub struct ChannelDiff {
 
 /// The parts of a livestream that a guide may change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WritableSpans {
+pub(crate) struct WritableSpans {
     /// Spans to replace, in order and without overlaps.
     pub free: Vec<Span>,
     /// Spans of sources with higher priority.
@@ -73,7 +73,7 @@ pub struct WritableSpans {
 ///
 /// An existing broadcast that began before a span and reaches into it is cut at the start of the span, like an
 /// earlier row of the same guide. One that begins inside is replaced, even if it extends beyond the end.
-pub fn plan(
+pub(crate) fn plan(
     livestream: &LivestreamId,
     existing: Vec<Broadcast>,
     mut rows: Vec<NewRow>,

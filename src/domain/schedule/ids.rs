@@ -10,7 +10,7 @@ use super::model::Broadcast;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// Maximum shift, in seconds, at which a programme is still matched by title and length.
-pub const MOVE_MAX: i64 = 1_800;
+pub(crate) const MOVE_MAX: i64 = 1_800;
 
 /// Returns the index of the matching stored broadcast for each new row.
 ///
@@ -18,7 +18,7 @@ pub const MOVE_MAX: i64 = 1_800;
 /// title and length within 30 minutes, nearest first; same start. So a programme that moved is matched before the
 /// one that replaced it in its old slot.
 #[must_use]
-pub fn recognise(existing: &[Broadcast], rows: &[NewRow]) -> Vec<Option<usize>> {
+pub(crate) fn recognise(existing: &[Broadcast], rows: &[NewRow]) -> Vec<Option<usize>> {
     let mut found = Matches {
         of_row: vec![None; rows.len()],
         used: vec![false; existing.len()],
@@ -101,7 +101,7 @@ impl Matches {
 ///
 /// The id is `bc-` and 80 bits in 16 characters. The prefix avoids conflicts with catalogue ids.
 #[must_use]
-pub fn derive(
+pub(crate) fn derive(
     livestream: &LivestreamId,
     start: UnixSeconds,
     used: &HashSet<BroadcastId>,

@@ -20,7 +20,7 @@ fn escape(byte: u8) -> Option<[u8; 2]> {
 }
 
 /// Appends a string, including quotes.
-pub fn text(text: &str, out: &mut Vec<u8>) {
+pub(super) fn text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
     let mut written = 0;
@@ -41,7 +41,7 @@ pub fn text(text: &str, out: &mut Vec<u8>) {
 }
 
 /// Appends a number. Written by hand because each broadcast of a bulk lookup by id contains two of them.
-pub fn number(number: i64, out: &mut Vec<u8>) {
+pub(super) fn number(number: i64, out: &mut Vec<u8>) {
     if number < 0 {
         out.push(b'-');
     }
@@ -60,13 +60,13 @@ pub fn number(number: i64, out: &mut Vec<u8>) {
     }
 }
 
-pub fn boolean(value: bool, out: &mut Vec<u8>) {
+pub(super) fn boolean(value: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if value { b"true" } else { b"false" });
 }
 
 /// Decodes what [`text`] wrote, given the bytes between the quotes.
 #[must_use]
-pub fn read_text(escaped: &[u8]) -> Cow<'_, str> {
+pub(super) fn read_text(escaped: &[u8]) -> Cow<'_, str> {
     if !escaped.contains(&b'\\') {
         return String::from_utf8_lossy(escaped);
     }

@@ -17,12 +17,12 @@ const BATCH: usize = 1_000;
 
 /// The channel was in the guide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownChannels;
+pub(super) struct KnownChannels;
 
 impl Record for KnownChannels {}
 
 /// Channels by source; the name is empty for imports without a source.
-pub struct SeenChannels;
+pub(super) struct SeenChannels;
 
 impl Table for SeenChannels {
     const NAME: &'static str = "schedule_seen";

@@ -5,30 +5,30 @@
 //! answers requests from pre-rendered JSON. [`Schedule`] ties these together.
 
 mod broadcast_ref;
-pub mod channel;
+pub(crate) mod channel;
 mod channel_builder;
 mod chunk_store;
-pub mod diff;
-pub mod ids;
+pub(crate) mod diff;
+pub(crate) mod ids;
 pub mod import;
 mod import_apply;
-pub mod import_preview;
+pub(crate) mod import_preview;
 mod json_writer;
 mod known_channels;
-pub mod model;
-pub mod normalise;
-pub mod plausibility;
+pub(crate) mod model;
+pub(crate) mod normalise;
+pub(crate) mod plausibility;
 mod prepare;
-pub mod query;
+pub(crate) mod query;
 pub mod ratings;
 mod render;
 mod report;
-pub mod rights;
+pub(crate) mod rights;
 mod service;
-pub mod snapshot;
+pub(crate) mod snapshot;
 pub mod source_spans;
 pub mod tables;
-pub mod tv_day;
+pub(crate) mod tv_day;
 
 pub use broadcast_ref::Program;
 pub use import_apply::MakeLivestreams;

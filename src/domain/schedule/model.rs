@@ -8,19 +8,19 @@ use crate::types::{BroadcastId, UnixSeconds};
 
 /// Maximum title, in bytes. Together, these limits keep a broadcast below the 12 KiB of a chunk, and so below the
 /// 16 KiB that the store accepts as one value.
-pub const TITLE_MAX: usize = 500;
+pub(crate) const TITLE_MAX: usize = 500;
 /// Maximum description, in bytes.
-pub const DESCRIPTION_MAX: usize = 4_000;
+pub(crate) const DESCRIPTION_MAX: usize = 4_000;
 /// Maximum images of a broadcast.
-pub const IMAGES_MAX: usize = 8;
+pub(crate) const IMAGES_MAX: usize = 8;
 /// Maximum image URL, in bytes. A longer one is dropped: a truncated URL would be a different one.
-pub const FILENAME_MAX: usize = 700;
+pub(crate) const FILENAME_MAX: usize = 700;
 /// Maximum image type, in bytes.
-pub const IMAGE_KIND_MAX: usize = 40;
+pub(crate) const IMAGE_KIND_MAX: usize = 40;
 /// Maximum categories of a broadcast.
-pub const CATEGORIES_MAX: usize = 8;
+pub(crate) const CATEGORIES_MAX: usize = 8;
 /// Maximum category or rating text, in bytes.
-pub const LABEL_MAX: usize = 100;
+pub(crate) const LABEL_MAX: usize = 100;
 
 /// An image of a broadcast.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,7 +19,7 @@ pub struct Row<T> {
 
 /// A row that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept<T> {
+pub(crate) struct Kept<T> {
     /// Line in the guide.
     pub line: u64,
     /// Later than the start of the previous row.
@@ -30,7 +30,7 @@ pub struct Kept<T> {
 }
 
 /// Normalises the rows of one channel, given in the order of the guide.
-pub fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<Kept<T>> {
+pub(crate) fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<Kept<T>> {
     let mut skip = |line, kind| skipped.add(Problem { line, kind });
     rows.retain(|row| {
         let stops_wrong = row.stop.is_some_and(|stop| stop <= row.start);

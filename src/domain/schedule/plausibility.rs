@@ -28,7 +28,7 @@ pub enum PlausibilityIssue {
 
 /// Number and reach of the programmes in the span that a guide may replace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Coverage {
+pub(crate) struct Coverage {
     pub programmes: u64,
     /// Latest stop.
     pub horizon: Option<UnixSeconds>,
@@ -36,7 +36,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// Adds another channel.
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.programmes += other.programmes;
         self.horizon = self.horizon.max(other.horizon);
     }
@@ -46,7 +46,7 @@ impl Coverage {
 ///
 /// Both are sums over all channels: one channel with a new schedule is no reason to hold a guide of hundreds.
 #[must_use]
-pub fn plausibility_issues(now: Coverage, new: Coverage) -> Vec<PlausibilityIssue> {
+pub(crate) fn plausibility_issues(now: Coverage, new: Coverage) -> Vec<PlausibilityIssue> {
     let mut doubts = Vec::new();
     if new.programmes == 0 {
         doubts.push(PlausibilityIssue::Nothing);

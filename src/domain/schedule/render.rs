@@ -6,13 +6,13 @@ use super::rights::BroadcastRights;
 use crate::types::UnixSeconds;
 
 /// Precedes the id: every rendered broadcast begins with it.
-pub const BEFORE_ID: &[u8] = b"{\"id\":\"";
+pub(super) const BEFORE_ID: &[u8] = b"{\"id\":\"";
 /// Comes between id and title.
-pub const BEFORE_TITLE: &[u8] = b"\",\"title\":\"";
+pub(super) const BEFORE_TITLE: &[u8] = b"\",\"title\":\"";
 
 /// Position of the texts in a rendered broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rendered {
+pub(super) struct Rendered {
     /// Length of the id as JSON, after [`BEFORE_ID`].
     pub id: usize,
     /// Length of the title as JSON, after the id and [`BEFORE_TITLE`].
@@ -20,7 +20,11 @@ pub struct Rendered {
 }
 
 /// Appends the JSON object of a broadcast.
-pub fn broadcast(broadcast: &Broadcast, rights: &BroadcastRights, out: &mut Vec<u8>) -> Rendered {
+pub(super) fn broadcast(
+    broadcast: &Broadcast,
+    rights: &BroadcastRights,
+    out: &mut Vec<u8>,
+) -> Rendered {
     // `text` also writes the quotes, which `BEFORE_ID` and `BEFORE_TITLE` include in part.
     let from = out.len();
     out.extend_from_slice(b"{\"id\":");
@@ -90,11 +94,11 @@ fn member(name: &str, at: UnixSeconds, out: &mut Vec<u8>) {
 }
 
 /// Upper bound of the bytes that [`with_stream`] adds, without the livestream id.
-pub const STREAM_MOST: usize = 96;
+pub(super) const STREAM_MOST: usize = 96;
 
 /// Appends a rendered broadcast with the additional members of a bulk lookup by id: the livestream and the window
 /// of it that carries the broadcast. `livestream` is the id as JSON, including quotes.
-pub fn with_stream(
+pub(super) fn with_stream(
     prepared: &[u8],
     livestream: &[u8],
     (start, stop): (UnixSeconds, UnixSeconds),

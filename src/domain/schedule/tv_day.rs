@@ -11,7 +11,7 @@ use crate::types::{TvDay, UnixSeconds};
 /// If two instants match (clocks went back), returns the earlier one. If none does (clocks went forward), returns
 /// the first instant with a later local time. With these rules, consecutive days have neither gaps nor overlaps.
 #[must_use]
-pub fn instant(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
+pub(crate) fn instant(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
     match zone.from_local_datetime(&local).earliest() {
         Some(at) => UnixSeconds(at.timestamp()),
         None => after_gap(zone, local),
@@ -40,7 +40,7 @@ fn after_gap(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
 
 /// Returns the bounds of a TV day: local time `day_start` on its date and on the next one, so 23 to 25 hours.
 #[must_use]
-pub fn tv_day(zone: Tz, day: TvDay, day_start: NaiveTime) -> (UnixSeconds, UnixSeconds) {
+pub(crate) fn tv_day(zone: Tz, day: TvDay, day_start: NaiveTime) -> (UnixSeconds, UnixSeconds) {
     let date = day.date();
     let next = date.checked_add_days(Days::new(1)).unwrap_or(date);
     (

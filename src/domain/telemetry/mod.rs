@@ -13,7 +13,7 @@ mod forward;
 mod forward_cursor;
 mod frame;
 #[cfg(any(test, fuzzing))]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod ingest;
 mod model;
 mod packed;

@@ -36,7 +36,7 @@ fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
 
 /// Answers OPTIONS.
 #[must_use]
-pub fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
+pub(crate) fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
     let mut reply = Reply::no_content().with_header(ALLOW, entry.allow.clone());
     if headers.contains_key("access-control-request-method") {
         reply = reply
@@ -50,7 +50,7 @@ pub fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
 }
 
 /// Allows the origin of the request to read the response, including errors.
-pub fn allow(front: &HttpState, heads: &RequestHeaders<'_>, answer: &mut HeaderMap) {
+pub(crate) fn allow(front: &HttpState, heads: &RequestHeaders<'_>, answer: &mut HeaderMap) {
     let Some(origin) = heads.origin.value() else {
         return;
     };

@@ -2,6 +2,6 @@
 
 pub(crate) mod audit;
 pub mod auth;
-pub mod cors;
-pub mod recent_failures;
+pub(crate) mod cors;
+pub(crate) mod recent_failures;
 pub(crate) mod roles;

@@ -22,7 +22,7 @@ struct AboutBody<'a> {
 
 /// `GET /admin/v1/about`: returns version and environment of the service, and the operator's name
 /// and role.
-pub fn about(app: &App, _cx: &Context, auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) fn about(app: &App, _cx: &Context, auth: OperatorAuth) -> Result<Reply, ApiError> {
     Reply::json(&AboutBody {
         version: crate::types::VERSION,
         environment: app.http.environment.as_str(),

@@ -10,7 +10,7 @@ use crate::http::routing::endpoint::admin::system::AuditRequest;
 use crate::http::wire::audit::AuditLine;
 
 /// `GET /admin/v1/audit`: lists audit entries, newest first.
-pub async fn audit(
+pub(crate) async fn audit(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,

@@ -18,7 +18,7 @@ use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 ///
 /// # Errors
 /// `BACKUP_FAILED` if the directory cannot be read.
-pub async fn list(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn list(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let backups = app.backups.clone();
     let listed = bulk(app, move || backups.shelf().list()).await?;
     let lines: Vec<_> = listed.iter().map(BackupLine::from).collect();
@@ -29,7 +29,11 @@ pub async fn list(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply
 ///
 /// # Errors
 /// `BACKUP_FAILED`.
-pub async fn create(app: &App, cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn create(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     let (backups, now) = (app.backups.clone(), cx.now);
     let made = bulk(app, move || backups.create(now)).await?;
     let line = BackupLine::from(&made);
@@ -40,7 +44,7 @@ pub async fn create(app: &App, cx: &Context, _auth: OperatorAuth) -> Result<Repl
 ///
 /// # Errors
 /// `BACKUP_NOT_FOUND`, `BACKUP_UNUSABLE`.
-pub async fn verify(
+pub(crate) async fn verify(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -56,7 +60,7 @@ pub async fn verify(
 ///
 /// # Errors
 /// `BACKUP_NOT_FOUND`, `BACKUP_UNUSABLE`, `BACKUP_FOREIGN`, `RESTART_NOT_POSSIBLE`.
-pub async fn restore(
+pub(crate) async fn restore(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -77,7 +81,7 @@ pub async fn restore(
 ///
 /// # Errors
 /// `BACKUP_UNUSABLE`, `BACKUP_FOREIGN`, `RESTART_NOT_POSSIBLE`.
-pub async fn restore_sent(
+pub(crate) async fn restore_sent(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,

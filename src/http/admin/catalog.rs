@@ -21,7 +21,7 @@ use crate::types::BroadcastId;
 
 /// `GET /admin/v1/catalog`: exports the catalogue in a form that can be imported again. Content
 /// keys are left out.
-pub async fn export_catalog(
+pub(crate) async fn export_catalog(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -46,7 +46,7 @@ pub async fn export_catalog(
 /// # Errors
 /// `IMPORT_INVALID` lists every mistake with its line. `IMPORT_HELD` carries the report of a file
 /// that would remove much.
-pub async fn import_catalog(
+pub(crate) async fn import_catalog(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -97,7 +97,11 @@ pub async fn import_catalog(
 
 /// `GET /admin/v1/catalog/history`: lists the versions that imports and undos replaced, newest
 /// first.
-pub async fn history(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn history(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     let catalog = app.catalog.clone();
     let versions = cold(app, move || catalog.history()).await?;
     let lines: Vec<_> = versions.into_iter().map(VersionLine::from).collect();
@@ -108,7 +112,7 @@ pub async fn history(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Re
 ///
 /// # Errors
 /// `CATALOG_VERSION_NOT_FOUND`; `IMPORT_INVALID` if the version no longer fits the schedule.
-pub async fn undo(
+pub(crate) async fn undo(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,

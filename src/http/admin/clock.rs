@@ -41,7 +41,7 @@ fn lab(app: &App) -> Result<&LabClock, ApiError> {
 }
 
 /// `GET /admin/v1/clock`: returns the time as the service sees it.
-pub fn read(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) fn read(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     body(app)
 }
 
@@ -49,7 +49,7 @@ pub fn read(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiE
 ///
 /// # Errors
 /// `LAB_CLOCK_OFF`.
-pub async fn shift(
+pub(crate) async fn shift(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -68,7 +68,11 @@ pub async fn shift(
 ///
 /// # Errors
 /// `LAB_CLOCK_OFF`.
-pub async fn reset(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn reset(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     lab(app)?.set_offset(0);
     respond_after_move(app).await
 }
@@ -87,7 +91,11 @@ async fn respond_after_move(app: &App) -> Result<Reply, ApiError> {
 
 /// `POST /admin/v1/clock/accept`: accepts a clock jump at once, without the waiting time that
 /// confirms it.
-pub async fn accept(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn accept(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     let guard = Arc::clone(&app.clock_guard);
     cold(app, move || {
         guard.accept();

@@ -10,14 +10,14 @@ use crate::http::response::reply::Reply;
 /// `GET /` and `GET /console`: redirects to the console.
 ///
 /// The target is relative, so that it also works behind a proxy that adds a path prefix.
-pub fn entry() -> Result<Reply, ApiError> {
+pub(crate) fn entry() -> Result<Reply, ApiError> {
     Ok(Reply::no_content()
         .with_status(StatusCode::FOUND)
         .with_header(LOCATION, HeaderValue::from_static("console/")))
 }
 
 /// `GET /console/`: returns the console's page.
-pub fn page(app: &App) -> Result<Reply, ApiError> {
+pub(crate) fn page(app: &App) -> Result<Reply, ApiError> {
     file(app, "index.html")
 }
 
@@ -25,7 +25,7 @@ pub fn page(app: &App) -> Result<Reply, ApiError> {
 ///
 /// # Errors
 /// `PATH_NOT_FOUND`.
-pub fn file(app: &App, name: &str) -> Result<Reply, ApiError> {
+pub(crate) fn file(app: &App, name: &str) -> Result<Reply, ApiError> {
     let found = app.front.console.file(name);
     found.ok_or_else(|| ApiError::new(ErrorCode::PathNotFound, "the console has no such file"))
 }

@@ -20,7 +20,7 @@ use crate::http::wire::import_report::WireReport;
 /// # Errors
 /// `INVALID_REQUEST` for a malformed parameter; `IMPORT_INVALID` for a file that cannot be read;
 /// `IMPORT_HELD` with the report for a file that looks wrong.
-pub async fn import_guide(
+pub(crate) async fn import_guide(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -48,7 +48,7 @@ pub async fn import_guide(
 ///
 /// # Errors
 /// `IMPORT_HELD`, with the report in `details`, if the import was held.
-pub fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
+pub(crate) fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
     let body = WireReport::from(report);
     if report.outcome == Outcome::Held {
         let report = serde_json::to_value(&body).map_err(ApiError::internal)?;

@@ -11,7 +11,7 @@ use crate::http::routing::endpoint::admin::content::{RefreshSourceRequest, Sourc
 use crate::http::wire::epg_sources::WireSource;
 
 /// `GET /admin/v1/epg/sources`: lists the sources in the order of the configuration.
-pub fn sources(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) fn sources(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let sources: Vec<_> = app.feeds.list().into_iter().map(WireSource::from).collect();
     Reply::json(&sources)
 }
@@ -20,7 +20,7 @@ pub fn sources(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, A
 ///
 /// # Errors
 /// `GUIDE_SOURCE_NOT_FOUND`.
-pub fn source(
+pub(crate) fn source(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -35,7 +35,7 @@ pub fn source(
 /// # Errors
 /// `GUIDE_SOURCE_NOT_FOUND`; `GUIDE_SOURCE_FAILED`; `IMPORT_INVALID` for a file that cannot be
 /// read; `IMPORT_HELD` with the report for a file that looks wrong.
-pub async fn refresh(
+pub(crate) async fn refresh(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,

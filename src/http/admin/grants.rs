@@ -17,7 +17,7 @@ use crate::http::wire::entitlement::{GrantLine, WhyReply};
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn grants(
+pub(crate) async fn grants(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -37,7 +37,7 @@ pub async fn grants(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`; `OFFER_NOT_FOUND`; `INVALID_REQUEST` for an expiry in the past.
-pub async fn grant(
+pub(crate) async fn grant(
     app: &App,
     cx: &Context,
     auth: OperatorAuth,
@@ -57,7 +57,7 @@ pub async fn grant(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`, `GRANT_NOT_FOUND`.
-pub async fn revoke_grant(
+pub(crate) async fn revoke_grant(
     app: &App,
     cx: &Context,
     auth: OperatorAuth,
@@ -79,7 +79,7 @@ pub async fn revoke_grant(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn why(
+pub(crate) async fn why(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,

@@ -16,7 +16,11 @@ use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, TestReply};
 const LISTED: usize = 1_000;
 
 /// `GET /admin/v1/mail`: lists queued and sent mails.
-pub async fn mails(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn mails(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     let queue = app.mail.clone();
     let mails = cold(app, move || queue.list(LISTED)).await?;
     let lines: Vec<_> = mails.iter().map(MailEntry::from).collect();
@@ -28,7 +32,7 @@ pub async fn mails(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Repl
 ///
 /// # Errors
 /// `MAIL_NOT_FOUND`.
-pub async fn show(
+pub(crate) async fn show(
     app: &App,
     _cx: &Context,
     auth: OperatorAuth,
@@ -47,7 +51,7 @@ pub async fn show(
 }
 
 /// `GET /admin/v1/mail/preview/{kind}`: renders a mail with sample values.
-pub fn preview(
+pub(crate) fn preview(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -62,7 +66,7 @@ pub fn preview(
 }
 
 /// `POST /admin/v1/mail/test`: sends a test mail and returns the SMTP dialogue.
-pub async fn test(
+pub(crate) async fn test(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,

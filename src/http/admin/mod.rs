@@ -1,24 +1,24 @@
 //! Handlers of the administration interface, the console's files and the probes of the operations
 //! listener.
 
-pub mod about;
-pub mod audit;
-pub mod backups;
-pub mod catalog;
-pub mod clock;
-pub mod console;
-pub mod content;
-pub mod epg_sources;
-pub mod grants;
-pub mod mail;
-pub mod operators;
-pub mod partners;
-pub mod playback;
-pub mod probes;
-pub mod resolve;
-pub mod rights;
-pub mod schedule;
-pub mod store;
-pub mod telemetry;
-pub mod user_import;
-pub mod users;
+pub(crate) mod about;
+pub(crate) mod audit;
+pub(crate) mod backups;
+pub(crate) mod catalog;
+pub(crate) mod clock;
+pub(crate) mod console;
+pub(crate) mod content;
+pub(crate) mod epg_sources;
+pub(crate) mod grants;
+pub(crate) mod mail;
+pub(crate) mod operators;
+pub(crate) mod partners;
+pub(crate) mod playback;
+pub(crate) mod probes;
+pub(crate) mod resolve;
+pub(crate) mod rights;
+pub(crate) mod schedule;
+pub(crate) mod store;
+pub(crate) mod telemetry;
+pub(crate) mod user_import;
+pub(crate) mod users;

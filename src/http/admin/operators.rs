@@ -12,7 +12,11 @@ use crate::http::routing::endpoint::admin::system::{
 use crate::http::wire::partners::{AddedOperator, AddedOperatorToken, OperatorLine, TokenLine};
 
 /// `GET /admin/v1/operators`: lists the operators.
-pub async fn operators(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn operators(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     let operators = app.operators.list();
     let lines: Vec<_> = operators.iter().map(OperatorLine::from).collect();
     Reply::json(&lines)
@@ -22,7 +26,7 @@ pub async fn operators(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<
 ///
 /// # Errors
 /// `NAME_IN_USE`.
-pub async fn add_operator(
+pub(crate) async fn add_operator(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -45,7 +49,7 @@ pub async fn add_operator(
 ///
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
-pub async fn revoke_operator(
+pub(crate) async fn revoke_operator(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -60,7 +64,7 @@ pub async fn revoke_operator(
 ///
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
-pub async fn tokens(
+pub(crate) async fn tokens(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -75,7 +79,7 @@ pub async fn tokens(
 ///
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
-pub async fn add_token(
+pub(crate) async fn add_token(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -98,7 +102,7 @@ pub async fn add_token(
 ///
 /// # Errors
 /// `OPERATOR_NOT_FOUND`, `TOKEN_NOT_FOUND`.
-pub async fn revoke_token(
+pub(crate) async fn revoke_token(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,

@@ -13,7 +13,11 @@ use crate::http::routing::endpoint::admin::system::{
 use crate::http::wire::partners::{AddedPartner, AddedToken, PartnerLine, TokenLine};
 
 /// `GET /admin/v1/partners`: lists the partners.
-pub async fn partners(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn partners(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     let counts = app.accounts.counts();
     let lines: Vec<_> = app
         .partners
@@ -28,7 +32,7 @@ pub async fn partners(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<R
 ///
 /// # Errors
 /// `NAME_IN_USE`.
-pub async fn add_partner(
+pub(crate) async fn add_partner(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -51,7 +55,7 @@ pub async fn add_partner(
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
-pub async fn change_partner(
+pub(crate) async fn change_partner(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -69,7 +73,7 @@ pub async fn change_partner(
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
-pub async fn remove_partner(
+pub(crate) async fn remove_partner(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -86,7 +90,7 @@ pub async fn remove_partner(
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
-pub async fn tokens(
+pub(crate) async fn tokens(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -107,7 +111,7 @@ pub async fn tokens(
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
-pub async fn add_token(
+pub(crate) async fn add_token(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -130,7 +134,7 @@ pub async fn add_token(
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`, `TOKEN_NOT_FOUND`.
-pub async fn revoke_token(
+pub(crate) async fn revoke_token(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,

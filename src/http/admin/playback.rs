@@ -13,7 +13,11 @@ use crate::http::wire::playback::PlaybackSessionBody;
 const SESSIONS_MAX: usize = 1_000;
 
 /// `GET /admin/v1/sessions`: lists the running sessions, oldest first.
-pub async fn sessions(app: &App, cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn sessions(
+    app: &App,
+    cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     let (playback, now) = (app.playback.clone(), cx.now);
     // In a pool: this iterates over all sessions, too long for a thread of the runtime.
     let views = app
@@ -34,7 +38,7 @@ pub async fn sessions(app: &App, cx: &Context, _auth: OperatorAuth) -> Result<Re
 ///
 /// # Errors
 /// `SESSION_NOT_FOUND`, `SESSION_ENDED`.
-pub async fn end(
+pub(crate) async fn end(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,

@@ -10,7 +10,7 @@ use crate::http::errors::api_error::ApiError;
 use crate::http::response::reply::{Reply, media};
 
 /// `GET /livez`: succeeds as long as the runtime answers.
-pub fn livez(_app: &App) -> Result<Reply, ApiError> {
+pub(crate) fn livez(_app: &App) -> Result<Reply, ApiError> {
     Ok(Reply::bytes(media::TEXT, &b"ok\n"[..]))
 }
 
@@ -23,7 +23,7 @@ struct ReadyBody {
 
 /// `GET /readyz`: returns 200 if every part of the service is ready, otherwise 503 with the
 /// reasons. Warnings do not change the status.
-pub fn readyz(app: &App) -> Result<Reply, ApiError> {
+pub(crate) fn readyz(app: &App) -> Result<Reply, ApiError> {
     let mut reasons = app.readiness.reasons();
     if !app.upkeep.is_writable() {
         let why = "the disk is full or read-only: reads are served, writes are rejected";
@@ -53,6 +53,6 @@ pub fn readyz(app: &App) -> Result<Reply, ApiError> {
 }
 
 /// `GET /metrics`: returns the metrics in the text format of Prometheus.
-pub fn metrics(app: &App) -> Result<Reply, ApiError> {
+pub(crate) fn metrics(app: &App) -> Result<Reply, ApiError> {
     Ok(Reply::bytes(media::METRICS, app.metrics.render()))
 }

@@ -16,7 +16,7 @@ const SHOWN: usize = 10;
 
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
-pub fn partner(app: &App, named: &PartnerRef) -> Result<PartnerId, ApiError> {
+pub(crate) fn partner(app: &App, named: &PartnerRef) -> Result<PartnerId, ApiError> {
     known_partner(&app.partners, named)
 }
 
@@ -32,12 +32,15 @@ fn known_partner(partners: &Partners, named: &PartnerRef) -> Result<PartnerId, A
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`; `INVALID_REQUEST` if no partner is named and there are several.
-pub fn partner_or_only(app: &App, named: Option<&PartnerRef>) -> Result<PartnerId, ApiError> {
+pub(crate) fn partner_or_only(
+    app: &App,
+    named: Option<&PartnerRef>,
+) -> Result<PartnerId, ApiError> {
     partner_among(&app.partners, named)
 }
 
 /// [`partner_or_only`] for worker threads, which do not have the [`App`].
-pub fn partner_among(
+pub(crate) fn partner_among(
     partners: &Partners,
     named: Option<&PartnerRef>,
 ) -> Result<PartnerId, ApiError> {
@@ -62,7 +65,7 @@ pub fn partner_among(
 
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
-pub fn operator(app: &App, named: &OperatorRef) -> Result<OperatorId, ApiError> {
+pub(crate) fn operator(app: &App, named: &OperatorRef) -> Result<OperatorId, ApiError> {
     let found = match named {
         OperatorRef::Id(id) => app.operators.resolve(&id.to_string()),
         OperatorRef::Name(name) => app.operators.resolve(name),
@@ -72,7 +75,7 @@ pub fn operator(app: &App, named: &OperatorRef) -> Result<OperatorId, ApiError> 
 
 /// # Errors
 /// `USER_NOT_FOUND`, and the errors of [`partner_or_only`].
-pub async fn user(app: &App, named: &UserRef) -> Result<Arc<User>, ApiError> {
+pub(crate) async fn user(app: &App, named: &UserRef) -> Result<Arc<User>, ApiError> {
     let id = match named {
         UserRef::Id(id) => Some(*id),
         UserRef::Email(email, named) => {

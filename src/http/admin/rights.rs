@@ -21,7 +21,7 @@ use crate::types::{BroadcastId, LivestreamId};
 ///
 /// # Errors
 /// `BROADCAST_NOT_FOUND`.
-pub async fn why(
+pub(crate) async fn why(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -43,7 +43,7 @@ pub async fn why(
 ///
 /// # Errors
 /// `BROADCAST_NOT_FOUND`; `IMPORT_INVALID` with every mistake in the body.
-pub async fn set(
+pub(crate) async fn set(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -56,7 +56,7 @@ pub async fn set(
 
 /// `DELETE /admin/v1/broadcasts/{broadcast}/rights`: removes the override of a broadcast, even if
 /// the broadcast has left the schedule.
-pub async fn clear(
+pub(crate) async fn clear(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -71,7 +71,7 @@ pub async fn clear(
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND`; `IMPORT_INVALID` with every mistake in the body.
-pub async fn set_defaults(
+pub(crate) async fn set_defaults(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -83,7 +83,7 @@ pub async fn set_defaults(
 }
 
 /// `GET /admin/v1/rules`: lists the rules in their order.
-pub fn rules(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) fn rules(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let snapshot = app.catalog.snapshot();
     let lines = snapshot.rules().zip(1..);
     let lines: Result<Vec<_>, _> = lines.map(|(rule, at)| RuleLine::new(at, rule)).collect();
@@ -95,7 +95,7 @@ pub fn rules(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, Api
 ///
 /// # Errors
 /// `IMPORT_INVALID` with every mistake in the body.
-pub async fn add_rule(
+pub(crate) async fn add_rule(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -119,7 +119,7 @@ pub async fn add_rule(
 ///
 /// # Errors
 /// `RULE_NOT_FOUND`.
-pub async fn remove_rule(
+pub(crate) async fn remove_rule(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,

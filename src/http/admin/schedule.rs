@@ -16,7 +16,7 @@ use crate::types::LivestreamId;
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND` if none of the named livestreams exists.
-pub fn live(
+pub(crate) fn live(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -32,7 +32,7 @@ pub fn live(
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND` if none of the named livestreams exists.
-pub fn day(
+pub(crate) fn day(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,

@@ -99,7 +99,11 @@ async fn answer(
 
 /// `POST /admin/v1/store/verify`: checks records against indexes, indexes against records, and the
 /// engine against snapshot and WAL.
-pub async fn verify(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn verify(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     answer(app, StoreAdmin::verify).await
 }
 
@@ -107,7 +111,11 @@ pub async fn verify(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Rep
 ///
 /// # Errors
 /// `STORE_UNAVAILABLE`.
-pub async fn rebuild(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn rebuild(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     answer(app, StoreAdmin::rebuild).await
 }
 
@@ -120,7 +128,7 @@ struct BaseBody {
 ///
 /// # Errors
 /// `STORE_UNAVAILABLE` if the disk has no room.
-pub async fn base(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn base(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
     let path = app.bulk.run(move |()| upkeep.base_file())?.await??;
     Reply::json(&BaseBody { path })
@@ -137,7 +145,11 @@ struct CompactedBody {
 ///
 /// # Errors
 /// `STORE_UNAVAILABLE` if the disk has no room.
-pub async fn compact(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn compact(
+    app: &App,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
     let (before, after) = app.bulk.run(move |()| upkeep.compact())?.await??;
     Reply::json(&CompactedBody { before, after })

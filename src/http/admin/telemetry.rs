@@ -17,7 +17,7 @@ use crate::types::{PartnerId, UnixSeconds};
 
 /// `GET /admin/v1/telemetry/events`: streams the selected events as NDJSON in the order of their
 /// arrival.
-pub async fn export(
+pub(crate) async fn export(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -38,7 +38,7 @@ pub async fn export(
 ///
 /// # Errors
 /// `INVALID_REQUEST` if the period is longer than 31 days.
-pub async fn report(
+pub(crate) async fn report(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,

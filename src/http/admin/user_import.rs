@@ -49,7 +49,7 @@ const HASH_RETRY: Duration = Duration::from_millis(200);
 /// # Errors
 /// `PARTNER_NOT_FOUND` for the partner of the query. An error that ends the import early carries
 /// the report so far in `details`.
-pub async fn import_users(
+pub(crate) async fn import_users(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,

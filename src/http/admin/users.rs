@@ -18,7 +18,7 @@ use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
-pub async fn users(
+pub(crate) async fn users(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -44,7 +44,7 @@ pub async fn users(
 ///
 /// # Errors
 /// `EMAIL_IN_USE`, and the codes of an unacceptable password.
-pub async fn add_user(
+pub(crate) async fn add_user(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -75,7 +75,7 @@ pub async fn add_user(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn show_user(
+pub(crate) async fn show_user(
     app: &App,
     _cx: &Context,
     _auth: OperatorAuth,
@@ -89,7 +89,7 @@ pub async fn show_user(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn change_user(
+pub(crate) async fn change_user(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -121,7 +121,7 @@ pub async fn change_user(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn remove_user(
+pub(crate) async fn remove_user(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -137,7 +137,7 @@ pub async fn remove_user(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn set_pin(
+pub(crate) async fn set_pin(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -157,7 +157,7 @@ pub async fn set_pin(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`; `INVALID_REQUEST` for a disabled user.
-pub async fn mail_reset(
+pub(crate) async fn mail_reset(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -172,7 +172,7 @@ pub async fn mail_reset(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn sessions(
+pub(crate) async fn sessions(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -192,7 +192,7 @@ pub async fn sessions(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn logout(
+pub(crate) async fn logout(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,
@@ -210,7 +210,7 @@ pub async fn logout(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn clear_devices(
+pub(crate) async fn clear_devices(
     app: &App,
     cx: &Context,
     _auth: OperatorAuth,

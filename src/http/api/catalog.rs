@@ -17,7 +17,7 @@ use crate::http::wire::catalog::{AssetReply, LivestreamReply};
 use crate::types::{AssetId, LivestreamId};
 
 /// `GET /api/catalog/v1/livestreams`: lists the livestreams, ordered by id.
-pub fn livestreams(
+pub(crate) fn livestreams(
     app: &App,
     _cx: &Context,
     _auth: PartnerAuth,
@@ -31,7 +31,7 @@ pub fn livestreams(
 }
 
 /// `GET /api/catalog/v1/assets`: lists the videos on demand, ordered by id.
-pub fn assets(
+pub(crate) fn assets(
     app: &App,
     _cx: &Context,
     _auth: PartnerAuth,

@@ -16,7 +16,7 @@ async fn registered(app: &App, auth: UserAuth) -> Result<Vec<Registered>, ApiErr
 }
 
 /// `GET /api/user/v1/users/{userId}/devices`: lists the devices, oldest first.
-pub async fn devices(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn devices(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let devices = registered(app, auth).await?;
     let bodies: Vec<DeviceBody> = devices.into_iter().map(DeviceBody::from).collect();
     Reply::json(&bodies)
@@ -26,7 +26,7 @@ pub async fn devices(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, 
 ///
 /// # Errors
 /// `DEVICE_NOT_FOUND`.
-pub async fn device(
+pub(crate) async fn device(
     app: &App,
     _cx: &Context,
     auth: UserAuth,
@@ -41,7 +41,11 @@ pub async fn device(
 }
 
 /// `DELETE /api/user/v1/users/{userId}/devices`: removes all devices and ends playback on them.
-pub async fn clear_devices(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn clear_devices(
+    app: &App,
+    cx: &Context,
+    auth: UserAuth,
+) -> Result<Reply, ApiError> {
     app.playback.clear_devices(&auth.user(), cx.now).await?;
     Ok(Reply::no_content())
 }
@@ -51,7 +55,7 @@ pub async fn clear_devices(app: &App, cx: &Context, auth: UserAuth) -> Result<Re
 ///
 /// # Errors
 /// `DEVICE_NOT_FOUND`.
-pub async fn remove_device(
+pub(crate) async fn remove_device(
     app: &App,
     cx: &Context,
     auth: UserAuth,

@@ -34,7 +34,7 @@ const VALIDITY_MAX: i64 = 12 * HOUR;
 ///
 /// # Errors
 /// `OVERLOADED` if the pool is full; `INTERNAL` if the store cannot be read.
-pub async fn xmltv(app: &App, cx: &Context, auth: PartnerAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn xmltv(app: &App, cx: &Context, auth: PartnerAuth) -> Result<Reply, ApiError> {
     // Read before the schedule: a change in between makes the tag too old, never too new.
     let generation = app.schedule.generation();
     let make = async || {
@@ -72,7 +72,7 @@ fn exported_livestreams(app: &App) -> Vec<Arc<Livestream>> {
 ///
 /// Encrypted and sold livestreams and those blocked in the viewer's country are left out, because
 /// no player of the list could play them.
-pub fn m3u(
+pub(crate) fn m3u(
     app: &App,
     cx: &Context,
     _auth: PartnerAuth,
@@ -118,7 +118,7 @@ pub fn m3u(
 /// # Errors
 /// `ASSET_NOT_FOUND`, `GEO_BLOCKED`, `NOT_ENTITLED`, `NOT_AVAILABLE`, `NO_LIVE_RIGHTS`,
 /// `PROTOCOL_NOT_AVAILABLE`.
-pub fn watch(
+pub(crate) fn watch(
     app: &App,
     cx: &Context,
     _auth: PartnerAuth,

@@ -27,7 +27,7 @@ const CERTIFICATE_REQUEST: std::ops::RangeInclusive<usize> = 2..=4;
 /// `ENTITLEMENT_INVALID`, `ENTITLEMENT_EXPIRED`, `SESSION_MISMATCH`, `KEY_NOT_ALLOWED`,
 /// `DRM_MISMATCH`, `NO_LIVE_RIGHTS`, `NOT_AVAILABLE`, `PIN_CODE_REQUIRED`, `ASSET_NOT_FOUND`,
 /// `SESSION_NOT_FOUND`, `SESSION_ENDED`, `LICENSE_SERVER_FAILED`, `LICENSE_SERVER_TIMEOUT`.
-pub async fn license(
+pub(crate) async fn license(
     app: &App,
     cx: &Context,
     auth: UserAuth,
@@ -104,7 +104,7 @@ fn not_configured(drm: Drm) -> ApiError {
 ///
 /// # Errors
 /// `CERTIFICATE_NOT_CONFIGURED`.
-pub async fn fairplay_certificate(
+pub(crate) async fn fairplay_certificate(
     app: &App,
     _cx: &Context,
     _auth: PartnerAuth,

@@ -31,7 +31,7 @@ const RESET_SPREAD: u64 = 10_000;
 /// # Errors
 /// `EMAIL_IN_USE`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`, `PASSWORD_TOO_COMMON`,
 /// `TOO_MANY_ATTEMPTS`.
-pub async fn sign_up(
+pub(crate) async fn sign_up(
     app: &App,
     cx: &Context,
     auth: PartnerAuth,
@@ -67,7 +67,7 @@ pub async fn sign_up(
 ///
 /// # Errors
 /// `INVALID_CREDENTIALS`, `PASSWORD_TOO_LONG`, `TOO_MANY_ATTEMPTS`.
-pub async fn login(
+pub(crate) async fn login(
     app: &App,
     cx: &Context,
     auth: PartnerAuth,
@@ -90,7 +90,7 @@ pub async fn login(
 }
 
 /// `POST /api/login/v2/auth/logout`: ends the login session and all playback of the user.
-pub async fn logout(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn logout(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     app.playback
         // Playback first: if this fails, the login still exists and the client can log out again.
         .end_all(&auth.user(), EndReason::SignedOut, cx.now)
@@ -103,7 +103,7 @@ pub async fn logout(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, Ap
 ///
 /// # Errors
 /// `TOO_MANY_ATTEMPTS`.
-pub async fn send_reset(
+pub(crate) async fn send_reset(
     app: &App,
     cx: &Context,
     auth: PartnerAuth,
@@ -126,7 +126,7 @@ pub async fn send_reset(
 /// # Errors
 /// `RESET_TOKEN_INVALID`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`, `PASSWORD_TOO_COMMON`,
 /// `TOO_MANY_ATTEMPTS`.
-pub async fn reset(
+pub(crate) async fn reset(
     app: &App,
     cx: &Context,
     auth: PartnerAuth,

@@ -25,7 +25,11 @@ enum Found {
 ///
 /// # Errors
 /// `PLAYLIST_TOKEN_INVALID`, `FILE_NOT_FOUND`.
-pub async fn origin(app: &App, cx: &Context, request: OriginRequest) -> Result<Reply, ApiError> {
+pub(crate) async fn origin(
+    app: &App,
+    cx: &Context,
+    request: OriginRequest,
+) -> Result<Reply, ApiError> {
     let path = MediaPath::parse(&request.path).ok_or_else(file_not_found)?;
     // Checked before the disk is accessed, so that no request without a token learns which files
     // exist.

@@ -9,7 +9,7 @@ use crate::http::wire::entitlement::OfferReply;
 
 /// `GET /api/user/v1/users/{userId}/offers`: lists the default offers, then the user's grants,
 /// oldest first, with expired and revoked ones.
-pub async fn offers(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn offers(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let snapshot = app.catalog.snapshot();
     let own = app.grants.for_user(&auth.user());
     let own = own

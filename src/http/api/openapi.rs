@@ -11,11 +11,11 @@ fn about(app: &App) -> About<'_> {
 }
 
 /// `GET /openapi.json`: returns the OpenAPI document of the listener.
-pub fn openapi(app: &App, table: RouteSet) -> Result<Reply, ApiError> {
+pub(crate) fn openapi(app: &App, table: RouteSet) -> Result<Reply, ApiError> {
     app.front.descriptions.json(table, &about(app))
 }
 
 /// `GET /docs`: returns the OpenAPI document as an HTML page.
-pub fn docs(app: &App, table: RouteSet) -> Result<Reply, ApiError> {
+pub(crate) fn docs(app: &App, table: RouteSet) -> Result<Reply, ApiError> {
     app.front.descriptions.page(table, &about(app))
 }

@@ -28,7 +28,7 @@ const HEARTBEAT_INTERVAL: u32 = 10;
 /// # Errors
 /// `ASSET_NOT_FOUND`, `GEO_BLOCKED`, `NOT_ENTITLED`, `NOT_AVAILABLE`, `NO_LIVE_RIGHTS`,
 /// `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`, `PIN_CODE_LOCKED`.
-pub async fn entitlement(
+pub(crate) async fn entitlement(
     app: &App,
     cx: &Context,
     auth: UserAuth,
@@ -86,7 +86,7 @@ async fn unlock(
 /// # Errors
 /// `DRM_PROTOCOL_MISMATCH`, `ENTITLEMENT_INVALID`, `GEO_BLOCKED`, `DEVICE_LIMIT_REACHED`,
 /// `STREAM_LIMIT_REACHED`, `ASSET_NOT_FOUND`, `PROTOCOL_NOT_AVAILABLE`.
-pub async fn preflight(
+pub(crate) async fn preflight(
     app: &App,
     cx: &Context,
     auth: UserAuth,
@@ -149,7 +149,7 @@ fn preflight_body(app: &App, drm: Drm, token: String, started: Started) -> Prefl
 /// `POST /api/playback/v1/heartbeat`: keeps a session alive. Answers from memory unless the session
 /// has to take back its stream slot, which needs a commit.
 #[must_use]
-pub fn heartbeat(
+pub(crate) fn heartbeat(
     app: &Arc<App>,
     cx: &Context,
     auth: UserAuth,
@@ -189,7 +189,7 @@ fn heartbeat_reply(now: UnixSeconds) -> Reply {
 ///
 /// # Errors
 /// `SESSION_NOT_FOUND`, `SESSION_ENDED`, `SESSION_MISMATCH`.
-pub async fn end_playback(
+pub(crate) async fn end_playback(
     app: &App,
     cx: &Context,
     auth: UserAuth,

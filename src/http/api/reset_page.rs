@@ -20,7 +20,11 @@ use crate::types::{Password, TokenHash};
 ///
 /// # Errors
 /// `RESET_TOKEN_INVALID`.
-pub async fn show(app: &App, cx: &Context, request: ResetPageRequest) -> Result<Reply, ApiError> {
+pub(crate) async fn show(
+    app: &App,
+    cx: &Context,
+    request: ResetPageRequest,
+) -> Result<Reply, ApiError> {
     let LinkToken { text, hash } = request.token;
     let (accounts, now) = (app.accounts.clone(), cx.now);
     cold(app, move || accounts.check_redeem_rate(&hash, now)).await?;
@@ -31,7 +35,7 @@ pub async fn show(app: &App, cx: &Context, request: ResetPageRequest) -> Result<
 ///
 /// # Errors
 /// `RESET_TOKEN_INVALID`, and internal errors.
-pub async fn complete(
+pub(crate) async fn complete(
     app: &App,
     cx: &Context,
     request: ResetFormRequest,

@@ -20,7 +20,7 @@ use crate::types::UnixSeconds;
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND` if none of the livestreams exists.
-pub fn live(
+pub(crate) fn live(
     app: &App,
     cx: &Context,
     _auth: PartnerAuth,
@@ -36,7 +36,7 @@ pub fn live(
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND`, `NO_CURRENT_BROADCAST`.
-pub fn live_one(
+pub(crate) fn live_one(
     app: &App,
     cx: &Context,
     _auth: PartnerAuth,
@@ -51,7 +51,7 @@ pub fn live_one(
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND` if none of the livestreams exists.
-pub fn day(
+pub(crate) fn day(
     app: &App,
     cx: &Context,
     _auth: PartnerAuth,
@@ -68,7 +68,7 @@ pub fn day(
 ///
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND`.
-pub fn day_one(
+pub(crate) fn day_one(
     app: &App,
     cx: &Context,
     _auth: PartnerAuth,
@@ -83,7 +83,7 @@ pub fn day_one(
 ///
 /// # Errors
 /// `BROADCAST_NOT_FOUND`.
-pub fn broadcast(
+pub(crate) fn broadcast(
     app: &App,
     cx: &Context,
     _auth: PartnerAuth,
@@ -93,7 +93,7 @@ pub fn broadcast(
 }
 
 /// `GET /api/schedule/v1/broadcasts`: returns broadcasts by id. Unknown ids are left out.
-pub fn broadcasts(
+pub(crate) fn broadcasts(
     app: &App,
     cx: &Context,
     _auth: PartnerAuth,
@@ -118,7 +118,7 @@ fn respond(app: &App, cx: &Context, answer: Result<Answer, QueryError>) -> Resul
 
 /// Builds the reply for a cached response.
 #[must_use]
-pub fn cached_reply(app: &App, cx: &Context, response: CachedResponse) -> Reply {
+pub(crate) fn cached_reply(app: &App, cx: &Context, response: CachedResponse) -> Reply {
     let CachedResponse { body, tag, until } = response;
     prepared(app, cx, body, tag, until)
 }

@@ -17,7 +17,7 @@ use crate::http::wire::users::LoginLine;
 
 /// `GET /api/user/v1/users/{userId}/sessions`: lists login sessions, then playback sessions, each
 /// oldest first.
-pub async fn sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let (accounts, now) = (app.accounts.clone(), cx.now);
     let logins = cold(app, move || accounts.logins(&auth.user(), now)).await?;
     let logins = logins
@@ -34,7 +34,7 @@ pub async fn sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, 
 ///
 /// # Errors
 /// `SESSION_NOT_FOUND`.
-pub async fn session(
+pub(crate) async fn session(
     app: &App,
     cx: &Context,
     auth: UserAuth,
@@ -56,7 +56,11 @@ pub async fn session(
 }
 
 /// `DELETE /api/user/v1/users/{userId}/sessions`: ends all login and playback sessions.
-pub async fn end_sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn end_sessions(
+    app: &App,
+    cx: &Context,
+    auth: UserAuth,
+) -> Result<Reply, ApiError> {
     app.playback
         .end_all(&auth.user(), EndReason::SignedOut, cx.now)
         .await?;
@@ -68,7 +72,7 @@ pub async fn end_sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Rep
 ///
 /// # Errors
 /// `SESSION_NOT_FOUND`.
-pub async fn end_session(
+pub(crate) async fn end_session(
     app: &App,
     cx: &Context,
     auth: UserAuth,

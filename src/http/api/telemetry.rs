@@ -40,7 +40,7 @@ impl From<TelemetryError> for ApiError {
 ///
 /// # Errors
 /// `INVALID_REQUEST`, `PAYLOAD_TOO_LARGE`, `RATE_LIMITED`, `STORE_UNAVAILABLE`, `OVERLOADED`.
-pub async fn telemetry(
+pub(crate) async fn telemetry(
     app: &App,
     cx: &Context,
     auth: UserAuth,

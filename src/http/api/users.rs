@@ -20,7 +20,7 @@ use crate::http::wire::users::{ExportReply, UserReply};
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn read_user(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn read_user(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let user = app
         .accounts
         .user(&auth.user())
@@ -32,7 +32,7 @@ pub async fn read_user(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply
 ///
 /// # Errors
 /// `USER_NOT_FOUND`, `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`, `PIN_CODE_LOCKED`, `TOO_MANY_ATTEMPTS`.
-pub async fn update_user(
+pub(crate) async fn update_user(
     app: &App,
     cx: &Context,
     auth: UserAuth,
@@ -62,7 +62,7 @@ pub async fn update_user(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_LONG`, `TOO_MANY_ATTEMPTS`.
-pub async fn delete_user(
+pub(crate) async fn delete_user(
     app: &App,
     cx: &Context,
     auth: UserAuth,
@@ -83,7 +83,7 @@ pub async fn delete_user(
 /// # Errors
 /// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`,
 /// `PASSWORD_TOO_COMMON`, `TOO_MANY_ATTEMPTS`.
-pub async fn change_password(
+pub(crate) async fn change_password(
     app: &App,
     cx: &Context,
     auth: UserAuth,
@@ -111,7 +111,7 @@ pub async fn change_password(
 /// # Errors
 /// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_LONG`, `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`,
 /// `PIN_CODE_LOCKED`, `TOO_MANY_ATTEMPTS`.
-pub async fn change_pin(
+pub(crate) async fn change_pin(
     app: &App,
     cx: &Context,
     auth: UserAuth,
@@ -134,7 +134,7 @@ pub async fn change_pin(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`, `TOO_MANY_ATTEMPTS`.
-pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let now = cx.now;
     let pool = pool(app, cx, Some(auth.partner()));
     pool.guess(app.accounts.reset_pin(&auth.user(), now, &pool))
@@ -146,7 +146,7 @@ pub async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply,
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
     let (accounts, playback) = (app.accounts.clone(), app.playback.clone());
     let now = cx.now;
     let held = cold(app, move || accounts.export(&auth.user(), now)).await?;

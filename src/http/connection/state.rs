@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Waiting for the rest of a request head, or for the first byte.
     Head,
     /// A request is being served.
@@ -16,7 +16,7 @@ pub enum Phase {
 }
 
 #[derive(Debug)]
-pub struct ConnectionState {
+pub(crate) struct ConnectionState {
     phase: AtomicU8,
     /// Counts the changes of `phase`.
     turn: AtomicU32,
@@ -58,7 +58,7 @@ impl ConnectionState {
 
     /// Records the start of a request. Returns whether its target had a fragment, which the parser removes
     /// silently.
-    pub fn begin(&self) -> bool {
+    pub(crate) fn begin(&self) -> bool {
         self.enter(BUSY);
         self.read.store(false, Relaxed);
         let fragment = self.fragment.load(Relaxed);
@@ -69,13 +69,13 @@ impl ConnectionState {
     }
 
     /// Records that the response was handed to the connection.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.enter(IDLE);
         self.read.store(false, Relaxed);
     }
 
     /// Returns the phase. Bytes received between requests start a new head.
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         match self.phase.load(Relaxed) {
             HEAD => Phase::Head,
             BUSY => Phase::Busy,
@@ -88,26 +88,26 @@ impl ConnectionState {
     }
 
     /// Returns whether no byte was received yet.
-    pub fn is_fresh(&self) -> bool {
+    pub(crate) fn is_fresh(&self) -> bool {
         self.phase.load(Relaxed) == HEAD && !self.read.load(Relaxed) && self.turn() == 0
     }
 
     /// Makes the next response the last one.
-    pub fn enter_lame_duck(&self) {
+    pub(crate) fn enter_lame_duck(&self) {
         self.lame_duck.store(true, Relaxed);
     }
 
-    pub fn is_lame_duck(&self) -> bool {
+    pub(crate) fn is_lame_duck(&self) -> bool {
         self.lame_duck.load(Relaxed)
     }
 
     /// Returns a counter that changes with the phase.
-    pub fn turn(&self) -> u32 {
+    pub(crate) fn turn(&self) -> u32 {
         self.turn.load(Relaxed)
     }
 
     /// Records received bytes.
-    pub fn on_read(&self, bytes: &[u8]) {
+    pub(crate) fn on_read(&self, bytes: &[u8]) {
         self.read.store(true, Relaxed);
         if self.phase.load(Relaxed) != BUSY && has_fragment(bytes) {
             self.fragment.store(true, Relaxed);
@@ -115,22 +115,22 @@ impl ConnectionState {
     }
 
     /// Records sent bytes.
-    pub fn on_write(&self) {
+    pub(crate) fn on_write(&self) {
         self.blocked.store(false, Relaxed);
         self.written.store(self.written().wrapping_add(1), Relaxed);
     }
 
     /// Records a blocked write.
-    pub fn block(&self) {
+    pub(crate) fn block(&self) {
         self.blocked.store(true, Relaxed);
     }
 
-    pub fn blocked(&self) -> bool {
+    pub(crate) fn blocked(&self) -> bool {
         self.blocked.load(Relaxed)
     }
 
     /// Returns a counter that changes with each write that makes progress.
-    pub fn written(&self) -> u32 {
+    pub(crate) fn written(&self) -> u32 {
         self.written.load(Relaxed)
     }
 }

@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 
 use crate::config::limits::RETRY_OVERLOAD;
-pub use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
+pub(crate) use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::types::LimitReached;
 
 /// A playback session that blocks a new one because of the stream limit.
@@ -317,7 +317,7 @@ struct ErrorObject<'a> {
 
 /// JSON body of an error; the same form on every route.
 #[derive(Serialize)]
-pub struct ErrorBody<'a> {
+pub(crate) struct ErrorBody<'a> {
     error: ErrorObject<'a>,
     /// Only on the login and password routes, whose clients read it at top level.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -327,7 +327,7 @@ pub struct ErrorBody<'a> {
 impl<'a> ErrorBody<'a> {
     /// Builds the body. `user_message` is for the viewer; `flat` repeats the message at top level.
     #[must_use]
-    pub fn new(error: &'a ApiError, user_message: &'a str, flat: bool) -> Self {
+    pub(crate) fn new(error: &'a ApiError, user_message: &'a str, flat: bool) -> Self {
         Self {
             error: ErrorObject {
                 message: error.message(),

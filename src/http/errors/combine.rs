@@ -3,7 +3,7 @@
 
 use crate::http::errors::api_error::ApiError;
 
-pub trait CombineResults {
+pub(crate) trait CombineResults {
     /// The values of the results, as a tuple.
     type Values;
 

@@ -1,6 +1,6 @@
 //! Errors of the interface: codes, statuses, and the mapping from errors of the domain.
 
-pub mod api_error;
+pub(crate) mod api_error;
 pub mod code;
-pub mod combine;
-pub mod mapping;
+pub(crate) mod combine;
+pub(crate) mod mapping;

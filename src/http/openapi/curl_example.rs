@@ -14,7 +14,7 @@ fn token(scheme: &str) -> &'static str {
 }
 
 /// Builds the command, one line for each argument.
-pub fn command(document: &Value, listed: &Listed<'_>) -> String {
+pub(super) fn command(document: &Value, listed: &Listed<'_>) -> String {
     let Listed {
         method,
         path,

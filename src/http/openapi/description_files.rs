@@ -37,11 +37,11 @@ const ADMIN: &[&str] = &[
 ];
 
 /// Notes in the type notation, by the name of the member or parameter that they describe.
-pub type Notes = BTreeMap<String, String>;
+pub(super) type Notes = BTreeMap<String, String>;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Part {
+pub(super) struct Part {
     /// The name of the tag. In the file `interface.toml`, the title of the interface.
     pub title: String,
     pub text: String,
@@ -60,7 +60,7 @@ pub struct Part {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Operation {
+pub(super) struct Operation {
     /// One line.
     pub summary: String,
     #[serde(default)]
@@ -87,7 +87,7 @@ pub struct Operation {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum Content {
+pub(super) enum Content {
     /// JSON of this type, in the type notation.
     Json(String),
     Other(OtherContent),
@@ -96,7 +96,7 @@ pub enum Content {
 /// A body that is not JSON, has several media types, or is empty.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OtherContent {
+pub(super) struct OtherContent {
     pub text: String,
     /// The media types. JSON only, if this is empty and there is a type.
     #[serde(default)]
@@ -113,7 +113,7 @@ pub struct OtherContent {
 ///
 /// # Errors
 /// The first line of the file that cannot be parsed, and why.
-pub fn read(table: RouteSet, names: &[(&str, &str)]) -> Result<Vec<Part>, String> {
+pub(super) fn read(table: RouteSet, names: &[(&str, &str)]) -> Result<Vec<Part>, String> {
     let files = match table {
         RouteSet::Public => PARTNER,
         RouteSet::Ops => ADMIN,

@@ -66,7 +66,7 @@ impl Shared {
     }
 
     /// Returns an example of a schema, if the schema or one of its parts has one.
-    pub fn example(&self, schema: &Value) -> Option<Value> {
+    pub(super) fn example(&self, schema: &Value) -> Option<Value> {
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
             let name = name.strip_prefix(SCHEMAS)?;
             return match self.examples.get(name) {

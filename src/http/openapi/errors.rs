@@ -8,10 +8,10 @@ use crate::http::routing::route::{Endpoint, RateClass, Route};
 use crate::http::routing::router::RouteSet;
 use crate::types::Role;
 
-pub type Codes = BTreeMap<u16, Vec<ErrorCode>>;
+pub(super) type Codes = BTreeMap<u16, Vec<ErrorCode>>;
 
 /// Errors raised before a route is found.
-pub const BEFORE: [ErrorCode; 4] = [
+pub(super) const BEFORE: [ErrorCode; 4] = [
     ErrorCode::PathNotFound,
     ErrorCode::VersionNotServed,
     ErrorCode::MethodNotAllowed,
@@ -19,7 +19,7 @@ pub const BEFORE: [ErrorCode; 4] = [
 ];
 
 /// Errors of every operation: framing, limits, an overloaded or failing service.
-pub const ANYWHERE: [ErrorCode; 12] = [
+pub(super) const ANYWHERE: [ErrorCode; 12] = [
     ErrorCode::InvalidRequest,
     ErrorCode::RequestTimeout,
     ErrorCode::PayloadTooLarge,
@@ -65,7 +65,11 @@ fn codes_from_table(route: &Route) -> Vec<ErrorCode> {
 ///
 /// # Errors
 /// The listed name that is not an error code.
-pub fn codes_of_route(table: RouteSet, route: &Route, listed: &[String]) -> Result<Codes, String> {
+pub(super) fn codes_of_route(
+    table: RouteSet,
+    route: &Route,
+    listed: &[String],
+) -> Result<Codes, String> {
     let mut codes = codes_from_table(route);
     if table == RouteSet::Ops {
         codes.push(ErrorCode::MisdirectedRequest);
@@ -94,6 +98,6 @@ fn parse_code(word: &str) -> Option<ErrorCode> {
 
 /// Whether a status has only codes of [`ANYWHERE`].
 #[must_use]
-pub fn are_common(codes: &[ErrorCode]) -> bool {
+pub(super) fn are_common(codes: &[ErrorCode]) -> bool {
     codes.iter().all(|code| ANYWHERE.contains(code))
 }

@@ -4,7 +4,7 @@
 use crate::types::html_escape::escape;
 
 /// Renders paragraphs and lists.
-pub fn blocks(text: &str, out: &mut String) {
+pub(super) fn blocks(text: &str, out: &mut String) {
     for block in text.split("\n\n").map(str::trim).filter(|b| !b.is_empty()) {
         match block.strip_prefix("- ") {
             Some(list) => {
@@ -26,7 +26,7 @@ pub fn blocks(text: &str, out: &mut String) {
 }
 
 /// Renders code spans. Every second part between backticks is code.
-pub fn inline(text: &str, out: &mut String) {
+pub(super) fn inline(text: &str, out: &mut String) {
     for (at, piece) in text.split('`').enumerate() {
         match at % 2 {
             0 => escape(piece, out),

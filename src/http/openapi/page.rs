@@ -11,7 +11,7 @@ use crate::http::errors::api_error::ErrorCode;
 use crate::http::response::reset_page_view::{escaped, fill};
 
 const SKELETON: &str = include_str!("../../../data/pages/docs.html");
-pub const STYLE: &str = include_str!("../../../data/pages/docs.css");
+pub(super) const STYLE: &str = include_str!("../../../data/pages/docs.css");
 
 /// The order of methods within a path.
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
@@ -56,7 +56,7 @@ fn members<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a String
         .flat_map(Map::iter)
 }
 
-pub fn page(document: &Document) -> String {
+pub(super) fn page(document: &Document) -> String {
     let json = &document.json;
     let info = json.get("info").unwrap_or(&Value::Null);
     let operations: Vec<Listed<'_>> = members(json, "paths")

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-pub struct Note<'a> {
+pub(super) struct Note<'a> {
     pub schema: Value,
     pub optional: bool,
     pub text: &'a str,
@@ -17,7 +17,7 @@ impl<'a> Note<'a> {
     ///
     /// # Errors
     /// The note, if it names no type.
-    pub fn read(note: &'a str) -> Result<Self, String> {
+    pub(super) fn read(note: &'a str) -> Result<Self, String> {
         let (kind, text) = note.split_once(": ").unwrap_or((note, ""));
         let (kind, optional) = match kind.strip_suffix('?') {
             Some(kind) => (kind, true),
@@ -32,7 +32,7 @@ impl<'a> Note<'a> {
 }
 
 /// Path of the schemas within a document.
-pub const SCHEMAS: &str = "#/components/schemas/";
+pub(super) const SCHEMAS: &str = "#/components/schemas/";
 
 fn schema(kind: &str) -> Option<Value> {
     if let Some(kind) = kind.strip_suffix(" | null") {
@@ -88,7 +88,7 @@ fn with_description(mut schema: Value, text: &str) -> Value {
 ///
 /// # Errors
 /// The note that names no type.
-pub fn object<'a>(
+pub(super) fn object<'a>(
     members: impl Iterator<Item = (&'a String, &'a String)>,
     sent: bool,
 ) -> Result<Value, String> {

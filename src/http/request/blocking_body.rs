@@ -19,18 +19,18 @@ enum Piece {
 }
 
 /// Reading end, for a thread that may block.
-pub struct BodyReader {
+pub(crate) struct BodyReader {
     pieces: mpsc::Receiver<Piece>,
     rest: Bytes,
     ended: bool,
 }
 
 /// Writing end, for the handler.
-pub struct BodyFeed(mpsc::Sender<Piece>);
+pub(crate) struct BodyFeed(mpsc::Sender<Piece>);
 
 /// Creates both ends.
 #[must_use]
-pub fn pipe() -> (BodyFeed, BodyReader) {
+pub(crate) fn pipe() -> (BodyFeed, BodyReader) {
     let (sender, pieces) = mpsc::channel(CAPACITY);
     let reader = BodyReader {
         pieces,
@@ -45,7 +45,7 @@ impl BodyFeed {
     ///
     /// # Errors
     /// Those of [`BodyStream::chunk`]. The reader then fails with `UnexpectedEof`.
-    pub async fn pass(self, mut body: BodyStream) -> Result<(), ApiError> {
+    pub(crate) async fn pass(self, mut body: BodyStream) -> Result<(), ApiError> {
         loop {
             let piece = match body.chunk().await? {
                 Some(bytes) => Piece::Bytes(bytes),

@@ -15,7 +15,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::headers::RequestHeaders;
 use crate::http::routing::route::BodyRule;
 
-pub struct BodyStream {
+pub(crate) struct BodyStream {
     source: Option<Incoming>,
     /// Received bytes that were not consumed yet.
     ready: Bytes,
@@ -42,7 +42,7 @@ fn stalled() -> ApiError {
 
 impl BodyStream {
     #[must_use]
-    pub fn new(source: Incoming, limit: usize) -> Self {
+    pub(crate) fn new(source: Incoming, limit: usize) -> Self {
         Self {
             source: Some(source),
             ready: Bytes::new(),
@@ -55,7 +55,7 @@ impl BodyStream {
 
     /// Wraps a body that is already in memory.
     #[must_use]
-    pub fn ready(bytes: Bytes) -> Self {
+    pub(crate) fn ready(bytes: Bytes) -> Self {
         Self {
             source: None,
             left: bytes.len(),
@@ -71,7 +71,7 @@ impl BodyStream {
     /// # Errors
     /// `PAYLOAD_TOO_LARGE` over the limit, `REQUEST_TIMEOUT` if the client is too slow, `INVALID_REQUEST` if
     /// the framing is broken or the client disconnected.
-    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
         if !self.ready.is_empty() {
             return Ok(Some(std::mem::take(&mut self.ready)));
         }
@@ -118,7 +118,7 @@ impl BodyStream {
     ///
     /// # Errors
     /// Those of [`BodyStream::chunk`].
-    pub async fn whole(&mut self) -> Result<Bytes, ApiError> {
+    pub(crate) async fn whole(&mut self) -> Result<Bytes, ApiError> {
         let Some(first) = self.chunk().await? else {
             return Ok(Bytes::new());
         };
@@ -136,7 +136,7 @@ impl BodyStream {
     }
 
     /// Reads a bounded part of the rest, so that the client receives the response instead of a reset.
-    pub async fn drain(self) {
+    pub(crate) async fn drain(self) {
         if let Some(mut source) = self.source {
             drain(&mut source).await;
         }
@@ -144,7 +144,7 @@ impl BodyStream {
 }
 
 /// Reads and discards a bounded part of a body.
-pub async fn drain(source: &mut Incoming) {
+pub(crate) async fn drain(source: &mut Incoming) {
     let reading = async {
         let mut left = DRAIN_BYTES;
         while let Some(Ok(frame)) = source.frame().await {
@@ -161,7 +161,7 @@ pub async fn drain(source: &mut Incoming) {
 
 /// Content coding of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
+pub(crate) enum Coding {
     Identity,
     Gzip,
 }
@@ -170,7 +170,7 @@ pub enum Coding {
 ///
 /// # Errors
 /// `PAYLOAD_TOO_LARGE`, `UNSUPPORTED_CODING`.
-pub fn check(
+pub(crate) fn check(
     body: &Incoming,
     heads: &RequestHeaders<'_>,
     rule: BodyRule,
@@ -201,7 +201,7 @@ pub fn check(
 ///
 /// # Errors
 /// `PAYLOAD_TOO_LARGE` over the limit, `INVALID_REQUEST` if it is not gzip.
-pub fn gunzip(packed: &[u8], limit: usize) -> Result<Bytes, ApiError> {
+pub(crate) fn gunzip(packed: &[u8], limit: usize) -> Result<Bytes, ApiError> {
     let mut unpacked = Vec::new();
     let most = limit as u64 + 1;
     flate2::read::MultiGzDecoder::new(packed)

@@ -14,7 +14,7 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 /// Returns the address that a request counts for: the peer, or behind a trusted proxy the right-most hop that
 /// is not a trusted proxy. If a hop cannot be parsed, the request counts for the peer.
 #[must_use]
-pub fn client(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> IpAddr {
+pub(crate) fn client(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> IpAddr {
     let trusted = |address: IpAddr| proxies.iter().any(|network| network.contains(address));
     if !trusted(peer) {
         return peer;
@@ -52,7 +52,7 @@ fn address(text: &str) -> Option<IpAddr> {
 
 /// Maps an address to the unit that limits count. An IPv6 customer has at least a /64.
 #[must_use]
-pub fn counted_as(address: IpAddr) -> IpAddr {
+pub(crate) fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(v4) => IpAddr::V4(v4),
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),

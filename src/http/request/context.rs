@@ -87,7 +87,7 @@ fn sane(id: &[u8]) -> bool {
 }
 
 #[derive(Clone, Debug)]
-pub struct Context {
+pub(crate) struct Context {
     /// The instant of the request, read only once so that all decisions agree.
     pub now: UnixSeconds,
     pub request_id: RequestId,
@@ -105,7 +105,7 @@ impl Context {
     /// Returns the viewer's country: from a trusted proxy, else from the GeoIP database. The look-up happens
     /// on demand, because most requests do not need it.
     #[must_use]
-    pub fn country(&self, places: Option<&GeoIp>) -> Option<Country> {
+    pub(crate) fn country(&self, places: Option<&GeoIp>) -> Option<Country> {
         self.told_country.or_else(|| places?.country(self.peer))
     }
 }

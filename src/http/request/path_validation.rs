@@ -10,7 +10,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 ///
 /// # Errors
 /// `INVALID_REQUEST` or `PATH_NOT_FOUND`.
-pub fn check_path(path: &str) -> Result<(), ApiError> {
+pub(crate) fn check_path(path: &str) -> Result<(), ApiError> {
     let bytes = path.as_bytes();
     if bytes.first() != Some(&b'/') {
         return Err(ApiError::new(

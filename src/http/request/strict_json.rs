@@ -94,7 +94,7 @@ fn deeper<E: Error>(depth: usize) -> Result<usize, E> {
 ///
 /// # Errors
 /// A sentence for the developer of the partner, without the offending text.
-pub fn strict(bytes: &[u8]) -> Result<Value, String> {
+pub(crate) fn strict(bytes: &[u8]) -> Result<Value, String> {
     if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
         return Err("must not begin with a byte order mark".to_owned());
     }
@@ -108,7 +108,7 @@ pub fn strict(bytes: &[u8]) -> Result<Value, String> {
 
 /// Explains why a text is not JSON, after a parser has rejected it.
 #[must_use]
-pub fn not_json(bytes: &[u8]) -> String {
+pub(crate) fn not_json(bytes: &[u8]) -> String {
     match first_mistake(bytes, JSON_DEPTH) {
         Some(mistake) => format!("is not valid JSON: {mistake}"),
         None => "is not valid JSON".to_owned(),
@@ -120,7 +120,7 @@ pub fn not_json(bytes: &[u8]) -> String {
 ///
 /// A body that is not an object is reported by the first read of a member, together with the other errors of
 /// the request.
-pub struct Object {
+pub(crate) struct Object {
     /// Prefix of member names in errors, such as `parentalControl.`.
     within: String,
     members: Result<Map<String, Value>, Cow<'static, str>>,
@@ -129,7 +129,7 @@ pub struct Object {
 impl Object {
     /// Parses a body. An empty body is an empty object.
     #[must_use]
-    pub fn read(body: &[u8]) -> Self {
+    pub(crate) fn read(body: &[u8]) -> Self {
         let members = if body.is_empty() {
             Ok(Map::new())
         } else {
@@ -149,7 +149,7 @@ impl Object {
     ///
     /// # Errors
     /// `INVALID_REQUEST` if it is not.
-    pub fn check(&self) -> Result<(), ApiError> {
+    pub(crate) fn check(&self) -> Result<(), ApiError> {
         self.members().map(drop)
     }
 
@@ -168,7 +168,7 @@ impl Object {
         Ok(value.filter(|value| !value.is_null()))
     }
 
-    pub fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -176,7 +176,7 @@ impl Object {
         }
     }
 
-    pub fn required_text(&self, name: &str) -> Result<&str, ApiError> {
+    pub(crate) fn required_text(&self, name: &str) -> Result<&str, ApiError> {
         self.text(name)?
             .ok_or_else(|| self.error(name, "is missing"))
     }
@@ -185,7 +185,7 @@ impl Object {
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the member.
-    pub fn parsed<T>(
+    pub(crate) fn parsed<T>(
         &self,
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, Malformed>,
@@ -199,7 +199,7 @@ impl Object {
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the member.
-    pub fn required<T>(
+    pub(crate) fn required<T>(
         &self,
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, Malformed>,
@@ -207,7 +207,7 @@ impl Object {
         parse(self.required_text(name)?).map_err(|why| self.error(name, why.0))
     }
 
-    pub fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
+    pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
             Some(Value::Bool(value)) => Ok(Some(*value)),
@@ -219,7 +219,7 @@ impl Object {
     ///
     /// # Errors
     /// `INVALID_REQUEST` if it is something else or out of range.
-    pub fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
+    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
             Some(value) => value
@@ -229,7 +229,7 @@ impl Object {
         }
     }
 
-    pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
+    pub(crate) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
         let wrong = || self.error(name, "must be a list of strings");
         let Some(value) = self.get(name)? else {
             return Ok(None);
@@ -241,7 +241,7 @@ impl Object {
             .map(Some)
     }
 
-    pub fn object(&self, name: &str) -> Result<Option<Self>, ApiError> {
+    pub(crate) fn object(&self, name: &str) -> Result<Option<Self>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
             Some(Value::Object(members)) => Ok(Some(Self {
@@ -253,7 +253,7 @@ impl Object {
     }
 
     /// Builds an error about a member, for rules that are checked elsewhere.
-    pub fn refuse(&self, name: &str, why: impl Into<Cow<'static, str>>) -> ApiError {
+    pub(crate) fn refuse(&self, name: &str, why: impl Into<Cow<'static, str>>) -> ApiError {
         self.error(name, why)
     }
 }

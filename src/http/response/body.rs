@@ -14,11 +14,11 @@ use crate::http::connection::state::ConnectionState;
 use crate::worker_pool::pool::Awaited;
 
 /// Aborts a body; the client sees a closed connection.
-pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-pub type ResponseStream = Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>;
+pub(crate) type ResponseStream = Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>;
 
-pub enum ResponseBody {
+pub(crate) enum ResponseBody {
     Empty,
     /// `None` once polled.
     Full(Option<Bytes>),
@@ -27,11 +27,11 @@ pub enum ResponseBody {
 }
 
 /// Marks a connection as busy until it is dropped.
-pub struct InFlightGuard(Arc<ConnectionState>);
+pub(crate) struct InFlightGuard(Arc<ConnectionState>);
 
 impl InFlightGuard {
     #[must_use]
-    pub const fn new(conn_state: Arc<ConnectionState>) -> Self {
+    pub(crate) const fn new(conn_state: Arc<ConnectionState>) -> Self {
         Self(conn_state)
     }
 }
@@ -85,13 +85,13 @@ impl Body for ResponseBody {
 }
 
 /// Minimum size of a chunk, except for the last one, in bytes.
-pub const PIECE: usize = 64 * 1024;
+pub(crate) const PIECE: usize = 64 * 1024;
 
-pub type Piece = Result<Bytes, BodyError>;
+pub(crate) type Piece = Result<Bytes, BodyError>;
 
 /// A body that is produced chunk by chunk on the blocking thread pool. Each chunk is produced after the
 /// client has taken the previous one, so a slow client holds neither a thread nor memory.
-pub struct ChunkStream<P> {
+pub(crate) struct ChunkStream<P> {
     /// `None` while a chunk is being produced, and at the end.
     maker: Option<P>,
     making: Option<JoinHandle<(P, Option<Piece>)>>,
@@ -102,7 +102,7 @@ pub struct ChunkStream<P> {
 impl<P: Iterator<Item = Piece>> ChunkStream<P> {
     /// A body of unknown length.
     #[must_use]
-    pub const fn new(maker: P) -> Self {
+    pub(crate) const fn new(maker: P) -> Self {
         Self {
             maker: Some(maker),
             making: None,
@@ -114,7 +114,7 @@ impl<P: Iterator<Item = Piece>> ChunkStream<P> {
 impl ChunkStream<FilePart> {
     /// Streams `length` bytes of a file, starting at `from`.
     #[must_use]
-    pub fn from_file(file: File, from: u64, length: u64) -> Self {
+    pub(crate) fn from_file(file: File, from: u64, length: u64) -> Self {
         let part = FilePart {
             file,
             at: from,
@@ -170,7 +170,7 @@ impl<P: Iterator<Item = Piece> + Send + Unpin + 'static> Body for ChunkStream<P>
     }
 }
 
-pub struct FilePart {
+pub(crate) struct FilePart {
     file: File,
     at: u64,
     left: u64,
@@ -196,11 +196,11 @@ impl Iterator for FilePart {
 }
 
 /// A body that a worker pool produces in one piece.
-pub struct LaneBody(Option<Awaited<Option<Bytes>>>);
+pub(crate) struct LaneBody(Option<Awaited<Option<Bytes>>>);
 
 impl LaneBody {
     #[must_use]
-    pub const fn new(making: Awaited<Option<Bytes>>) -> Self {
+    pub(crate) const fn new(making: Awaited<Option<Bytes>>) -> Self {
         Self(Some(making))
     }
 }

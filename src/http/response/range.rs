@@ -1,7 +1,7 @@
 //! Parses the `Range` header as players use it: one range of bytes.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// The whole body: no range, or one that is not supported.
     Whole,
     /// First and last byte, both inclusive.
@@ -13,7 +13,7 @@ pub enum Part {
 /// Parses `Range` for a body of `length` bytes. Malformed and multiple ranges are ignored, as RFC 9110
 /// allows.
 #[must_use]
-pub fn part(header: Option<&str>, length: u64) -> Part {
+pub(crate) fn part(header: Option<&str>, length: u64) -> Part {
     let Some(spec) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
         return Part::Whole;
     };

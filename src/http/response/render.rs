@@ -50,7 +50,7 @@ fn cache_control(age: u32) -> Result<HeaderValue, http::header::InvalidHeaderVal
 
 /// Properties of the request that shape the response.
 #[derive(Clone, Copy)]
-pub struct ResponseOptions<'a> {
+pub(crate) struct ResponseOptions<'a> {
     pub heads: &'a RequestHeaders<'a>,
     pub head: bool,
     /// Worker pool and turn for compressing large bodies. Without a pool they are sent uncompressed.
@@ -61,7 +61,7 @@ pub struct ResponseOptions<'a> {
 ///
 /// # Errors
 /// `RANGE_NOT_SATISFIABLE`.
-pub fn render(
+pub(crate) fn render(
     reply: Reply,
     options: ResponseOptions<'_>,
 ) -> Result<Response<ResponseBody>, ApiError> {
@@ -275,7 +275,7 @@ fn content_range(range: &str) -> HeaderValue {
 
 /// Format of an error body.
 #[derive(Clone, Copy)]
-pub enum ErrorForm {
+pub(crate) enum ErrorForm {
     Json,
     /// JSON that repeats the message at top level.
     Flat,
@@ -285,7 +285,7 @@ pub enum ErrorForm {
 
 /// Renders an error. `user_message` is the localized text for the viewer.
 #[must_use]
-pub fn render_error(
+pub(crate) fn render_error(
     error: &ApiError,
     user_message: &str,
     form: ErrorForm,

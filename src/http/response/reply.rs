@@ -15,23 +15,23 @@ use crate::http::response::cache::{CachedResponse, CompressibleBody};
 use crate::http::response::xmltv_cache::GzipExport;
 use crate::types::UnixSeconds;
 
-pub mod media {
+pub(crate) mod media {
     use http::HeaderValue;
 
-    pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
-    pub const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
-    pub const XML: HeaderValue = HeaderValue::from_static("application/xml; charset=utf-8");
-    pub const SOAP: HeaderValue = HeaderValue::from_static("text/xml; charset=utf-8");
-    pub const M3U: HeaderValue = HeaderValue::from_static("audio/x-mpegurl; charset=utf-8");
-    pub const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
-    pub const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
-    pub const SCRIPT: HeaderValue = HeaderValue::from_static("text/javascript; charset=utf-8");
-    pub const SVG: HeaderValue = HeaderValue::from_static("image/svg+xml");
-    pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-    pub const METRICS: HeaderValue =
+    pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+    pub(crate) const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+    pub(crate) const XML: HeaderValue = HeaderValue::from_static("application/xml; charset=utf-8");
+    pub(crate) const SOAP: HeaderValue = HeaderValue::from_static("text/xml; charset=utf-8");
+    pub(crate) const M3U: HeaderValue = HeaderValue::from_static("audio/x-mpegurl; charset=utf-8");
+    pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+    pub(crate) const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
+    pub(crate) const SCRIPT: HeaderValue =
+        HeaderValue::from_static("text/javascript; charset=utf-8");
+    pub(crate) const SVG: HeaderValue = HeaderValue::from_static("image/svg+xml");
+    pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+    pub(crate) const METRICS: HeaderValue =
         HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    pub const TOML: HeaderValue = HeaderValue::from_static("application/toml; charset=utf-8");
-    pub const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+    pub(crate) const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 }
 
 /// Caching properties of a body.

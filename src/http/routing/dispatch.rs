@@ -23,16 +23,16 @@ use crate::http::routing::endpoint::{
     Endpoint, OperatorEndpoint, PartnerEndpoint, PublicEndpoint, UserEndpoint,
 };
 
-pub type Answer = Result<Reply, ApiError>;
+pub(crate) type Answer = Result<Reply, ApiError>;
 
 /// A finished answer or a future. Requests that need only memory are answered without boxing a future.
-pub enum Outcome {
+pub(crate) enum Outcome {
     Now(Answer),
     Later(Pin<Box<dyn Future<Output = Answer> + Send>>),
 }
 
 #[must_use]
-pub fn dispatch(app: &Arc<App>, cx: Context, endpoint: Endpoint) -> Outcome {
+pub(crate) fn dispatch(app: &Arc<App>, cx: Context, endpoint: Endpoint) -> Outcome {
     match endpoint {
         Endpoint::Open(endpoint) => open(app, cx, endpoint),
         Endpoint::Partner(auth, endpoint) => partner(app, cx, auth, endpoint),

@@ -1,7 +1,7 @@
 //! Routes as data, the router, the typed endpoints and the dispatch to handlers.
 
-pub mod dispatch;
-pub mod endpoint;
+pub(crate) mod dispatch;
+pub(crate) mod endpoint;
 pub mod route;
-pub mod route_table;
+pub(crate) mod route_table;
 pub mod router;

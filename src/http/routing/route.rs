@@ -45,10 +45,6 @@ pub enum Endpoint {
     Operator(OperatorRoute),
 }
 
-#[expect(
-    missing_docs,
-    reason = "the names say it; `route_table` shows the paths"
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PublicRoute {
     Origin,
@@ -65,10 +61,6 @@ pub enum PublicRoute {
 }
 
 /// Endpoints that require only the partner token.
-#[expect(
-    missing_docs,
-    reason = "the names say it; `route_table` shows the paths"
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PartnerRoute {
     LivestreamNow,
@@ -90,10 +82,6 @@ pub enum PartnerRoute {
 }
 
 /// Endpoints that require the partner token and the user token.
-#[expect(
-    missing_docs,
-    reason = "the names say it; `route_table` shows the paths"
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UserRoute {
     Logout,
@@ -122,10 +110,6 @@ pub enum UserRoute {
 }
 
 /// Endpoints of the administration interface.
-#[expect(
-    missing_docs,
-    reason = "the names say it; `route_table` shows the paths"
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperatorRoute {
     About,

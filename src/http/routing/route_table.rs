@@ -94,7 +94,7 @@ const USERS: BodyRule = Streamed(BODY_USERS);
 const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 
 #[rustfmt::skip] // one route a line: it is read as a table
-pub static PUBLIC: &[Route] = &[
+pub(crate) static PUBLIC: &[Route] = &[
     // Schedule.
     partner(Get, "/api/schedule/v1/broadcasts/live", "live", P::Live, Ignored, Memory).cached_from(MANY_IDS),
     partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", P::Day, Ignored, Memory).cached_from(MANY_IDS),
@@ -159,7 +159,7 @@ pub static PUBLIC: &[Route] = &[
 
 /// Routes of the operations listener and of the local administration socket.
 #[rustfmt::skip] // one route a line: it is read as a table
-pub static OPS: &[Route] = &[
+pub(crate) static OPS: &[Route] = &[
     // The console. It loads its data from the routes below, with the operator's token.
     open("/", "console_root", PublicRoute::ConsoleEntry, Memory),
     open("/console", "console_entry", PublicRoute::ConsoleEntry, Memory),

@@ -42,7 +42,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("10");
 
 /// The content of maintenance responses.
-pub struct Notice {
+pub(crate) struct Notice {
     reason: String,
     messages: Messages,
     names: HeaderNames,
@@ -55,7 +55,7 @@ impl Notice {
     ///
     /// # Errors
     /// The header prefix, if it is invalid.
-    pub fn new(
+    pub(crate) fn new(
         reason: String,
         header_prefix: &str,
         ops_hosts: Vec<String>,
@@ -85,7 +85,7 @@ impl Notice {
 
 /// Answers requests on the listeners until the returned set is dropped.
 #[must_use]
-pub fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
+pub(crate) fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
     let notice = Arc::new(notice);
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     let mut tasks = JoinSet::new();

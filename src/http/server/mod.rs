@@ -1,6 +1,6 @@
 //! Listeners, TLS, graceful shutdown and the maintenance mode.
 
 pub mod listener;
-pub mod maintenance;
+pub(crate) mod maintenance;
 pub(crate) mod shutdown;
 pub(crate) mod tls;

@@ -6,7 +6,7 @@ use crate::domain::audit::Entry;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AuditLine {
+pub(crate) struct AuditLine {
     number: u64,
     timestamp: i64,
     #[serde(skip_serializing_if = "Option::is_none")]

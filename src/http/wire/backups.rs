@@ -9,7 +9,7 @@ use crate::types::UnixSeconds;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct BackupLine {
+pub(crate) struct BackupLine {
     pub name: String,
     pub path: String,
     pub created_at: i64,
@@ -97,7 +97,7 @@ impl From<ContentsBody> for Contents {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RestoredBody {
+pub(crate) struct RestoredBody {
     #[serde(flatten)]
     contents: ContentsBody,
     /// `open`, `sealed` or `unknown`: whether this installation can decrypt the content keys.
@@ -106,7 +106,7 @@ pub struct RestoredBody {
 
 impl RestoredBody {
     #[must_use]
-    pub fn new(contents: Contents, keys: Keys) -> Self {
+    pub(crate) fn new(contents: Contents, keys: Keys) -> Self {
         Self {
             contents: contents.into(),
             keys: match keys {

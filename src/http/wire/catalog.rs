@@ -8,7 +8,7 @@ use crate::domain::schedule::Image;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ImageReply<'a> {
+pub(crate) struct ImageReply<'a> {
     r#type: &'a str,
     default: bool,
     filename: &'a str,
@@ -32,7 +32,7 @@ fn images(images: &[Image]) -> Vec<ImageReply<'_>> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExtendedRightsReply {
+pub(crate) struct ExtendedRightsReply {
     pause: bool,
     rewind: bool,
     fast_forward: bool,
@@ -41,7 +41,7 @@ pub struct ExtendedRightsReply {
 /// A livestream. Its rights are the defaults of its broadcasts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LivestreamReply<'a> {
+pub(crate) struct LivestreamReply<'a> {
     id: &'a str,
     name: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -83,7 +83,7 @@ impl<'a> From<&'a Livestream> for LivestreamReply<'a> {
 
 /// A period. An absent end is unbounded.
 #[derive(Serialize)]
-pub struct WindowReply {
+pub(crate) struct WindowReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ pub struct WindowReply {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AssetReply<'a> {
+pub(crate) struct AssetReply<'a> {
     id: &'a str,
     title: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -128,7 +128,7 @@ impl<'a> From<&'a Asset> for AssetReply<'a> {
 /// The changes of an import, made or (in a dry run) pending.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ImportReply {
+pub(crate) struct ImportReply {
     /// Whether the import was not made because of `doubts`.
     held: bool,
     dry_run: bool,
@@ -142,7 +142,7 @@ pub struct ImportReply {
 }
 
 #[derive(Serialize)]
-pub struct ChangeLine {
+pub(crate) struct ChangeLine {
     kind: &'static str,
     /// The id; for a rule, its text.
     id: String,
@@ -154,7 +154,7 @@ pub struct ChangeLine {
 }
 
 #[derive(Serialize)]
-pub struct MemberLine {
+pub(crate) struct MemberLine {
     member: &'static str,
     before: String,
     after: String,
@@ -162,7 +162,7 @@ pub struct MemberLine {
 
 impl ImportReply {
     #[must_use]
-    pub fn new(imported: Imported, dry_run: bool) -> Self {
+    pub(crate) fn new(imported: Imported, dry_run: bool) -> Self {
         let Imported { difference, doubts } = imported;
         let lines: Vec<ChangeLine> = difference.changes.into_iter().map(line).collect();
         let count = |what| lines.iter().filter(|line| line.change == what).count();
@@ -181,7 +181,7 @@ impl ImportReply {
 
 impl ImportReply {
     #[must_use]
-    pub fn held(imported: Imported) -> Self {
+    pub(crate) fn held(imported: Imported) -> Self {
         Self {
             held: true,
             ..Self::new(imported, false)
@@ -192,7 +192,7 @@ impl ImportReply {
 /// The changes of an undo, made or (in a dry run) pending.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct UndoReply {
+pub(crate) struct UndoReply {
     pub version: u64,
     #[serde(flatten)]
     pub report: ImportReply,
@@ -200,7 +200,7 @@ pub struct UndoReply {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct VersionLine {
+pub(crate) struct VersionLine {
     version: u64,
     replaced_at: i64,
     replaced_by: &'static str,

@@ -11,7 +11,7 @@ use crate::types::UnixSeconds;
 /// An offer that the user has or had.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct OfferReply {
+pub(crate) struct OfferReply {
     offer_id: String,
     /// Absent if the offer is no longer in the catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct OfferReply {
 
 impl OfferReply {
     #[must_use]
-    pub fn from_grant(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
+    pub(crate) fn from_grant(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
         Self {
             offer_id: grant.offer.as_str().to_owned(),
             r#type: snapshot
@@ -40,7 +40,10 @@ impl OfferReply {
     }
 
     /// Returns the default offers that are valid now.
-    pub fn public_offers(snapshot: &Snapshot, now: UnixSeconds) -> impl Iterator<Item = Self> {
+    pub(crate) fn public_offers(
+        snapshot: &Snapshot,
+        now: UnixSeconds,
+    ) -> impl Iterator<Item = Self> {
         let now_open = move |offer: &&std::sync::Arc<Offer>| {
             offer.kind == OfferKind::Default && offer.sale.contains(now)
         };
@@ -66,7 +69,7 @@ fn state(grant: &Grant, now: UnixSeconds) -> &'static str {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GrantLine {
+pub(crate) struct GrantLine {
     #[serde(flatten)]
     offer: OfferReply,
     /// The operator. Absent if the administrator of the installation granted it.
@@ -80,7 +83,7 @@ pub struct GrantLine {
 
 impl GrantLine {
     #[must_use]
-    pub fn new(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
+    pub(crate) fn new(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
         let revoked = grant.revoked;
         Self {
             offer: OfferReply::from_grant(grant, snapshot, now),
@@ -95,7 +98,7 @@ impl GrantLine {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WhyReply {
+pub(crate) struct WhyReply {
     /// Whether the user gets an entitlement, possibly after entering the PIN.
     granted: bool,
     /// The error code of a denial.
@@ -111,7 +114,7 @@ pub struct WhyReply {
 
 /// One step of the decision.
 #[derive(Serialize)]
-pub struct StepLine {
+pub(crate) struct StepLine {
     check: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     subject: Option<String>,
@@ -121,7 +124,10 @@ pub struct StepLine {
 
 impl WhyReply {
     #[must_use]
-    pub fn new(explained: EntitlementExplanation, playability: Option<&Playability>) -> Self {
+    pub(crate) fn new(
+        explained: EntitlementExplanation,
+        playability: Option<&Playability>,
+    ) -> Self {
         let line = |step: Step| StepLine {
             check: step.check,
             subject: step.subject,

@@ -23,7 +23,7 @@ const HEAD_BYTES: u64 = 1_024;
 ///
 /// # Errors
 /// [`GuideError::Unreadable`].
-pub fn source<'a>(
+pub(crate) fn source<'a>(
     mut unpacked: Box<dyn Read + 'a>,
     options: XmltvOptions,
 ) -> Result<Box<dyn GuideEvents + 'a>, GuideError> {
@@ -80,7 +80,7 @@ enum Position {
     Done,
 }
 
-pub struct JsonGuide<R> {
+pub(crate) struct JsonGuide<R> {
     bytes: Lines<R>,
     position: Position,
     livestream: String,
@@ -88,7 +88,7 @@ pub struct JsonGuide<R> {
 }
 
 impl<R: Read> JsonGuide<R> {
-    pub fn new(source: R) -> Self {
+    pub(crate) fn new(source: R) -> Self {
         Self {
             bytes: Lines::new(source),
             position: Position::Outside,

@@ -7,7 +7,7 @@ use crate::ports::http_client::without_query;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WireSource {
+pub(crate) struct WireSource {
     name: String,
     /// Without its query, which may contain API keys.
     url: String,

@@ -11,7 +11,7 @@ use crate::http::errors::api_error::ImportProblem;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WireReport {
+pub(crate) struct WireReport {
     /// Whether the import was not made because of `doubts`.
     held: bool,
     dry_run: bool,
@@ -131,7 +131,7 @@ impl From<&ImportReport> for WireReport {
 
 /// Turns an error of an EPG file into a problem with a line number.
 #[must_use]
-pub fn problem(error: &GuideError) -> ImportProblem {
+pub(crate) fn problem(error: &GuideError) -> ImportProblem {
     let line = match error {
         GuideError::Truncated { line } | GuideError::Broken { line, .. } => Some(*line),
         GuideError::Unreadable(_) | GuideError::NotAGuide(_) | GuideError::TooLarge(_) => None,
@@ -144,7 +144,7 @@ pub fn problem(error: &GuideError) -> ImportProblem {
 
 /// Describes an error of an EPG file. Texts of I/O and decompression libraries are left out.
 #[must_use]
-pub fn guide_fault(error: &GuideError) -> String {
+pub(crate) fn guide_fault(error: &GuideError) -> String {
     match error {
         GuideError::Unreadable(_) => {
             "the guide cannot be read or unpacked: send it whole, as plain text, gzip or xz"

@@ -6,7 +6,7 @@ use crate::domain::accounts::NewLogin;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LoginReply<'a> {
+pub(crate) struct LoginReply<'a> {
     pub token: &'a str,
     pub user_id: String,
     /// The login session that the token belongs to.
@@ -23,7 +23,7 @@ pub struct LoginReply<'a> {
 
 impl<'a> LoginReply<'a> {
     #[must_use]
-    pub fn new(opened: &'a NewLogin, new_user: bool) -> Self {
+    pub(crate) fn new(opened: &'a NewLogin, new_user: bool) -> Self {
         Self {
             token: opened.token.reveal(),
             user_id: opened.user.id.to_string(),

@@ -7,7 +7,10 @@ use crate::domain::catalog::Livestream;
 /// Writes a playlist of livestreams with their addresses. `guide` is the address of the XMLTV file;
 /// its channel ids are the `tvg-id`s of the entries.
 #[must_use]
-pub fn list<'a>(guide: &str, entries: impl Iterator<Item = (&'a Livestream, String)>) -> String {
+pub(crate) fn list<'a>(
+    guide: &str,
+    entries: impl Iterator<Item = (&'a Livestream, String)>,
+) -> String {
     // Players read one of these two attributes.
     let mut out = format!("#EXTM3U url-tvg=\"{guide}\" x-tvg-url=\"{guide}\"\n");
     for (livestream, address) in entries {

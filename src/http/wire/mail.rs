@@ -6,7 +6,7 @@ use crate::domain::mail::{RenderedMail, Secrets, Summary, Tested};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct MailLine {
+pub(crate) struct MailLine {
     pub id: String,
     pub to: String,
     pub subject: String,
@@ -30,7 +30,7 @@ impl From<&Summary> for MailLine {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct MailEntry {
+pub(crate) struct MailEntry {
     #[serde(flatten)]
     pub line: MailLine,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ impl From<&Summary> for MailEntry {
 }
 
 #[derive(Serialize)]
-pub struct MailReply {
+pub(crate) struct MailReply {
     #[serde(flatten)]
     pub entry: MailEntry,
     pub text: String,
@@ -75,14 +75,14 @@ impl From<RenderedMail> for MailReply {
 }
 
 #[derive(Serialize)]
-pub struct PreviewReply {
+pub(crate) struct PreviewReply {
     pub subject: String,
     pub text: String,
     pub html: String,
 }
 
 #[derive(Serialize)]
-pub struct TestReply {
+pub(crate) struct TestReply {
     pub id: String,
     pub status: &'static str,
     /// The SMTP dialogue, one line each. Empty without a connection.

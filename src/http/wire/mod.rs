@@ -1,20 +1,20 @@
 //! Serialized request and response bodies, one file per resource. They are built from domain types
 //! and are never stored.
 
-pub mod audit;
-pub mod backups;
-pub mod catalog;
-pub mod entitlement;
-pub mod epg_json;
-pub mod epg_sources;
-pub mod import_report;
-pub mod login;
-pub mod m3u;
-pub mod mail;
-pub mod partners;
-pub mod playback;
-pub mod rights;
-pub mod telemetry;
-pub mod telemetry_export;
-pub mod users;
-pub mod xmltv;
+pub(crate) mod audit;
+pub(crate) mod backups;
+pub(crate) mod catalog;
+pub(crate) mod entitlement;
+pub(crate) mod epg_json;
+pub(crate) mod epg_sources;
+pub(crate) mod import_report;
+pub(crate) mod login;
+pub(crate) mod m3u;
+pub(crate) mod mail;
+pub(crate) mod partners;
+pub(crate) mod playback;
+pub(crate) mod rights;
+pub(crate) mod telemetry;
+pub(crate) mod telemetry_export;
+pub(crate) mod users;
+pub(crate) mod xmltv;

@@ -8,7 +8,7 @@ use crate::types::{DurationUnit, TokenInfo};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PartnerLine {
+pub(crate) struct PartnerLine {
     pub partner_id: String,
     pub name: String,
     pub created_timestamp: i64,
@@ -21,7 +21,7 @@ pub struct PartnerLine {
 
 impl PartnerLine {
     #[must_use]
-    pub fn new(partner: &Partner, users: usize) -> Self {
+    pub(crate) fn new(partner: &Partner, users: usize) -> Self {
         Self {
             partner_id: partner.id.to_string(),
             name: partner.name.clone(),
@@ -39,14 +39,14 @@ impl PartnerLine {
 /// The response to adding a partner. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AddedPartner<'a> {
+pub(crate) struct AddedPartner<'a> {
     pub partner_id: String,
     pub access_token: &'a str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TokenLine {
+pub(crate) struct TokenLine {
     /// The id by which the token is revoked.
     pub token_id: String,
     pub created_timestamp: i64,
@@ -64,7 +64,7 @@ impl From<&TokenInfo> for TokenLine {
 /// The response to issuing an access token. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AddedToken<'a> {
+pub(crate) struct AddedToken<'a> {
     /// The id by which the token is revoked.
     pub token_id: String,
     pub access_token: &'a str,
@@ -72,7 +72,7 @@ pub struct AddedToken<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct OperatorLine {
+pub(crate) struct OperatorLine {
     pub operator_id: String,
     pub name: String,
     pub role: &'static str,
@@ -93,7 +93,7 @@ impl From<&Operator> for OperatorLine {
 /// The response to adding an operator. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AddedOperator<'a> {
+pub(crate) struct AddedOperator<'a> {
     pub operator_id: String,
     pub token: &'a str,
 }
@@ -101,7 +101,7 @@ pub struct AddedOperator<'a> {
 /// The response to issuing an operator token. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AddedOperatorToken<'a> {
+pub(crate) struct AddedOperatorToken<'a> {
     /// The id by which the token is revoked.
     pub token_id: String,
     pub token: &'a str,

@@ -12,13 +12,13 @@ use crate::http::wire::users::LoginLine;
 /// The program of a livestream for which the entitlement was requested.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ProgramBody {
+pub(crate) struct ProgramBody {
     broadcast_id: String,
     stop: i64,
 }
 
 #[derive(Serialize)]
-pub struct EntitlementBody<'a> {
+pub(crate) struct EntitlementBody<'a> {
     token: &'a str,
     expires: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct EntitlementBody<'a> {
 
 impl<'a> EntitlementBody<'a> {
     #[must_use]
-    pub fn new(issued: &'a Issued) -> Self {
+    pub(crate) fn new(issued: &'a Issued) -> Self {
         let program = issued.program.as_ref().map(|(id, stop)| ProgramBody {
             broadcast_id: id.as_str().to_owned(),
             stop: stop.0,
@@ -42,7 +42,7 @@ impl<'a> EntitlementBody<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PreflightBody {
+pub(crate) struct PreflightBody {
     pub playlist: String,
     /// Absent for unencrypted media.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,14 +65,14 @@ struct ClearKey {
 
 /// A Clear Key license in the format of the EME specification.
 #[derive(Serialize)]
-pub struct ClearKeyBody {
+pub(crate) struct ClearKeyBody {
     keys: Vec<ClearKey>,
     r#type: &'static str,
 }
 
 impl ClearKeyBody {
     #[must_use]
-    pub fn new(keys: &[([u8; 16], [u8; 16])]) -> Self {
+    pub(crate) fn new(keys: &[([u8; 16], [u8; 16])]) -> Self {
         let key = |(kid, key): &([u8; 16], [u8; 16])| ClearKey {
             kty: "oct",
             kid: BASE64URL_NOPAD.encode(kid),
@@ -87,7 +87,7 @@ impl ClearKeyBody {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DeviceBody {
+pub(crate) struct DeviceBody {
     device_id: String,
     device_platform: String,
     device_type: String,
@@ -112,14 +112,14 @@ impl From<Registered> for DeviceBody {
 
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum SessionBody {
+pub(crate) enum SessionBody {
     Login(LoginLine),
     Playback(Box<PlaybackSessionBody>),
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PlaybackSessionBody {
+pub(crate) struct PlaybackSessionBody {
     session_id: String,
     /// Only for operators, who see the sessions of all users.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,7 +145,7 @@ pub struct PlaybackSessionBody {
 impl PlaybackSessionBody {
     /// A session for its user.
     #[must_use]
-    pub fn own(view: SessionView) -> Self {
+    pub(crate) fn own(view: SessionView) -> Self {
         let (width, height) = view.resolution;
         Self {
             session_id: view.id.to_string(),
@@ -169,7 +169,7 @@ impl PlaybackSessionBody {
 
     /// A session for an operator, with the e-mail address of its user if the user still exists.
     #[must_use]
-    pub fn anybodys(view: SessionView, email: Option<String>) -> Self {
+    pub(crate) fn anybodys(view: SessionView, email: Option<String>) -> Self {
         let user = view.user.to_string();
         Self {
             user_id: Some(user),
@@ -193,7 +193,7 @@ struct EntitlementLine {
 /// The playback data in a user's export.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PlaybackExport {
+pub(crate) struct PlaybackExport {
     devices: Vec<DeviceBody>,
     playback_sessions: Vec<PlaybackSessionBody>,
     entitlements: Vec<EntitlementLine>,

@@ -8,7 +8,7 @@ use crate::domain::catalog::{Effects, ExplainedRight, Layer, Rule, Source};
 use crate::domain::schedule::Broadcast;
 
 #[derive(Serialize)]
-pub struct RuleLine {
+pub(crate) struct RuleLine {
     number: usize,
     /// In the format of a catalogue file.
     rule: Value,
@@ -17,7 +17,7 @@ pub struct RuleLine {
 }
 
 impl RuleLine {
-    pub fn new(number: usize, rule: &Rule) -> serde_json::Result<Self> {
+    pub(crate) fn new(number: usize, rule: &Rule) -> serde_json::Result<Self> {
         Ok(Self {
             number,
             rule: rule_to_json(rule)?,
@@ -29,7 +29,7 @@ impl RuleLine {
 /// The effective rights of a broadcast, with all layers and the layer that determines each right.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WhyRightsReply {
+pub(crate) struct WhyRightsReply {
     broadcast_id: String,
     livestream_id: String,
     title: String,
@@ -49,7 +49,7 @@ pub struct WhyRightsReply {
 
 /// One layer: the livestream's defaults, a rule, or the override of the broadcast.
 #[derive(Serialize)]
-pub struct LayerLine {
+pub(crate) struct LayerLine {
     /// `livestream`, `rule 1`, `broadcast`.
     by: String,
     /// Whether the layer matches this broadcast.
@@ -66,7 +66,7 @@ pub struct LayerLine {
 
 /// A right, and the layer that determines it.
 #[derive(Serialize)]
-pub struct RightLine {
+pub(crate) struct RightLine {
     right: &'static str,
     value: Value,
     by: String,
@@ -79,7 +79,10 @@ struct Interval {
 }
 
 impl WhyRightsReply {
-    pub fn new(broadcast: &Broadcast, explained: &ExplainedRight) -> serde_json::Result<Self> {
+    pub(crate) fn new(
+        broadcast: &Broadcast,
+        explained: &ExplainedRight,
+    ) -> serde_json::Result<Self> {
         let layers: serde_json::Result<_> = explained.layers.iter().map(layer).collect();
         let facts = &broadcast.facts;
         let categories = facts.categories.iter();

@@ -22,7 +22,7 @@ const MILLIS_FROM: i64 = 100_000_000_000;
 const TIMESTAMP_MAX: i64 = 253_402_300_799_999;
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Rejected {
+pub(crate) struct Rejected {
     index: usize,
     code: &'static str,
     message: Cow<'static, str>,
@@ -30,13 +30,13 @@ pub struct Rejected {
 
 /// A batch, split into valid and rejected events.
 #[derive(Debug)]
-pub struct Batch {
+pub(crate) struct Batch {
     pub events: Vec<NewEvent>,
     pub rejected: Vec<Rejected>,
 }
 
 #[derive(Debug, Serialize)]
-pub struct TakenBody {
+pub(crate) struct TakenBody {
     accepted: u32,
     duplicates: u32,
     rejected: Vec<Rejected>,
@@ -44,7 +44,7 @@ pub struct TakenBody {
 
 impl TakenBody {
     #[must_use]
-    pub const fn new(taken: Taken, rejected: Vec<Rejected>) -> Self {
+    pub(crate) const fn new(taken: Taken, rejected: Vec<Rejected>) -> Self {
         Self {
             accepted: taken.accepted,
             duplicates: taken.duplicates,
@@ -60,7 +60,7 @@ impl Batch {
     /// `INVALID_REQUEST` if the body is not a JSON array; `PAYLOAD_TOO_LARGE` if it has more than
     /// `ELEMENTS_MAX` elements. Players drop their batch on the first and halve it on the second,
     /// so no other mistake may reject the whole batch.
-    pub fn read(body: &[u8]) -> Result<Self, ApiError> {
+    pub(crate) fn read(body: &[u8]) -> Result<Self, ApiError> {
         let (texts, more) = elements(body)?;
         let taken = texts.len();
         let mut batch = Self {
@@ -257,7 +257,7 @@ struct ExportedEvent<'a> {
 ///
 /// # Errors
 /// The stored event is not valid JSON, which cannot happen.
-pub fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::Result<()> {
+pub(crate) fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::Result<()> {
     let line = ExportedEvent {
         user_id: event.sender.user.to_string(),
         partner_id: event.sender.partner.to_string(),
@@ -272,7 +272,7 @@ pub fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::Result<
 
 /// Extracts the facts that the quality report uses.
 #[must_use]
-pub fn facts(json: &[u8]) -> Option<Facts> {
+pub(crate) fn facts(json: &[u8]) -> Option<Facts> {
     let members: Map<String, Value> = serde_json::from_slice(json).ok()?;
     let text = |name| context(&members, name).and_then(text_of);
     let number = |name| context(&members, name).and_then(Value::as_f64);
@@ -300,7 +300,7 @@ struct QualityRow<'a> {
 }
 
 #[derive(Serialize)]
-pub struct QualityBody<'a> {
+pub(crate) struct QualityBody<'a> {
     rows: Vec<QualityRow<'a>>,
     /// Whether the report was truncated at the maximum number of rows.
     cut: bool,

@@ -7,7 +7,7 @@ use crate::domain::telemetry::Events;
 use crate::http::response::body::{BodyError, PIECE, Piece};
 
 /// An export that is generated chunk by chunk.
-pub struct EventPieces {
+pub(crate) struct EventPieces {
     head: Option<Bytes>,
     events: Events,
     /// Whether the next event follows another one in the array; `None` for NDJSON.
@@ -17,7 +17,7 @@ pub struct EventPieces {
 
 impl EventPieces {
     #[must_use]
-    pub const fn lines(events: Events) -> Self {
+    pub(crate) const fn lines(events: Events) -> Self {
         Self {
             head: None,
             events,
@@ -30,7 +30,11 @@ impl EventPieces {
     ///
     /// # Errors
     /// `object` is not such an object, which is a defect of the caller.
-    pub fn member(mut object: Vec<u8>, name: &str, events: Events) -> Result<Self, BodyError> {
+    pub(crate) fn member(
+        mut object: Vec<u8>,
+        name: &str,
+        events: Events,
+    ) -> Result<Self, BodyError> {
         if object.len() < 3 || object.pop() != Some(b'}') {
             return Err("cannot append events: not a JSON object".into());
         }

@@ -10,7 +10,7 @@ use crate::http::errors::api_error::ImportProblem;
 use crate::types::LoginId;
 
 #[derive(Serialize)]
-pub struct Parental {
+pub(crate) struct Parental {
     pub enabled: bool,
     /// Content rated at or above this age requires the PIN.
     pub limit: u8,
@@ -18,7 +18,7 @@ pub struct Parental {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct UserReply {
+pub(crate) struct UserReply {
     pub user_id: String,
     pub email: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ impl From<&User> for UserReply {
 /// The account as operators see it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ManagedUser {
+pub(crate) struct ManagedUser {
     #[serde(flatten)]
     pub user: UserReply,
     pub partner_id: String,
@@ -76,13 +76,13 @@ impl From<&User> for ManagedUser {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AddedUser {
+pub(crate) struct AddedUser {
     pub user_id: String,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct UserImportReport {
+pub(crate) struct UserImportReport {
     pub dry_run: bool,
     /// Number of lines read, including empty ones.
     pub lines: u64,
@@ -96,7 +96,7 @@ pub struct UserImportReport {
 
 impl UserImportReport {
     #[must_use]
-    pub const fn new(dry_run: bool) -> Self {
+    pub(crate) const fn new(dry_run: bool) -> Self {
         Self {
             dry_run,
             lines: 0,
@@ -109,7 +109,7 @@ impl UserImportReport {
 
     /// The counts, for the audit entry.
     #[must_use]
-    pub fn counts(&self) -> String {
+    pub(crate) fn counts(&self) -> String {
         let Self {
             added,
             existing,
@@ -122,7 +122,7 @@ impl UserImportReport {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LoginLine {
+pub(crate) struct LoginLine {
     pub session_id: String,
     pub created_timestamp: i64,
     /// When the session expires.
@@ -135,7 +135,7 @@ pub struct LoginLine {
 impl LoginLine {
     /// A session as seen by the session `asking`, or by an operator if that is `None`.
     #[must_use]
-    pub fn new(login: &LoginInfo, asking: Option<LoginId>) -> Self {
+    pub(crate) fn new(login: &LoginInfo, asking: Option<LoginId>) -> Self {
         Self {
             session_id: login.id.to_string(),
             created_timestamp: login.created.0,
@@ -148,7 +148,7 @@ impl LoginLine {
 /// All data of a user except telemetry events, which are appended as a stream.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExportReply {
+pub(crate) struct ExportReply {
     pub user: UserReply,
     pub password_set: i64,
     pub sessions: Vec<LoginLine>,
@@ -161,7 +161,7 @@ pub struct ExportReply {
 
 impl ExportReply {
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         export: &Export,
         asking: LoginId,
         offers: Vec<OfferReply>,

@@ -11,7 +11,7 @@ use crate::http::response::body::Piece;
 use crate::types::UnixSeconds;
 
 /// Writes livestreams as XMLTV: first the channels, then the programmes of each.
-pub fn pieces(
+pub(crate) fn pieces(
     schedule: Arc<Schedule>,
     livestreams: Vec<Arc<Livestream>>,
 ) -> impl Iterator<Item = Piece> {

@@ -42,7 +42,7 @@ pub enum Style {
 
 /// The configured values that a format needs.
 #[derive(Clone, Default)]
-pub struct MessageSettings {
+pub(crate) struct MessageSettings {
     /// The custom data header; vendors' formats have fixed header names.
     pub header: Option<String>,
     /// The merchant's name.
@@ -54,7 +54,7 @@ pub struct MessageSettings {
 }
 
 /// Writes messages in one format.
-pub struct MessageSigner {
+pub(crate) struct MessageSigner {
     header: Option<HeaderName>,
     form: Form,
 }
@@ -76,7 +76,7 @@ impl MessageSigner {
     ///
     /// # Errors
     /// [`BadLicenseServer`] names the setting that is missing or invalid.
-    pub fn new(style: Style, settings: &MessageSettings) -> Result<Self, BadLicenseServer> {
+    pub(crate) fn new(style: Style, settings: &MessageSettings) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
         let named = settings.header.as_deref().map(|name| {
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is not a valid header name"))

@@ -19,10 +19,10 @@ use tokio::sync::Semaphore;
 use super::http_client::{BadAddress, Broken, Target};
 use crate::types::Drm;
 
-pub use message::{LicenseSubject, MessageSettings, MessageSigner, Style};
+pub(crate) use message::{LicenseSubject, MessageSettings, MessageSigner, Style};
 
 /// Maximum size of a license and of a challenge, in bytes.
-pub const LICENSE_MAX: usize = 64 * 1024;
+pub(crate) const LICENSE_MAX: usize = 64 * 1024;
 /// Maximum concurrent challenges per license server; further ones are refused at once.
 const AT_ONCE: usize = 256;
 /// Consecutive failures after which the circuit breaker opens.
@@ -68,7 +68,7 @@ const ACQUIRE: &str = "\"http://schemas.microsoft.com/DRM/2007/03/protocols/Acqu
 /// Contained in every SOAP fault, whatever the namespace prefix.
 const FAULT: &[u8] = b"Fault>";
 
-pub type LicenseFuture<'a> =
+pub(crate) type LicenseFuture<'a> =
     Pin<Box<dyn Future<Output = Result<License, UpstreamError>> + Send + 'a>>;
 
 pub trait LicenseServer: Send + Sync {
@@ -100,7 +100,7 @@ impl LicenseServers {
 
 /// Connection settings of a license server.
 #[derive(Clone)]
-pub struct LicenseServerSettings {
+pub(crate) struct LicenseServerSettings {
     /// Where challenges are sent, http or https.
     pub url: String,
     /// The value of `Authorization`.
@@ -118,7 +118,7 @@ pub struct LicenseServerSettings {
 /// An invalid setting, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadLicenseServer(&'static str);
+pub(crate) struct BadLicenseServer(&'static str);
 
 impl From<BadAddress> for BadLicenseServer {
     fn from(BadAddress(what): BadAddress) -> Self {
@@ -126,7 +126,7 @@ impl From<BadAddress> for BadLicenseServer {
     }
 }
 
-pub struct HttpLicenseServer {
+pub(crate) struct HttpLicenseServer {
     site: Target,
     authorization: Option<HeaderValue>,
     messenger: MessageSigner,
@@ -154,7 +154,7 @@ impl HttpLicenseServer {
     ///
     /// # Errors
     /// [`BadLicenseServer`] names the invalid setting.
-    pub fn new(settings: &LicenseServerSettings) -> Result<Self, BadLicenseServer> {
+    pub(crate) fn new(settings: &LicenseServerSettings) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
         let authorization = settings.authorization.as_deref().map(|text| {
             let mut value =

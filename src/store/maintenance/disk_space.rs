@@ -87,7 +87,7 @@ impl WritePriority {
 
 /// The free space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub(crate) struct Disk {
     /// Bytes available to this user.
     pub free: u64,
     /// Size of the file system in bytes.
@@ -99,7 +99,7 @@ pub struct Disk {
 impl Disk {
     /// Returns the highest priority that is rejected.
     #[must_use]
-    pub fn refuses(&self) -> Option<WritePriority> {
+    pub(crate) fn refuses(&self) -> Option<WritePriority> {
         NEEDS
             .into_iter()
             .find(|need| self.free < need.watermark(self.total) || self.files < need.files())

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use crate::types::{Malformed, UnixSeconds};
 
-pub use origin::OriginSigner;
+pub(crate) use origin::OriginSigner;
 use target::{Target, split};
 
 /// How the edge of a CDN verifies a URL.

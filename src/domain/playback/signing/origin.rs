@@ -10,7 +10,7 @@ use ring::hmac;
 use crate::types::{MediaPath, UnixSeconds};
 
 /// Signs and verifies URLs.
-pub struct OriginSigner(hmac::Key);
+pub(crate) struct OriginSigner(hmac::Key);
 
 /// Version, depth, expiry, and the full HMAC tag.
 const TOKEN_BYTES: usize = 1 + 1 + 8 + 32;
@@ -19,13 +19,13 @@ const VERSION: u8 = 1;
 
 impl OriginSigner {
     #[must_use]
-    pub fn new(key: &[u8; 32]) -> Self {
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
     /// Returns a token for the directory of the path.
     #[must_use]
-    pub fn sign(&self, path: &MediaPath, expires: UnixSeconds) -> String {
+    pub(crate) fn sign(&self, path: &MediaPath, expires: UnixSeconds) -> String {
         let depth = path.depth();
         let directory = path.directory(depth).unwrap_or_default();
         // The depth fits: paths have a maximum depth.
@@ -37,7 +37,7 @@ impl OriginSigner {
 
     /// Whether the token is genuine, covers a directory above the path, and has not expired.
     #[must_use]
-    pub fn allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
+    pub(crate) fn allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
         // Bounds the input of the decoder.
         if token.len() > TOKEN_LENGTH {
             return false;

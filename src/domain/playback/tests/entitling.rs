@@ -112,7 +112,7 @@ fn every_preflight_error() {
         let found = refused(start, false);
         assert!(found.starts_with(expected), "case {n}: {found}");
     }
-    assert!(lab.playback.sessions.is_empty());
+    assert!(lab.playback.sessions.by_id.is_empty());
     assert!(lab.playback.devices_of(&user(1)).unwrap().is_empty());
     assert_eq!(
         refused(

@@ -391,7 +391,7 @@ fn a_sweep_ends_expired_sessions_only() {
     );
     assert_eq!(lab.beat(&runs, NOW + 334), Ok(()));
     assert_eq!(lab.playback.sweep_entitlements(kept_until).unwrap(), 1);
-    assert_eq!(lab.playback.tokens.len(), 1);
+    assert_eq!(lab.playback.tokens.by_hash.len(), 1);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::{PIECE_MAX, UNPACKED_MAX};
 const BLOCK: usize = 64 * 1024;
 
 /// Reads blocks, counts lines, and fails beyond the limits.
-pub struct Lines<R> {
+pub(crate) struct Lines<R> {
     source: R,
     block: Box<[u8]>,
     /// Offset of the next unread byte in the block.
@@ -28,7 +28,7 @@ pub struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     /// Reads from a source of decompressed bytes.
-    pub fn new(source: R) -> Self {
+    pub(crate) fn new(source: R) -> Self {
         Self::with_limit(source, UNPACKED_MAX)
     }
 
@@ -46,17 +46,17 @@ impl<R: Read> Lines<R> {
     }
 
     /// Returns the line of the next unread byte, from 1.
-    pub fn line(&self) -> u64 {
+    pub(crate) fn line(&self) -> u64 {
         self.line
     }
 
     /// Starts a new piece with its full limit.
-    pub fn begin_piece(&mut self) {
+    pub(crate) fn begin_piece(&mut self) {
         self.piece_left = PIECE_MAX;
     }
 
     /// Returns the limit that made reading fail, if any.
-    pub fn exceeded(&self) -> Option<&'static str> {
+    pub(crate) fn exceeded(&self) -> Option<&'static str> {
         self.exceeded
     }
 

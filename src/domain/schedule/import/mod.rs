@@ -3,13 +3,13 @@
 //! A [`GuideEvents`] yields the content of a file in its order. XMLTV is parsed here; the JSON form is parsed by
 //! the HTTP layer. Nothing here knows the store or the catalogue.
 
-pub mod bounded_lines;
+pub(crate) mod bounded_lines;
 pub mod decompress;
-pub mod packed_metadata;
+pub(crate) mod packed_metadata;
 pub mod parsed_guide;
 mod xml_cursor;
 pub mod xmltv;
-pub mod xmltv_time;
+pub(crate) mod xmltv_time;
 
 use std::collections::BTreeMap;
 

@@ -19,10 +19,10 @@ use crate::domain::schedule::model::Metadata;
 const PAGE: usize = 8 * 1024;
 
 /// The permanent id from the source, if any, and the metadata of a row.
-pub type Text = (Option<String>, Metadata);
+pub(crate) type Text = (Option<String>, Metadata);
 
 /// Packs the rows of all channels of a guide, and tracks their total size.
-pub struct Packer {
+pub(crate) struct Packer {
     /// Shared by all channels: its state is larger than many channels.
     deflate: DeflateEncoder<Vec<u8>>,
     /// Buffer for the row that is being added.
@@ -60,7 +60,7 @@ impl Packer {
     ///
     /// # Errors
     /// [`GuideError::TooLarge`] beyond [`DRAFT_MAX`].
-    pub fn push(&mut self, texts: &mut Texts, row: &Text) -> Result<(), GuideError> {
+    pub(crate) fn push(&mut self, texts: &mut Texts, row: &Text) -> Result<(), GuideError> {
         self.row.clear();
         let config = bincode::config::standard();
         bincode::serde::encode_into_std_write(row, &mut self.row, config)

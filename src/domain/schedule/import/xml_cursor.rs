@@ -16,7 +16,7 @@ const TEXT_MAX: usize = 64 * 1024;
 const TOO_MANY: GuideError =
     GuideError::TooLarge("it has over 64,000,000 elements, texts and references");
 
-pub struct Cursor<R> {
+pub(super) struct Cursor<R> {
     reader: Reader<Lines<R>>,
     buffer: Vec<u8>,
     /// Line on which the last event began.
@@ -28,7 +28,7 @@ pub struct Cursor<R> {
 }
 
 impl<R: Read> Cursor<R> {
-    pub fn new(source: R) -> Self {
+    pub(super) fn new(source: R) -> Self {
         let mut reader = Reader::from_reader(Lines::new(source));
         reader.config_mut().expand_empty_elements = true;
         Self {
@@ -41,12 +41,12 @@ impl<R: Read> Cursor<R> {
     }
 
     /// Returns the line on which the last event began.
-    pub fn line(&self) -> u64 {
+    pub(super) fn line(&self) -> u64 {
         self.line
     }
 
     /// Returns the next event. The end of the file is an error while an element is open.
-    pub fn next(&mut self) -> Result<Event<'_>, GuideError> {
+    pub(super) fn next(&mut self) -> Result<Event<'_>, GuideError> {
         self.left = self.left.checked_sub(1).ok_or(TOO_MANY)?;
         self.buffer.clear();
         self.reader.get_mut().begin_piece();
@@ -71,7 +71,7 @@ impl<R: Read> Cursor<R> {
     }
 
     /// Opens and returns the next child of the open element; `None` at the end of the element.
-    pub fn child(&mut self) -> Result<Option<BytesStart<'static>>, GuideError> {
+    pub(super) fn child(&mut self) -> Result<Option<BytesStart<'static>>, GuideError> {
         loop {
             match self.next()? {
                 Event::Start(child) => return Ok(Some(child.into_owned())),
@@ -82,7 +82,7 @@ impl<R: Read> Cursor<R> {
     }
 
     /// Skips the rest of the open element.
-    pub fn skip(&mut self) -> Result<(), GuideError> {
+    pub(super) fn skip(&mut self) -> Result<(), GuideError> {
         let outside = self.depth.saturating_sub(1);
         while self.depth > outside {
             self.next()?;
@@ -91,7 +91,7 @@ impl<R: Read> Cursor<R> {
     }
 
     /// Reads to the end of the open element. Returns its trimmed text without that of its children.
-    pub fn text(&mut self) -> Result<String, GuideError> {
+    pub(super) fn text(&mut self) -> Result<String, GuideError> {
         let outside = self.depth.saturating_sub(1);
         let inside = self.depth;
         let mut text = String::new();
@@ -112,7 +112,7 @@ impl<R: Read> Cursor<R> {
     }
 
     /// Reads to the end of the document, after the root element.
-    pub fn finish(&mut self) -> Result<(), GuideError> {
+    pub(super) fn finish(&mut self) -> Result<(), GuideError> {
         loop {
             match self.next()? {
                 Event::Eof => return Ok(()),
@@ -198,7 +198,7 @@ fn clean(text: &str) -> String {
 
 /// Returns the value of an attribute with references resolved. An attribute with an invalid reference counts as
 /// missing.
-pub fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
+pub(super) fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let found = element
         .attributes()
         .with_checks(false)

@@ -41,7 +41,7 @@ const NAMED: [(&str, i64); 28] = [
 
 /// Parses a time. Without a zone it is local time in `default`.
 #[must_use]
-pub fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
+pub(crate) fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
     let (local, place) = split(text)?;
     if place.is_empty() {
         return Some(tv_day::instant(default, local));
@@ -55,7 +55,7 @@ pub fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
 
 /// Parses a time as local in `zone`, ignoring its own offset.
 #[must_use]
-pub fn parse_local(text: &str, zone: Tz) -> Option<UnixSeconds> {
+pub(crate) fn parse_local(text: &str, zone: Tz) -> Option<UnixSeconds> {
     let (local, _) = split(text)?;
     Some(tv_day::instant(zone, local))
 }

@@ -67,7 +67,7 @@ impl From<GrantError> for ApiError {
 
 /// Returns the code of a denied entitlement.
 #[must_use]
-pub const fn denial(denied: Denied) -> ErrorCode {
+pub(crate) const fn denial(denied: Denied) -> ErrorCode {
     match denied {
         Denied::AssetNotFound => ErrorCode::AssetNotFound,
         Denied::GeoBlocked => ErrorCode::GeoBlocked,

@@ -12,7 +12,7 @@ mod partners;
 mod playback;
 mod schedule;
 
-pub use crate::http::errors::mapping::catalog::denial;
+pub(crate) use crate::http::errors::mapping::catalog::denial;
 
 use crate::domain::StoreError;
 use crate::http::errors::api_error::{ApiError, ErrorCode};

@@ -7,7 +7,7 @@ use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::{Input, Payload};
 use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};
 
-pub struct SignUpRequest {
+pub(crate) struct SignUpRequest {
     pub identity: Email,
     /// Only its length is checked here; `accounts` checks the other rules.
     pub access_key: Password,
@@ -17,19 +17,19 @@ pub struct SignUpRequest {
     pub birth_date: Option<BirthDate>,
 }
 
-pub struct LoginRequest {
+pub(crate) struct LoginRequest {
     pub identity: Email,
     /// May be empty: an empty password is answered as a wrong one.
     pub access_key: Password,
 }
 
-pub struct SendResetRequest {
+pub(crate) struct SendResetRequest {
     pub email: Email,
     /// An unreadable locale is ignored, because clients expect 400 for the address only.
     pub locale: Option<Locale>,
 }
 
-pub struct ResetRequest {
+pub(crate) struct ResetRequest {
     pub password: Password,
     /// The hash of the reset token, under which it is stored.
     pub token: TokenHash,

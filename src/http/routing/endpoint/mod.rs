@@ -6,15 +6,15 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-pub mod admin;
-pub mod login;
-pub mod playback;
-pub mod playback_headers;
-pub mod public;
-pub mod reset_page;
-pub mod schedule;
-pub mod telemetry;
-pub mod users;
+pub(crate) mod admin;
+pub(crate) mod login;
+pub(crate) mod playback;
+pub(crate) mod playback_headers;
+pub(crate) mod public;
+pub(crate) mod reset_page;
+pub(crate) mod schedule;
+pub(crate) mod telemetry;
+pub(crate) mod users;
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -27,15 +27,15 @@ use crate::http::request::body::BodyStream;
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
 use crate::http::request::query::Query;
 use crate::http::request::strict_json::Object;
-pub use crate::http::routing::endpoint::admin::OperatorEndpoint;
-pub use crate::http::routing::endpoint::public::PublicEndpoint;
-pub use crate::http::routing::endpoint::schedule::PartnerEndpoint;
-pub use crate::http::routing::endpoint::users::UserEndpoint;
+pub(crate) use crate::http::routing::endpoint::admin::OperatorEndpoint;
+pub(crate) use crate::http::routing::endpoint::public::PublicEndpoint;
+pub(crate) use crate::http::routing::endpoint::schedule::PartnerEndpoint;
+pub(crate) use crate::http::routing::endpoint::users::UserEndpoint;
 use crate::http::routing::router::Params;
 use crate::types::Malformed;
 
 /// The parts of a request that parsers read, except its body.
-pub struct Input<'a> {
+pub(crate) struct Input<'a> {
     pub path: &'a str,
     /// Positions of the path parameters within `path`.
     pub params: Params,
@@ -51,7 +51,7 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// `INVALID_REQUEST` if it is not UTF-8.
-    pub fn text(&self, name: &'static str) -> Result<Cow<'a, str>, ApiError> {
+    pub(crate) fn text(&self, name: &'static str) -> Result<Cow<'a, str>, ApiError> {
         self.params.text(self.path, name)
     }
 
@@ -59,7 +59,7 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the parameter.
-    pub fn parsed<T>(
+    pub(crate) fn parsed<T>(
         &self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, Malformed>,
@@ -94,7 +94,7 @@ impl<'a> Input<'a> {
     }
 }
 
-pub enum Payload {
+pub(crate) enum Payload {
     /// The complete body; empty if the route ignores bodies.
     Whole(Bytes),
     Streamed(BodyStream),
@@ -105,7 +105,7 @@ impl Payload {
     ///
     /// # Errors
     /// `INTERNAL` if the body is streamed: route table and endpoint disagree.
-    pub fn whole(self) -> Result<Bytes, ApiError> {
+    pub(crate) fn whole(self) -> Result<Bytes, ApiError> {
         match self {
             Self::Whole(bytes) => Ok(bytes),
             Self::Streamed(_) => Err(ApiError::internal("the route streams its body")),
@@ -117,12 +117,12 @@ impl Payload {
     ///
     /// # Errors
     /// `INTERNAL` if the body is streamed.
-    pub fn object(self) -> Result<Object, ApiError> {
+    pub(crate) fn object(self) -> Result<Object, ApiError> {
         Ok(Object::read(&self.whole()?))
     }
 
     /// Returns the body as a stream.
-    pub fn streamed(self) -> Result<BodyStream, ApiError> {
+    pub(crate) fn streamed(self) -> Result<BodyStream, ApiError> {
         match self {
             Self::Streamed(stream) => Ok(stream),
             Self::Whole(bytes) => Ok(BodyStream::ready(bytes)),
@@ -131,7 +131,7 @@ impl Payload {
 }
 
 /// A parsed request, with the authentication that its handler requires.
-pub enum Endpoint {
+pub(crate) enum Endpoint {
     Open(PublicEndpoint),
     Partner(PartnerAuth, PartnerEndpoint),
     User(UserAuth, UserEndpoint),
@@ -143,7 +143,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// `INVALID_REQUEST` and the like, naming the parameters.
-    pub fn parse(proof: Proof, input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+    pub(crate) fn parse(
+        proof: Proof,
+        input: &Input<'_>,
+        payload: Payload,
+    ) -> Result<Self, ApiError> {
         match proof {
             Proof::Open(to) => PublicEndpoint::parse(to, input, payload).map(Self::Open),
             Proof::Partner(auth, to) => PartnerEndpoint::parse(to, input, payload)
@@ -158,7 +162,7 @@ impl Endpoint {
     /// Returns the cache key if the response may be cached. Requests with equal keys get equal
     /// responses.
     #[must_use]
-    pub fn cache_key(&self) -> Option<String> {
+    pub(crate) fn cache_key(&self) -> Option<String> {
         match self {
             Self::Partner(_, endpoint) => endpoint.cache_key(),
             Self::Open(_) | Self::User(..) | Self::Operator(..) => None,
@@ -167,7 +171,7 @@ impl Endpoint {
 
     /// Returns the exact replacement of a deprecated address, relative to the base address.
     #[must_use]
-    pub fn successor(&self) -> Option<String> {
+    pub(crate) fn successor(&self) -> Option<String> {
         match self {
             Self::Partner(_, endpoint) => endpoint.successor(),
             Self::Open(_) | Self::User(..) | Self::Operator(..) => None,

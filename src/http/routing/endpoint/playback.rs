@@ -15,14 +15,14 @@ use crate::http::routing::endpoint::playback_headers::{self, DeviceHeaders};
 use crate::http::routing::endpoint::{Input, Payload};
 use crate::types::{AssetId, DeviceId, Drm, LiveOffset, Pin, Protocol, SessionId, TokenHash};
 
-pub enum PinEntry {
+pub(crate) enum PinEntry {
     Absent,
     /// Text that is not a PIN. It is an error only if a PIN is needed.
     Unreadable,
     Given(Pin),
 }
 
-pub struct EntitlementRequest {
+pub(crate) struct EntitlementRequest {
     pub asset: AssetId,
     pub offset: LiveOffset,
     /// Ignored if no PIN is needed, even if unreadable.
@@ -55,7 +55,7 @@ impl EntitlementRequest {
     }
 }
 
-pub struct PreflightRequest {
+pub(crate) struct PreflightRequest {
     pub asset: AssetId,
     pub drm: Drm,
     pub protocol: Protocol,
@@ -94,7 +94,7 @@ impl PreflightRequest {
     }
 }
 
-pub struct LicenseRequest {
+pub(crate) struct LicenseRequest {
     pub system: Drm,
     pub session: SessionId,
     /// Hash of the Entitlement Token. `None` if the text cannot be a token.
@@ -170,12 +170,10 @@ fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
     wrong.map_or(Ok(kids), Err)
 }
 
-pub struct HeartbeatRequest {
+pub(crate) struct HeartbeatRequest {
     pub session: SessionId,
     /// Hash of the Entitlement Token. `None` if the text cannot be a token.
     pub entitlement: Option<TokenHash>,
-    pub drm: Drm,
-    pub protocol: Protocol,
     pub device: DeviceId,
     /// The media position: Unix seconds or milliseconds, or seconds from the start.
     pub timestamp: i64,
@@ -188,7 +186,8 @@ pub struct HeartbeatRequest {
 impl HeartbeatRequest {
     pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let headers = &input.heads.play;
-        let (drm, protocol, entitlement, device, timestamp, bitrate, width, height, session) = (
+        // The session knows its DRM system and protocol; the headers are checked only.
+        let (_drm, _protocol, entitlement, device, timestamp, bitrate, width, height, session) = (
             playback_headers::drm(input),
             playback_headers::protocol(input),
             playback_headers::entitlement(input),
@@ -203,8 +202,6 @@ impl HeartbeatRequest {
         Ok(Self {
             session,
             entitlement,
-            drm,
-            protocol,
             device,
             timestamp,
             bitrate,
@@ -214,7 +211,7 @@ impl HeartbeatRequest {
     }
 }
 
-pub struct EndPlaybackRequest {
+pub(crate) struct EndPlaybackRequest {
     pub session: SessionId,
 }
 

@@ -10,7 +10,7 @@ use crate::types::{DeviceId, Drm, Malformed, Protocol, SessionId, TokenHash, Tok
 
 /// The device of a preflight. Platform, type and model are open lists of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceHeaders {
+pub(crate) struct DeviceHeaders {
     /// Identifies the device; requests with the same id come from the same device.
     pub id: DeviceId,
     pub platform: String,

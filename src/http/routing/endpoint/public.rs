@@ -7,14 +7,14 @@ use crate::http::routing::endpoint::{Input, Payload};
 use crate::http::routing::route::PublicRoute;
 use crate::http::routing::router::RouteSet;
 
-pub struct OriginRequest {
+pub(crate) struct OriginRequest {
     pub token: String,
     /// The decoded path below the media directory. No segment is empty, `.` or `..`, or contains a
     /// slash, a backslash or a control character.
     pub path: String,
 }
 
-pub enum PublicEndpoint {
+pub(crate) enum PublicEndpoint {
     Origin(OriginRequest),
     ResetPage(ResetPageRequest),
     ResetForm(ResetFormRequest),
@@ -33,7 +33,7 @@ impl PublicEndpoint {
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the parameters.
-    pub fn parse(
+    pub(crate) fn parse(
         route: PublicRoute,
         input: &Input<'_>,
         payload: Payload,

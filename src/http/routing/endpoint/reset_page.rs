@@ -6,7 +6,7 @@ use crate::http::routing::endpoint::{Input, Payload};
 use crate::types::{TokenHash, TokenKind};
 
 /// A reset token from a link or a form.
-pub struct LinkToken {
+pub(crate) struct LinkToken {
     /// The token as text, for the hidden field of the form.
     pub text: String,
     /// The hash under which the token is stored.
@@ -15,12 +15,12 @@ pub struct LinkToken {
 
 /// `GET /reset`. The request checks the token without using it up, because mail scanners open links
 /// before users do.
-pub struct ResetPageRequest {
+pub(crate) struct ResetPageRequest {
     pub token: LinkToken,
 }
 
 /// `POST /reset`. The handler validates the passwords, so that a mistake shows the form again.
-pub struct ResetFormRequest {
+pub(crate) struct ResetFormRequest {
     pub token: LinkToken,
     pub password: String,
     pub again: String,

@@ -13,45 +13,45 @@ use crate::types::{AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Pr
 
 /// The live view of several livestreams.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveRequest {
+pub(crate) struct LiveRequest {
     pub livestreams: IdList<LivestreamId>,
     pub offset: LiveOffset,
 }
 
 /// The live view of one livestream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LivestreamNowRequest {
+pub(crate) struct LivestreamNowRequest {
     pub livestream: LivestreamId,
     pub offset: LiveOffset,
 }
 
 /// The broadcasts of several livestreams on a TV day.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DayRequest {
+pub(crate) struct DayRequest {
     pub day: TvDay,
     pub livestreams: IdList<LivestreamId>,
 }
 
 /// The broadcasts of one livestream on a TV day.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LivestreamDayRequest {
+pub(crate) struct LivestreamDayRequest {
     pub day: TvDay,
     pub livestream: LivestreamId,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BroadcastRequest {
+pub(crate) struct BroadcastRequest {
     pub broadcast: BroadcastId,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BroadcastsRequest {
+pub(crate) struct BroadcastsRequest {
     pub broadcasts: IdList<BroadcastId>,
 }
 
 /// A list of the catalogue, complete or one page of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageRequest<T> {
+pub(crate) struct PageRequest<T> {
     /// Maximum number of rows; `None` for all.
     pub limit: Option<usize>,
     /// Only rows with a greater id.
@@ -78,7 +78,7 @@ impl<T> PageRequest<T> {
     }
 }
 
-pub struct M3uRequest {
+pub(crate) struct M3uRequest {
     /// The partner token as sent; the addresses in the playlist contain it.
     pub access_token: String,
 }
@@ -97,14 +97,14 @@ impl M3uRequest {
 
 /// An entry of the M3U playlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlaylistRedirectRequest {
+pub(crate) struct PlaylistRedirectRequest {
     pub livestream: LivestreamId,
     /// Determined by the file name of the manifest.
     pub protocol: Protocol,
 }
 
 /// File names of the manifests in the playlist. Players detect the protocol by the extension.
-pub const MANIFESTS: [(Protocol, &str); 2] =
+pub(crate) const MANIFESTS: [(Protocol, &str); 2] =
     [(Protocol::Hls, "index.m3u8"), (Protocol::Dash, "index.mpd")];
 
 impl PlaylistRedirectRequest {
@@ -123,7 +123,7 @@ impl PlaylistRedirectRequest {
 }
 
 /// The endpoints that require only the partner token.
-pub enum PartnerEndpoint {
+pub(crate) enum PartnerEndpoint {
     LiveOne(LivestreamNowRequest),
     DayOne(LivestreamDayRequest),
     Broadcast(BroadcastRequest),
@@ -147,7 +147,7 @@ impl PartnerEndpoint {
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the parameters.
-    pub fn parse(
+    pub(crate) fn parse(
         route: PartnerRoute,
         input: &Input<'_>,
         payload: Payload,
@@ -205,7 +205,7 @@ impl PartnerEndpoint {
     /// Returns the cache key of a request for several livestreams or broadcasts. Ids contain no
     /// comma, so different lists have different keys.
     #[must_use]
-    pub fn cache_key(&self) -> Option<String> {
+    pub(crate) fn cache_key(&self) -> Option<String> {
         match self {
             Self::Live(request) => {
                 let offset = request.offset.seconds();
@@ -232,7 +232,7 @@ impl PartnerEndpoint {
     /// Returns the address for several livestreams that replaces a deprecated address for one
     /// livestream.
     #[must_use]
-    pub fn successor(&self) -> Option<String> {
+    pub(crate) fn successor(&self) -> Option<String> {
         match self {
             Self::LiveOne(request) => {
                 let id = encoded(request.livestream.as_str());
@@ -268,7 +268,7 @@ impl PartnerEndpoint {
 }
 
 /// Percent-encodes all characters except the unreserved ones of RFC 3986.
-pub fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     use std::fmt::Write;
 
     let mut out = String::with_capacity(text.len());

@@ -7,7 +7,7 @@ use crate::http::routing::endpoint::Payload;
 
 /// `POST /api/tracker/v1/telemetry-events`. The body is not parsed here: events are parsed one by
 /// one, so that a malformed event does not reject its batch.
-pub struct TelemetryRequest {
+pub(crate) struct TelemetryRequest {
     /// The decompressed body.
     pub body: Bytes,
 }

@@ -20,7 +20,7 @@ use crate::types::{
 
 /// A change of the parental control settings. Absent members keep their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ParentalControlChange {
+pub(crate) struct ParentalControlChange {
     pub enabled: Option<bool>,
     /// Content rated at or above this age requires the PIN.
     pub limit: Option<u8>,
@@ -43,7 +43,7 @@ impl ParentalControlChange {
     }
 }
 
-pub struct UpdateUserRequest {
+pub(crate) struct UpdateUserRequest {
     pub name: Option<PersonName>,
     pub locale: Option<Locale>,
     /// Requires the PIN, if one is set.
@@ -53,12 +53,12 @@ pub struct UpdateUserRequest {
     pub pin_code: Option<Pin>,
 }
 
-pub struct ChangePasswordRequest {
+pub(crate) struct ChangePasswordRequest {
     pub current: Password,
     pub new: Password,
 }
 
-pub struct ChangePinRequest {
+pub(crate) struct ChangePinRequest {
     /// Required if a PIN is set, unless the password is sent.
     pub current: Option<Pin>,
     /// Authorizes the PIN instead of the current one, for example the first PIN.
@@ -66,22 +66,22 @@ pub struct ChangePinRequest {
     pub new: Pin,
 }
 
-pub struct DeleteUserRequest {
+pub(crate) struct DeleteUserRequest {
     pub password: Password,
 }
 
-pub struct DeviceRequest {
+pub(crate) struct DeviceRequest {
     pub device: DeviceId,
 }
 
 /// A login session or a playback session. Ids of both kinds are 128 random bits, so an id
 /// identifies only one of them.
-pub struct SessionRequest {
+pub(crate) struct SessionRequest {
     pub login: LoginId,
     pub playback: SessionId,
 }
 
-pub enum UserEndpoint {
+pub(crate) enum UserEndpoint {
     Logout,
     ReadUser,
     UpdateUser(Box<UpdateUserRequest>),
@@ -145,7 +145,7 @@ impl UserEndpoint {
     /// # Errors
     /// `INVALID_REQUEST` that names the parameters; `USER_NOT_FOUND` for the id of another user,
     /// whether it exists or not.
-    pub fn parse(
+    pub(crate) fn parse(
         route: UserRoute,
         auth: &UserAuth,
         input: &Input<'_>,

@@ -6,7 +6,7 @@ use crate::http::request::body::BodyStream;
 use crate::http::routing::endpoint::{Input, Payload};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackupRequest {
+pub(crate) struct BackupRequest {
     /// The file name, as the list of backups has it.
     pub name: String,
 }
@@ -20,7 +20,7 @@ impl BackupRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RestoreBackupRequest {
+pub(crate) struct RestoreBackupRequest {
     pub name: String,
     /// Permits a backup of another installation.
     pub adopt: bool,
@@ -36,7 +36,7 @@ impl RestoreBackupRequest {
     }
 }
 
-pub struct RestoreSentBackupRequest {
+pub(crate) struct RestoreSentBackupRequest {
     /// Permits a backup of another installation.
     pub adopt: bool,
     pub file: BodyStream,

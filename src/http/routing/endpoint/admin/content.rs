@@ -10,13 +10,13 @@ use crate::http::routing::endpoint::{Input, Payload};
 use crate::types::Malformed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CatalogFormat {
+pub(crate) enum CatalogFormat {
     Toml,
     Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExportCatalogRequest {
+pub(crate) struct ExportCatalogRequest {
     pub format: CatalogFormat,
 }
 
@@ -34,7 +34,7 @@ impl ExportCatalogRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImportCatalogRequest {
+pub(crate) struct ImportCatalogRequest {
     pub file: Bytes,
     /// Only adds and changes; otherwise the file replaces the whole catalogue.
     pub merge: bool,
@@ -61,7 +61,7 @@ impl ImportCatalogRequest {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UndoCatalogRequest {
+pub(crate) struct UndoCatalogRequest {
     /// The newest version if absent.
     pub version: Option<u64>,
     pub dry_run: bool,
@@ -78,7 +78,7 @@ impl UndoCatalogRequest {
     }
 }
 
-pub struct ImportGuideRequest {
+pub(crate) struct ImportGuideRequest {
     /// The EPG source whose settings apply and which gets the report.
     pub source: Option<String>,
     pub how: Refresh,
@@ -102,7 +102,7 @@ impl ImportGuideRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceRequest {
+pub(crate) struct SourceRequest {
     pub source: String,
 }
 
@@ -115,7 +115,7 @@ impl SourceRequest {
 }
 
 #[derive(Clone, Debug)]
-pub struct RefreshSourceRequest {
+pub(crate) struct RefreshSourceRequest {
     pub source: String,
     pub how: Refresh,
 }

@@ -1,12 +1,12 @@
 //! Requests of the administration interface.
 
-pub mod backups;
-pub mod content;
-pub mod rights;
-pub mod schedule;
-pub mod system;
-pub mod telemetry;
-pub mod users;
+pub(crate) mod backups;
+pub(crate) mod content;
+pub(crate) mod rights;
+pub(crate) mod schedule;
+pub(crate) mod system;
+pub(crate) mod telemetry;
+pub(crate) mod users;
 
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::routing::endpoint::admin::backups::{
@@ -35,7 +35,7 @@ use crate::http::routing::endpoint::admin::users::{
 use crate::http::routing::endpoint::{Input, Payload};
 use crate::http::routing::route::OperatorRoute;
 
-pub enum OperatorEndpoint {
+pub(crate) enum OperatorEndpoint {
     About,
     ReadClock,
     MoveClock(MoveClockRequest),
@@ -112,7 +112,7 @@ impl OperatorEndpoint {
     /// # Errors
     /// `INVALID_REQUEST` that names the parameters; a "not found" code for a malformed id in the
     /// path.
-    pub fn parse(
+    pub(crate) fn parse(
         route: OperatorRoute,
         input: &Input<'_>,
         payload: Payload,

@@ -12,7 +12,7 @@ use crate::http::routing::endpoint::{Input, Payload};
 use crate::types::{BroadcastId, LivestreamId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BroadcastRightsRequest {
+pub(crate) struct BroadcastRightsRequest {
     pub broadcast: BroadcastId,
 }
 
@@ -26,7 +26,7 @@ impl BroadcastRightsRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetRightsRequest {
+pub(crate) struct SetRightsRequest {
     pub broadcast: BroadcastId,
     /// Replaces the previous override.
     pub says: Effects,
@@ -43,7 +43,7 @@ impl SetRightsRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetDefaultsRequest {
+pub(crate) struct SetDefaultsRequest {
     pub livestream: LivestreamId,
     /// Absent members keep their values.
     pub says: Effects,
@@ -63,7 +63,7 @@ impl SetDefaultsRequest {
 }
 
 /// The new rule comes last and therefore takes precedence over the others.
-pub struct AddRuleRequest {
+pub(crate) struct AddRuleRequest {
     pub rule: CatalogImport,
 }
 
@@ -76,7 +76,7 @@ impl AddRuleRequest {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoveRuleRequest {
+pub(crate) struct RemoveRuleRequest {
     /// The position of the rule, counted from 1.
     pub rule: usize,
 }

@@ -15,7 +15,7 @@ fn named(input: &Input<'_>) -> Result<Named, ApiError> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScheduleLiveRequest {
+pub(crate) struct ScheduleLiveRequest {
     pub livestreams: Named,
     pub offset: LiveOffset,
 }
@@ -32,7 +32,7 @@ impl ScheduleLiveRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScheduleDayRequest {
+pub(crate) struct ScheduleDayRequest {
     pub livestreams: Named,
     pub day: TvDay,
 }

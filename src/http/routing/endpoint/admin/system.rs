@@ -15,7 +15,7 @@ use crate::types::{
 
 /// `PUT /admin/v1/clock`. The body has exactly one of the two members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoveClockRequest {
+pub(crate) enum MoveClockRequest {
     /// The clock continues from this instant.
     Now(UnixSeconds),
     /// The clock is this many seconds ahead of real time.
@@ -58,7 +58,7 @@ fn name(body: &Object) -> Result<String, ApiError> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddPartnerRequest {
+pub(crate) struct AddPartnerRequest {
     pub name: String,
 }
 
@@ -71,7 +71,7 @@ impl AddPartnerRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PartnerRef {
+pub(crate) enum PartnerRef {
     Id(PartnerId),
     Name(String),
 }
@@ -79,13 +79,13 @@ pub enum PartnerRef {
 impl PartnerRef {
     /// Text that has the form of an id is an id.
     #[must_use]
-    pub fn read(text: &str) -> Self {
+    pub(crate) fn read(text: &str) -> Self {
         PartnerId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartnerRequest {
+pub(crate) struct PartnerRequest {
     pub partner: PartnerRef,
 }
 
@@ -98,7 +98,7 @@ impl PartnerRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChangePartnerRequest {
+pub(crate) struct ChangePartnerRequest {
     pub partner: PartnerRef,
     pub update: PartnerUpdate,
 }
@@ -123,7 +123,7 @@ impl ChangePartnerRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartnerTokenRequest {
+pub(crate) struct PartnerTokenRequest {
     pub partner: PartnerRef,
     /// The id of the token in the list of tokens, not the token itself.
     pub token: String,
@@ -139,7 +139,7 @@ impl PartnerTokenRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddOperatorRequest {
+pub(crate) struct AddOperatorRequest {
     pub name: String,
     pub role: Role,
 }
@@ -156,7 +156,7 @@ impl AddOperatorRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OperatorRef {
+pub(crate) enum OperatorRef {
     Id(OperatorId),
     Name(String),
 }
@@ -169,7 +169,7 @@ impl OperatorRef {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OperatorRequest {
+pub(crate) struct OperatorRequest {
     pub operator: OperatorRef,
 }
 
@@ -182,7 +182,7 @@ impl OperatorRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OperatorTokenRequest {
+pub(crate) struct OperatorTokenRequest {
     pub operator: OperatorRef,
     /// The id of the token in the list of tokens, not the token itself.
     pub token: String,
@@ -198,7 +198,7 @@ impl OperatorTokenRequest {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MailRequest {
+pub(crate) struct MailRequest {
     pub mail: MailId,
 }
 
@@ -211,7 +211,7 @@ impl MailRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PreviewMailRequest {
+pub(crate) struct PreviewMailRequest {
     pub kind: Kind,
     pub locale: Option<Locale>,
 }
@@ -229,7 +229,7 @@ impl PreviewMailRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TestMailRequest {
+pub(crate) struct TestMailRequest {
     pub to: Email,
 }
 
@@ -242,7 +242,7 @@ impl TestMailRequest {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndPlaybackSessionRequest {
+pub(crate) struct EndPlaybackSessionRequest {
     pub session: SessionId,
 }
 
@@ -258,7 +258,7 @@ impl EndPlaybackSessionRequest {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AuditRequest {
+pub(crate) struct AuditRequest {
     /// Only entries with a lower number.
     pub before: Option<u64>,
     pub limit: usize,

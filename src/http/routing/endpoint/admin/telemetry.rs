@@ -6,7 +6,7 @@ use crate::http::routing::endpoint::admin::Input;
 use crate::types::{UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExportTelemetryRequest {
+pub(crate) struct ExportTelemetryRequest {
     /// Only events received at or after this time.
     pub from: Option<UnixSeconds>,
     /// Only events received before this time.
@@ -15,7 +15,7 @@ pub struct ExportTelemetryRequest {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReportTelemetryRequest {
+pub(crate) struct ReportTelemetryRequest {
     /// Start of the period; 24 hours before `to` if absent.
     pub from: Option<UnixSeconds>,
     /// End of the period, exclusive; now if absent.

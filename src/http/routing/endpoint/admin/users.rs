@@ -18,7 +18,7 @@ use crate::types::{
 /// A user by id or by e-mail address. With an address the partner may be omitted if there is only
 /// one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UserRef {
+pub(crate) enum UserRef {
     Id(UserId),
     Email(Email, Option<PartnerRef>),
 }
@@ -35,7 +35,7 @@ impl UserRef {
     ///
     /// # Errors
     /// `USER_NOT_FOUND` for text that is neither an id nor an e-mail address.
-    pub fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let text = input.text("user")?;
         if let Ok(user) = UserId::parse(&text) {
             return Ok(Self::Id(user));
@@ -46,7 +46,7 @@ impl UserRef {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UsersRequest {
+pub(crate) struct UsersRequest {
     /// Only users of this partner.
     pub partner: Option<PartnerRef>,
     /// Only users after this id.
@@ -70,7 +70,7 @@ impl UsersRequest {
     }
 }
 
-pub struct AddUserRequest {
+pub(crate) struct AddUserRequest {
     /// May be omitted if there is only one partner.
     pub partner: Option<PartnerRef>,
     pub email: Email,
@@ -94,7 +94,7 @@ impl AddUserRequest {
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the members.
-    pub fn read(body: &Object) -> Result<Self, ApiError> {
+    pub(crate) fn read(body: &Object) -> Result<Self, ApiError> {
         let (partner, email, password, name, locale, country, birth_date) = (
             body.text("partner"),
             body.required("email", Email::parse),
@@ -119,7 +119,7 @@ impl AddUserRequest {
 
 impl AddUserRequest {
     #[must_use]
-    pub fn into_parts(self) -> (Option<PartnerRef>, NewUser, FirstPassword) {
+    pub(crate) fn into_parts(self) -> (Option<PartnerRef>, NewUser, FirstPassword) {
         let new = NewUser {
             email: self.email,
             name: self.name,
@@ -131,7 +131,7 @@ impl AddUserRequest {
     }
 }
 
-pub struct ImportUsersRequest {
+pub(crate) struct ImportUsersRequest {
     /// The partner of users whose lines name none.
     pub partner: Option<PartnerRef>,
     pub dry_run: bool,
@@ -161,7 +161,7 @@ fn first_password(body: &Object) -> Result<FirstPassword, ApiError> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserRequest {
+pub(crate) struct UserRequest {
     pub user: UserRef,
 }
 
@@ -173,7 +173,7 @@ impl UserRequest {
     }
 }
 
-pub struct ChangeUserRequest {
+pub(crate) struct ChangeUserRequest {
     pub user: UserRef,
     pub name: Option<PersonName>,
     pub locale: Option<Locale>,
@@ -228,7 +228,7 @@ impl ChangeUserRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GrantRequest {
+pub(crate) struct GrantRequest {
     pub user: UserRef,
     pub offer: OfferId,
     /// If absent, the offer determines the expiry.
@@ -253,7 +253,7 @@ impl GrantRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RevokeGrantRequest {
+pub(crate) struct RevokeGrantRequest {
     pub user: UserRef,
     pub offer: OfferId,
 }
@@ -267,7 +267,7 @@ impl RevokeGrantRequest {
     }
 }
 
-pub struct SetPinRequest {
+pub(crate) struct SetPinRequest {
     pub user: UserRef,
     /// If absent, a PIN is generated and mailed.
     pub pin: Option<Pin>,
@@ -283,7 +283,7 @@ impl SetPinRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExplainEntitlementRequest {
+pub(crate) struct ExplainEntitlementRequest {
     pub user: UserRef,
     pub asset: AssetId,
     /// The distance back from the live point of a livestream.
