@@ -8,7 +8,7 @@ U="Authorization: Bearer $(echo "$ANSWER" | sed -n 's/.*"token":"\([^"]*\)".*/\1
 curl -sS -w ' -> %{http_code} (expected 200)\n' "$BASE/api/user/v1/users/$USER_ID" -H "$P" -H "$U"
 curl -sS -w ' -> %{http_code} (expected 401)\n' -X POST "$BASE/api/login/v2/auth/email" -H "$P" -d "{\"identity\":\"$VIEWER\",\"accessKey\":\"not the pass phrase\"}"
 
-echo; echo "== 2. The catalogue and the schedule: S6, S6 an hour ago, S5, S4, S3, and the deprecated S2 and S1."
+echo; echo "== 2. The catalogue and the schedule: now, an hour ago, a TV day, broadcasts by id, and the deprecated routes of one livestream."
 curl -sS -w ' -> %{http_code} (expected 200)\n' "$BASE/api/catalog/v1/livestreams" -H "$P"
 curl -sS -w ' -> %{http_code} (expected 200)\n' "$BASE/api/catalog/v1/assets" -H "$P"
 ANSWER=$(curl -sS -w ' -> %{http_code} (expected 200)' "$BASE/api/schedule/v1/broadcasts/live?livestreams=open" -H "$P"); echo "$ANSWER"

@@ -48,6 +48,51 @@ fn every_code_is_produced_by_a_test() {
     }
 }
 
+#[test]
+fn the_interface_document_lists_every_code_with_its_status() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/interface.md");
+    let text = fs::read_to_string(path).unwrap();
+    let rows: HashSet<(u16, &str)> = text
+        .lines()
+        .filter_map(|line| {
+            let (status, rest) = line.strip_prefix("| ")?.split_once(" `")?;
+            Some((status.parse().ok()?, rest.split_once('`')?.0))
+        })
+        .filter(|(_, code)| code.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+        .collect();
+    for code in ErrorCode::ALL {
+        let row = (code.status().as_u16(), code.as_str());
+        let listed = rows.contains(&row);
+        assert_eq!(listed, !OPERATORS_ONLY.contains(code), "{row:?}");
+    }
+}
+
+/// Codes of the operators' interface, which that document does not describe.
+const OPERATORS_ONLY: &[ErrorCode] = &[
+    ErrorCode::ImportInvalid,
+    ErrorCode::OperatorTokenInvalid,
+    ErrorCode::RoleNotAllowed,
+    ErrorCode::OfferNotFound,
+    ErrorCode::PartnerNotFound,
+    ErrorCode::TokenNotFound,
+    ErrorCode::OperatorNotFound,
+    ErrorCode::GrantNotFound,
+    ErrorCode::RuleNotFound,
+    ErrorCode::MailNotFound,
+    ErrorCode::NameInUse,
+    ErrorCode::ImportHeld,
+    ErrorCode::CatalogVersionNotFound,
+    ErrorCode::GuideSourceNotFound,
+    ErrorCode::GuideSourceFailed,
+    ErrorCode::BackupNotFound,
+    ErrorCode::BackupUnusable,
+    ErrorCode::BackupForeign,
+    ErrorCode::BackupFailed,
+    ErrorCode::RestartNotPossible,
+    ErrorCode::LabClockOff,
+    ErrorCode::MisdirectedRequest,
+];
+
 /// Status and code of a refusal.
 fn refusal(answer: &Answer) -> (u16, String) {
     (answer.status, answer.code())

@@ -1,4 +1,4 @@
-//! S1 to S6 against a naive model, around the nights in which clocks change, in three zones.
+//! The six schedule routes against a naive model, around the nights in which clocks change, in three zones.
 //!
 //! The model shares no code with what it judges: the clocks of a zone are two numbers and the
 //! instants at which one takes the other's place, a tv day is read off the clock at a broadcast's
