@@ -13,7 +13,7 @@
 
 #[path = "yardstick/record.rs"]
 mod record;
-#[path = "../tests/it/synthetic_guide.rs"]
+#[path = "../tests/it/support/synthetic_guide.rs"]
 mod synthetic_guide;
 
 use std::fs::File;

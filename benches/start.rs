@@ -11,7 +11,7 @@
 )]
 #![allow(clippy::disallowed_methods)]
 
-#[path = "../tests/it/synthetic_guide.rs"]
+#[path = "../tests/it/support/synthetic_guide.rs"]
 mod synthetic_guide;
 mod yardstick;
 

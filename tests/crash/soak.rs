@@ -1,5 +1,5 @@
-//! An hour's mixed load in fast motion: what memory and disk it takes, by part, and that everything
-//! is there at its end.
+//! One hour of mixed load in fast motion: bounds of memory and disk by part, and the stored state at
+//! the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::appliance::{Launch, Started};
-use crate::durability_model::AllowedLoss;
-use crate::rng::{Rng, rounds};
-use crate::template::list;
+use crate::harness::appliance::{Launch, Started};
+use crate::harness::durability_model::AllowedLoss;
+use crate::harness::rng::{Rng, rounds};
+use crate::harness::template::list;
 use crate::workload::{Cast, Who};
 
 /// How much faster than real time the appliance's clock runs. Sessions need a heartbeat every 35 of
@@ -66,7 +66,7 @@ fn line(began: Instant, pid: u32, data: &Path) -> String {
 }
 
 #[test]
-fn an_hour_of_mixed_load() {
+fn one_hour_of_mixed_load_stays_within_memory_and_disk_bounds() {
     let length = Duration::from_secs(rounds(30, 600));
     let dice = Rng::of_test("soak");
     let folder = tempfile::tempdir().unwrap();

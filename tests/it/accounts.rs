@@ -5,8 +5,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use super::raw_http::Answer;
-use super::server::{PASSWORD, TestServer, viewer};
+use crate::support::raw_http::Answer;
+use crate::support::server::{PASSWORD, TestServer, viewer};
 
 const AUTH: &str = "/api/login/v2/auth/email";
 
@@ -16,7 +16,7 @@ fn login(house: &TestServer, email: &str, password: &str) -> Answer {
 }
 
 #[test]
-fn sign_up_and_login_answer_as_decided() {
+fn sign_up_and_login_responses_are_as_specified() {
     let house = TestServer::start();
     let body = json!({
         "identity": " Ann@Example.COM ", "accessKey": PASSWORD, "name": "Ann", "locale": "sv",
@@ -58,7 +58,7 @@ fn sign_up_and_login_answer_as_decided() {
 }
 
 #[test]
-fn what_is_wrong_with_a_sign_up_is_named() {
+fn sign_up_errors_name_the_field() {
     let house = TestServer::start();
     house.sign_up("ann@example.com");
     let sign_up = |body: &Value| {
@@ -150,7 +150,7 @@ fn an_unknown_user_and_a_wrong_password_look_the_same() {
 }
 
 #[test]
-fn ten_wrong_passwords_are_answered_however_many_come_at_once() {
+fn ten_wrong_passwords_are_checked_before_the_lock() {
     let house = TestServer::start();
     house.sign_up("ann@example.com");
     for email in ["ann@example.com", "nobody@example.com"] {
@@ -200,7 +200,7 @@ fn ten_wrong_passwords_are_answered_however_many_come_at_once() {
 }
 
 #[test]
-fn one_address_signs_up_a_hundred_times_in_ten_minutes() {
+fn one_address_may_sign_up_100_times_in_10_minutes() {
     let house = TestServer::with(&[("limits.sign_up_per_address", "3")]);
     let sign_up = |n: u32| {
         let body = json!({"identity": format!("u{n}@example.com"), "accessKey": PASSWORD});
@@ -222,7 +222,7 @@ fn one_address_signs_up_a_hundred_times_in_ten_minutes() {
 }
 
 #[test]
-fn partners_have_users_of_their_own() {
+fn users_belong_to_one_partner() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let other = house
@@ -250,7 +250,7 @@ fn partners_have_users_of_their_own() {
 }
 
 #[test]
-fn a_token_ends_with_its_session_on_the_very_next_request() {
+fn a_token_is_rejected_right_after_its_session_ends() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let record = format!("/api/user/v1/users/{}", ann.id);
@@ -272,7 +272,7 @@ fn a_token_ends_with_its_session_on_the_very_next_request() {
 }
 
 #[test]
-fn what_is_configured_is_in_force() {
+fn account_settings_take_effect() {
     let words = tempfile::tempdir().unwrap();
     let swedish = words.path().join("sv");
     fs::create_dir(&swedish).unwrap();

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::appliance::{Appliance, sign_up};
-use super::raw_http::{Answer, ask, request};
-use super::server::TestServer;
+use crate::support::appliance::{Appliance, sign_up};
+use crate::support::raw_http::{Answer, ask, request};
+use crate::support::server::TestServer;
 
 fn as_operator(house: &TestServer, token: &str, method: &str, path: &str) -> Answer {
     let bearer = format!("Bearer {token}");
@@ -28,7 +28,7 @@ fn changes(house: &TestServer) -> Vec<(String, String, Value)> {
 }
 
 #[test]
-fn a_change_is_recorded_with_who_what_and_what_came_of_it() {
+fn audit_entries_name_actor_target_and_outcome() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let before = changes(&house).len();
@@ -93,7 +93,7 @@ fn a_change_is_recorded_with_who_what_and_what_came_of_it() {
 }
 
 #[test]
-fn commands_are_recorded_with_a_server_and_without_one() {
+fn commands_are_audited_with_and_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut appliance = Appliance::start(folder.path());
     let (partner, _) = sign_up(&appliance);
@@ -142,7 +142,7 @@ fn commands_are_recorded_with_a_server_and_without_one() {
 }
 
 #[test]
-fn a_caller_of_the_administration_socket_cannot_choose_its_name_in_the_record() {
+fn admin_socket_callers_cannot_choose_their_audit_name() {
     let folder = tempfile::tempdir().unwrap();
     let appliance = Appliance::start(folder.path());
     let me = rustix::process::getuid().as_raw();

@@ -14,9 +14,9 @@ use playgate::domain;
 use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 
-use super::appliance::{Appliance, binary, err, playgate, told};
-use super::raw_http::{Answer, Wire, request};
-use super::server::{PASSWORD, TestServer};
+use crate::support::appliance::{Appliance, binary, err, playgate, told};
+use crate::support::raw_http::{Answer, Wire, request};
+use crate::support::server::{PASSWORD, TestServer};
 
 /// How long a server may take for anything: a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -106,7 +106,7 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn a_backup_made_under_load_is_one_moment_wherever_it_is_brought_back() {
+fn a_backup_made_under_load_is_a_consistent_snapshot() {
     let [here, there] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let appliance = Appliance::start(here.path());
     let client = Client::new(&appliance);
@@ -198,7 +198,7 @@ fn last_change_is(appliance: &Appliance, action: &str, target: &str) {
 }
 
 #[test]
-fn a_restore_while_serving_is_a_short_break() {
+fn a_restore_while_serving_interrupts_briefly() {
     let data = tempfile::tempdir().unwrap();
     let mut appliance = Appliance::start(data.path());
     let client = Client::new(&appliance);
@@ -269,7 +269,7 @@ fn a_restore_while_serving_is_a_short_break() {
 }
 
 #[test]
-fn what_is_damaged_or_foreign_is_refused_and_changes_nothing() {
+fn damaged_or_foreign_backups_are_rejected_without_changes() {
     let [data, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let mut appliance = Appliance::start(data.path());
     let client = Client::new(&appliance);
@@ -335,7 +335,7 @@ fn what_is_damaged_or_foreign_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn every_night_has_its_backup_and_the_oldest_go() {
+fn nightly_backups_are_made_and_the_oldest_deleted() {
     let data = tempfile::tempdir().unwrap();
     let settings = [
         ("PLAYGATE_LAB_CLOCK", "true"),
@@ -406,7 +406,7 @@ impl Drop for Disk {
 }
 
 #[test]
-fn a_backup_that_finds_no_room_leaves_nothing() {
+fn a_backup_without_disk_space_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::of(&folder.path().join("disk"), "64m") else {
         return;
@@ -446,7 +446,7 @@ fn a_backup_that_finds_no_room_leaves_nothing() {
 }
 
 #[test]
-fn a_kill_during_a_backup_leaves_a_store_and_whole_backups() {
+fn a_kill_during_a_backup_leaves_no_partial_backup() {
     let data = tempfile::tempdir().unwrap();
     let mut appliance = Appliance::start(data.path());
     let client = Client::new(&appliance);
@@ -475,7 +475,7 @@ fn a_kill_during_a_backup_leaves_a_store_and_whole_backups() {
 
 /// Each kill waits for a step to be begun, and comes a little after it.
 #[test]
-fn a_kill_during_a_restore_leaves_the_store_before_or_after_it() {
+fn a_kill_during_a_restore_leaves_the_old_or_the_new_store() {
     let data = tempfile::tempdir().unwrap();
     let [unpacked, whole, aside] =
         ["restored", "restored/store/whole", "aside"].map(|name| data.path().join(name));
@@ -516,7 +516,7 @@ fn a_kill_during_a_restore_leaves_the_store_before_or_after_it() {
 }
 
 #[test]
-fn a_process_that_cannot_begin_again_restores_nothing() {
+fn a_restore_is_refused_if_the_process_cannot_reexec() {
     let directory = tempfile::tempdir().unwrap();
     let backups = directory.path().to_str().unwrap().to_owned();
     let house = TestServer::over(

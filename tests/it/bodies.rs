@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use super::gate_only::GateOnly;
-use super::raw_http::{Wire, ask, request};
+use crate::support::gate_only::GateOnly;
+use crate::support::raw_http::{Wire, ask, request};
 
 fn user_headers(lab: &GateOnly) -> [(&'static str, String); 2] {
     let tokens = &lab.gate.tokens;
@@ -36,7 +36,7 @@ fn put_clock(lab: &GateOnly, body: &str) -> u16 {
 }
 
 #[test]
-fn json_is_read_whatever_the_content_type_says() {
+fn json_is_parsed_regardless_of_content_type() {
     let lab = GateOnly::start();
     let (name, value) = lab.admin();
     for kind in [
@@ -55,7 +55,7 @@ fn json_is_read_whatever_the_content_type_says() {
 }
 
 #[test]
-fn json_that_could_be_read_in_two_ways_is_refused() {
+fn ambiguous_json_is_rejected() {
     let lab = GateOnly::start();
     assert_eq!(
         put_clock(&lab, "{\"offset\":1,\"unknown\":{\"a\":[]}}"),
@@ -92,7 +92,7 @@ fn json_that_could_be_read_in_two_ways_is_refused() {
 }
 
 #[test]
-fn the_member_at_fault_is_named() {
+fn json_errors_name_the_member() {
     let lab = GateOnly::start();
     let partner = lab.gate.tokens.partner.reveal().to_owned();
     for (body, field) in [
@@ -119,7 +119,7 @@ fn the_member_at_fault_is_named() {
 }
 
 #[test]
-fn the_clock_is_moved_to_times_that_have_a_date() {
+fn the_lab_clock_accepts_only_times_with_a_date() {
     let lab = GateOnly::start();
     for good in [
         "{\"now\":0}",
@@ -139,7 +139,7 @@ fn the_clock_is_moved_to_times_that_have_a_date() {
 }
 
 #[test]
-fn a_body_over_the_limit_is_refused_before_and_while_it_comes() {
+fn too_large_bodies_are_rejected_before_and_while_they_arrive() {
     let lab = GateOnly::start();
     // Told: refused at once, the connection stays readable for the client.
     let mut wire = Wire::to(lab.public);
@@ -175,7 +175,7 @@ fn a_body_over_the_limit_is_refused_before_and_while_it_comes() {
 }
 
 #[test]
-fn codings_are_refused_but_gzip_on_telemetry() {
+fn only_telemetry_accepts_a_content_encoding_gzip() {
     let lab = GateOnly::start();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&vec![b' '; 4 * 1024 * 1024]).unwrap();
@@ -198,7 +198,7 @@ fn codings_are_refused_but_gzip_on_telemetry() {
 }
 
 #[test]
-fn a_broken_chunk_is_400_and_the_end() {
+fn a_broken_chunk_is_400_and_closes_the_connection() {
     let lab = GateOnly::start();
     let long_extension = format!("1;{}\r\n \r\n0\r\n\r\n", "x".repeat(20_000));
     let many_trailers = format!("1\r\n \r\n0\r\n{}\r\n", "T: x\r\n".repeat(150));
@@ -251,7 +251,7 @@ fn an_ignored_body_does_not_disturb_the_next_request() {
 }
 
 #[test]
-fn a_client_that_leaves_within_its_body_changes_nothing() {
+fn an_aborted_body_changes_nothing() {
     let lab = GateOnly::start();
     let (name, value) = lab.admin();
     let mut wire = Wire::to(lab.ops);

@@ -8,8 +8,8 @@ use std::process::Stdio;
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use serde_json::{Value, json};
 
-use super::appliance::{Appliance, files};
-use super::raw_http::Answer;
+use crate::support::appliance::{Appliance, files};
+use crate::support::raw_http::Answer;
 
 const AUTH: &str = "/api/login/v2/auth/email";
 const RESET: &str = "/api/login/v2/password/reset";
@@ -250,7 +250,7 @@ fn catalogue(directory: &Path) -> String {
 }
 
 #[test]
-fn planted_secrets_are_found_nowhere() {
+fn planted_secrets_reach_no_log_error_metric_or_file() {
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();
     let log = outside.path().join("log");

@@ -3,8 +3,8 @@
 use playgate::types::{LiveOffset, LivestreamId, OfferId, PartnerId};
 use serde_json::{Value, json};
 
-use super::gate_only::{GateOnly, NOON};
-use super::raw_http::{Answer, ask, request};
+use crate::support::gate_only::{GateOnly, NOON};
+use crate::support::raw_http::{Answer, ask, request};
 
 const FILE: &str = r#"
 [[livestream]]
@@ -82,7 +82,7 @@ fn stocked() -> GateOnly {
 }
 
 #[test]
-fn clients_learn_ids_and_what_goes_with_them() {
+fn client_lists_have_ids_and_attributes() {
     let lab = stocked();
     assert_eq!(
         lab.partner("/api/catalog/v1/livestreams").json(),
@@ -123,7 +123,7 @@ fn clients_learn_ids_and_what_goes_with_them() {
 }
 
 #[test]
-fn every_mistake_is_answered_with_its_line_and_nothing_imported() {
+fn every_mistake_is_reported_with_its_line_and_nothing_imported() {
     let lab = stocked();
     let answer = lab.import(
         "",
@@ -154,7 +154,7 @@ fn every_mistake_is_answered_with_its_line_and_nothing_imported() {
 }
 
 #[test]
-fn an_import_tells_what_it_changes() {
+fn an_import_reports_its_changes() {
     let lab = stocked();
     let more = r#"{"asset": [{"id": "short", "title": "A Short"}, {"id": "new"}]}"#;
     let told = lab.import("?merge=true&dryRun=true", more);
@@ -202,7 +202,7 @@ fn an_import_tells_what_it_changes() {
 }
 
 #[test]
-fn an_export_is_a_file_to_import_without_keys() {
+fn an_export_without_keys_can_be_imported() {
     let lab = stocked();
     for (query, media) in [
         ("", "application/toml"),
@@ -222,7 +222,7 @@ fn an_export_is_a_file_to_import_without_keys() {
 }
 
 #[test]
-fn the_schedule_knows_new_livestreams_at_once() {
+fn new_livestreams_appear_in_the_schedule_at_once() {
     let lab = stocked();
     let is_known = |id: &str| {
         let ids = [LivestreamId::parse(id).unwrap()];
@@ -237,7 +237,7 @@ fn the_schedule_knows_new_livestreams_at_once() {
 }
 
 #[test]
-fn an_agent_gives_offers_and_does_not_touch_the_catalogue() {
+fn an_agent_grants_offers_but_cannot_change_the_catalogue() {
     let lab = stocked();
     let user = lab.user();
     let bearer = format!("Bearer {}", lab.gate.tokens.agent.reveal());
@@ -258,7 +258,7 @@ fn an_agent_gives_offers_and_does_not_touch_the_catalogue() {
 }
 
 #[test]
-fn offers_are_given_explained_and_taken_away() {
+fn offers_are_granted_explained_and_revoked() {
     let lab = stocked();
     let user = lab.user();
     let grants = format!("/admin/v1/users/{user}/grants");
@@ -318,7 +318,7 @@ fn offers_are_given_explained_and_taken_away() {
 }
 
 #[test]
-fn what_cannot_be_given_is_refused() {
+fn invalid_grants_are_rejected() {
     let lab = stocked();
     let user = lab.user();
     for (target, body, status, code) in [
@@ -370,7 +370,7 @@ fn what_cannot_be_given_is_refused() {
 }
 
 #[test]
-fn users_see_their_offers_and_nobody_elses() {
+fn users_see_only_their_own_offers() {
     let lab = stocked();
     let premium = OfferId::parse("premium").unwrap();
     let until = NOON + 60;
@@ -407,7 +407,7 @@ fn served(lab: &GateOnly) -> (Value, Value) {
 }
 
 #[test]
-fn an_import_that_takes_much_away_is_held_until_it_is_accepted() {
+fn an_import_that_removes_much_is_held_until_accepted() {
     let lab = stocked();
     let before = served(&lab);
     // One of two assets goes, and the only livestream and both offers.
@@ -435,7 +435,7 @@ fn an_import_that_takes_much_away_is_held_until_it_is_accepted() {
 }
 
 #[test]
-fn an_offer_that_users_hold_is_not_removed_without_a_word() {
+fn removing_an_offer_in_use_needs_acceptance() {
     let lab = stocked();
     let many: String = (0..9)
         .map(|n| format!("[[offer]]\nid = \"o{n}\"\ntype = \"pass\"\npack = \"all\"\n"))
@@ -474,7 +474,7 @@ fn an_offer_that_users_hold_is_not_removed_without_a_word() {
 }
 
 #[test]
-fn an_import_can_be_undone_with_its_keys_and_the_undo_too() {
+fn an_import_and_its_undo_can_be_undone_with_keys() {
     let lab = stocked();
     let undo = |query: &str| lab.operator("POST", &format!("/admin/v1/catalog/undo{query}"), "");
     let history = || lab.operator("GET", "/admin/v1/catalog/history", "").json();
@@ -517,7 +517,7 @@ fn an_import_can_be_undone_with_its_keys_and_the_undo_too() {
 }
 
 #[test]
-fn twenty_versions_are_kept_and_an_import_without_a_change_keeps_none() {
+fn twenty_versions_are_kept_and_unchanged_imports_add_none() {
     let lab = stocked();
     for n in 0..25 {
         let file = FILE.replace("A Film", &format!("Film {n}"));
@@ -549,7 +549,7 @@ fn twenty_versions_are_kept_and_an_import_without_a_change_keeps_none() {
 }
 
 #[test]
-fn what_unrated_programs_count_as_is_said_by_the_livestream() {
+fn the_livestream_sets_the_rating_of_unrated_programs() {
     let lab = GateOnly::start();
     let file = |unrated: &str| format!("[[livestream]]\nid = \"news\"\nunrated = {unrated}\n");
     for (unrated, shown) in [

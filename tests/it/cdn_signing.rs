@@ -12,12 +12,14 @@ use playgate::config::{Inputs, load};
 use playgate::types::UnixSeconds;
 use tempfile::TempDir;
 
-use super::external_tools::{ExternalProxy, packaged, program};
-use super::gate_only::NOON;
-use super::playback_fixture::PlaybackFixture;
-use super::raw_http::{ask, request};
-use super::server::TestServer;
-use super::smtp::{free_port, openssl};
+use crate::support::appliance::real_time;
+use crate::support::certificates::openssl;
+use crate::support::external_tools::free_port;
+use crate::support::external_tools::{ExternalProxy, packaged, program};
+use crate::support::gate_only::NOON;
+use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::raw_http::{ask, request};
+use crate::support::server::TestServer;
 
 /// Two keys as an operator makes them.
 const KEYS: [(&str, &str); 2] = [
@@ -111,13 +113,8 @@ fn media() -> TempDir {
     media
 }
 
-pub fn real_time() -> UnixSeconds {
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap();
-    UnixSeconds(i64::try_from(since.as_secs()).unwrap())
-}
-
 #[test]
-fn a_real_nginx_takes_what_was_signed_and_nothing_else() {
+fn nginx_accepts_exactly_the_signed_addresses() {
     let Some(nginx) = program("nginx") else {
         return;
     };
@@ -189,7 +186,7 @@ fn a_real_nginx_takes_what_was_signed_and_nothing_else() {
 }
 
 #[test]
-fn keys_change_without_a_viewer_who_notices() {
+fn signing_keys_rotate_without_an_interruption() {
     let Some(nginx) = program("nginx") else {
         return;
     };
@@ -215,7 +212,7 @@ fn keys_change_without_a_viewer_who_notices() {
 }
 
 #[test]
-fn preflight_signs_for_each_network_and_no_longer_than_the_entitlement() {
+fn preflight_signs_for_each_cdn_until_the_entitlement_ends() {
     let key = "0f".repeat(32);
     let keys = [("k1", key.as_str())];
     let networks = network(
@@ -261,7 +258,7 @@ fn preflight_signs_for_each_network_and_no_longer_than_the_entitlement() {
 }
 
 #[test]
-fn cloudfront_signatures_are_what_openssl_verifies() {
+fn openssl_verifies_cloudfront_signatures() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     openssl(

@@ -364,7 +364,7 @@ fn commands_work_with_a_server() {
 }
 
 #[test]
-fn a_server_needs_no_configuration_and_stops_when_asked() {
+fn a_server_starts_without_configuration_and_stops_on_sigterm() {
     let data = Data::new();
     let mut command = binary();
     command
@@ -391,7 +391,7 @@ fn a_server_needs_no_configuration_and_stops_when_asked() {
 }
 
 #[test]
-fn a_service_manager_is_told_how_it_stands() {
+fn systemd_gets_ready_status_and_stopping() {
     let data = Data::new();
     let path = data.folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
@@ -441,7 +441,7 @@ fn a_service_manager_is_told_how_it_stands() {
 }
 
 #[test]
-fn what_was_done_before_a_kill_is_there_after_it() {
+fn confirmed_changes_survive_a_kill() {
     let data = Data::new();
     let mut server = data.serve();
     let made = data.json(&["partner", "add", "Acme", "--json"]);
@@ -476,7 +476,7 @@ fn a_second_server_on_the_same_data_is_refused() {
 }
 
 #[test]
-fn a_busy_port_is_named_with_the_key_that_moves_it() {
+fn a_busy_port_error_names_the_setting() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let data = Data::new();
@@ -489,7 +489,7 @@ fn a_busy_port_is_named_with_the_key_that_moves_it() {
 }
 
 #[test]
-fn mistakes_of_usage_and_configuration_are_code_2() {
+fn usage_and_configuration_errors_exit_with_2() {
     let data = Data::new();
     assert_eq!(data.fails(&["no-such-command"]).0, 2);
     assert_eq!(
@@ -531,7 +531,7 @@ fn mistakes_of_usage_and_configuration_are_code_2() {
 /// Root's commands leave nothing in the data directory that its owner could not open: the service, which
 /// is started again after them.
 #[test]
-fn a_command_of_root_makes_files_of_the_data_directorys_owner() {
+fn commands_run_by_root_create_files_of_the_data_owner() {
     const OWNER: u32 = 65534;
     let data = Data::new();
     data.ok(&["partner", "add", "before"]);
@@ -599,7 +599,7 @@ fn templates_and_certificates_are_checked_before_the_start() {
 
 /// Of the file's form, of a value, of the environment, and of what is named.
 #[test]
-fn five_planted_mistakes_are_reported_at_once() {
+fn all_configuration_mistakes_are_reported_at_once() {
     let data = Data::new();
     let ca = data.file("ca.pem", "no certificate");
     let text = format!(
@@ -637,7 +637,7 @@ fn five_planted_mistakes_are_reported_at_once() {
 }
 
 #[test]
-fn what_only_looks_makes_no_store() {
+fn read_only_commands_create_no_store() {
     let data = Data::new();
     for looks in [
         &["user", "list"][..],
@@ -654,7 +654,7 @@ fn what_only_looks_makes_no_store() {
 }
 
 #[test]
-fn a_store_that_cannot_be_read_is_code_5() {
+fn an_unreadable_store_exits_with_5() {
     let data = Data::new();
     data.ok(&["partner", "add", "house"]);
     let identity = format!("format = 99\nreached = 99\ninstance = {:032x}\n", 7);
@@ -675,7 +675,7 @@ fn a_store_that_cannot_be_read_is_code_5() {
 }
 
 #[test]
-fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
+fn a_bad_catalogue_is_reported_completely_and_changes_nothing() {
     let data = Data::new();
     let bad = data.file(
         "bad.toml",
@@ -700,7 +700,7 @@ fn a_bad_catalogue_is_reported_whole_and_changes_nothing() {
 }
 
 #[test]
-fn an_import_that_empties_the_catalogue_exits_with_4_and_one_that_was_accepted_is_undone() {
+fn an_emptying_import_exits_with_4_and_can_be_undone_if_accepted() {
     let data = Data::new();
     data.ok(&["catalog", "import", &data.file("catalog.toml", CATALOG)]);
     let before = data.ok(&["catalog", "export"]);
@@ -853,7 +853,7 @@ fn users_are_imported_line_by_line() {
 }
 
 #[test]
-fn a_guide_comes_from_an_address_or_a_pipe() {
+fn guides_are_imported_from_a_url_or_stdin() {
     let data = Data::new();
     data.ok(&["catalog", "import", &data.file("catalog.toml", CATALOG)]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -922,7 +922,7 @@ fn demo(arguments: &[&str], place: &Path) -> Running {
 }
 
 #[test]
-fn the_demo_tells_its_members_in_one_line() {
+fn the_demo_prints_one_line_of_json() {
     let place = tempfile::tempdir().unwrap();
     let demo = demo(&["--json"], place.path());
     let told: Value = serde_json::from_str(&demo.first).unwrap();
@@ -954,7 +954,7 @@ fn the_demo_tells_its_members_in_one_line() {
 }
 
 #[test]
-fn a_demo_can_be_started_again_on_its_data() {
+fn a_demo_can_be_restarted_on_its_data() {
     let data = Data::new();
     let path = data.path();
     let place = ["--json", "--data-dir", path.to_str().unwrap()];
@@ -987,7 +987,7 @@ fn curl(method: &str, told: &Value, path: &str, token: &str, body: &Value) -> Va
 }
 
 #[test]
-fn a_demo_started_again_keeps_its_users_pin_entry_locked() {
+fn a_restarted_demo_keeps_the_pin_lock() {
     let data = Data::new();
     let path = data.path();
     let place = ["--json", "--data-dir", path.to_str().unwrap()];
@@ -1016,7 +1016,7 @@ fn a_demo_started_again_keeps_its_users_pin_entry_locked() {
 /// The lines that the demo prints, pasted into a shell from top to bottom: every call answers with
 /// the status that is expected of it.
 #[test]
-fn the_demos_lines_walk_the_whole_interface() {
+fn the_printed_demo_commands_all_work() {
     let place = tempfile::tempdir().unwrap();
     let mut demo = demo(&[], place.path());
     let mut script = demo.first.clone();
@@ -1079,7 +1079,7 @@ fn completions_and_the_manual_come_from_the_same_definitions() {
 
 /// Out of one machine and into another, and back from what is left of a lost one.
 #[test]
-fn a_store_is_taken_out_and_brought_in_as_text() {
+fn a_store_is_exported_and_imported_as_text() {
     let data = Data::new();
     administer(&data);
     let server = data.serve();

@@ -12,10 +12,10 @@ use chrono::DateTime;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::appliance::{Appliance, binary, err, playgate};
-use super::audience::{Scene, Viewer};
-use super::cdn_signing::real_time;
-use super::server::PASSWORD;
+use crate::support::appliance::real_time;
+use crate::support::appliance::{Appliance, binary, err, playgate};
+use crate::support::audience::{Scene, Viewer};
+use crate::support::server::PASSWORD;
 
 /// Of the golden files: what commands take, and what they print.
 const HELP: &str = include_str!("golden/help.txt");
@@ -117,7 +117,7 @@ fn commands() -> BTreeSet<String> {
 
 /// An operator's work, with a server and then without one.
 #[test]
-fn every_json_form_is_as_the_golden_file_has_it() {
+fn json_output_of_commands_equals_the_golden_file() {
     let folder = tempfile::tempdir().unwrap();
     let guide = folder.path().join("guide.xml");
     let source = format!(

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::appliance::{Appliance, playgate, sign_up};
-use super::playback_fixture::PlaybackFixture;
-use super::server::PASSWORD;
-use super::synthetic_guide::MadeGuide;
+use crate::support::appliance::{Appliance, playgate, sign_up};
+use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::server::PASSWORD;
+use crate::support::synthetic_guide::MadeGuide;
 
 const DAY: i64 = 86_400;
 /// Tasks run for the first time ten seconds after a start.
@@ -373,7 +373,7 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
         let answer = stage
             .house
             .partner("POST", "/api/login/v2/auth/email", &body);
-        super::server::viewer(&answer)
+        crate::support::server::viewer(&answer)
     };
     // A look as the clock's task takes it every second.
     let look = || assert!(stage.house.app.clock_guard.check().is_ok());
@@ -394,7 +394,7 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
     assert_eq!(answer["expires"], now + DAY);
     let token = answer["token"].as_str().unwrap();
     let started = stage.preflight(&new, "film", token, &[]);
-    let player = super::playback_fixture::player(&new, "tv", &started);
+    let player = crate::support::playback_fixture::player(&new, "tv", &started);
     assert_eq!(statuses(&new, token, &player.playlist), (200, 200, 200));
     let target = format!("/api/user/v1/users/{}/sessions", new.id);
     let sessions = stage

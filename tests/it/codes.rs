@@ -13,10 +13,10 @@ use playgate::http::errors::code::ErrorCode;
 use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 
-use super::gate_only::{GateOnly, USER};
-use super::playback_fixture::PlaybackFixture;
-use super::raw_http::{Answer, ask, request};
-use super::server::TestServer;
+use crate::support::gate_only::{GateOnly, USER};
+use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::raw_http::{Answer, ask, request};
+use crate::support::server::TestServer;
 
 /// The words in capitals of the tests' code, comments apart.
 fn named() -> HashSet<String> {
@@ -108,7 +108,7 @@ type Case<'a> = (
 );
 
 #[test]
-fn what_the_front_refuses_has_its_code() {
+fn pipeline_errors_have_their_codes() {
     let lab = GateOnly::start();
     let (name, value) = lab.admin();
     let admin = (name, value.as_str());
@@ -150,7 +150,7 @@ fn what_the_front_refuses_has_its_code() {
 }
 
 #[test]
-fn what_operators_ask_for_in_vain_has_its_code() {
+fn operator_errors_have_their_codes() {
     let house = TestServer::with(&[("lab.clock", "false")]);
     for (method, target, status, code) in [
         ("DELETE", "partners/nobody", 404, "PARTNER_NOT_FOUND"),
@@ -172,7 +172,7 @@ fn what_operators_ask_for_in_vain_has_its_code() {
 }
 
 #[test]
-fn a_range_beyond_the_file_has_its_code() {
+fn an_unsatisfiable_range_has_its_code() {
     let stage = PlaybackFixture::set();
     let player = stage.play(&stage.ann, "film", "tv");
     let beyond = stage.fetch(&player.playlist, &[("Range", "bytes=1000-")]);
@@ -180,7 +180,7 @@ fn a_range_beyond_the_file_has_its_code() {
 }
 
 #[test]
-fn a_slow_lane_is_told_in_time_and_a_full_one_at_once() {
+fn slow_and_full_worker_pools_have_their_codes() {
     let lab = GateOnly::start();
     let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
     let headers = [
@@ -233,7 +233,7 @@ fn a_slow_lane_is_told_in_time_and_a_full_one_at_once() {
 }
 
 #[test]
-fn a_store_that_fails_is_told_and_reads_go_on() {
+fn a_failed_store_has_its_code_and_reads_continue() {
     let open = |directory: &Path| {
         let options = Options {
             sync: false,

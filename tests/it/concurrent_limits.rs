@@ -10,9 +10,9 @@ use std::time::Duration;
 use playgate::store::{Durability, StoreError};
 use serde_json::{Value, json};
 
-use super::playback_fixture::PlaybackFixture;
-use super::raw_http::{Answer, Wire, ask, request};
-use super::server::{PASSWORD, TestServer, viewer};
+use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::raw_http::{Answer, Wire, ask, request};
+use crate::support::server::{PASSWORD, TestServer, viewer};
 
 const AUTH: &str = "/api/login/v2/auth/email";
 const WRONG: &str = "wrong wrong";
@@ -57,7 +57,7 @@ fn login(house: &TestServer, email: &str, password: &str) -> Answer {
 }
 
 #[test]
-fn of_two_hundred_guesses_at_once_ten_are_answered() {
+fn of_200_concurrent_wrong_passwords_10_are_checked() {
     let house = TestServer::with(&CROWD);
     house.sign_up("ann@example.com");
     for email in ["ann@example.com", "nobody@example.com"] {
@@ -73,7 +73,7 @@ fn of_two_hundred_guesses_at_once_ten_are_answered() {
 }
 
 #[test]
-fn of_fifty_uses_of_a_reset_token_one_succeeds() {
+fn of_50_concurrent_uses_of_a_reset_token_1_succeeds() {
     let house = TestServer::start();
     house.sign_up("ann@example.com");
     let send = "/api/login/v2/password/send-reset-password";
@@ -97,7 +97,7 @@ fn of_fifty_uses_of_a_reset_token_one_succeeds() {
 }
 
 #[test]
-fn of_twenty_sign_ups_of_an_address_one_succeeds() {
+fn of_20_concurrent_sign_ups_of_an_email_1_succeeds() {
     let house = TestServer::start();
     let answers = at_once(20, |n| {
         let body = json!({
@@ -117,7 +117,7 @@ fn of_twenty_sign_ups_of_an_address_one_succeeds() {
 }
 
 #[test]
-fn the_address_behind_a_proxy_counts_and_one_that_cannot_be_read_is_the_proxy() {
+fn limits_use_the_address_behind_a_trusted_proxy() {
     let with = |proxies: &str| {
         TestServer::with(&[
             ("http.trusted_proxies", proxies),
@@ -167,7 +167,7 @@ fn hashes(house: &TestServer) -> (u64, u64) {
 
 /// The short form of `benches/login.rs`: there the times of the same answers are compared.
 #[test]
-fn every_login_that_is_not_locked_out_costs_one_hash() {
+fn every_login_outcome_costs_one_hash_unless_locked() {
     let house = TestServer::start();
     house.sign_up("ann@example.com");
     let shut = house.sign_up("shut@example.com");
@@ -205,7 +205,7 @@ fn every_login_that_is_not_locked_out_costs_one_hash() {
 }
 
 #[test]
-fn a_full_lane_refuses_at_once() {
+fn a_full_worker_pool_rejects_at_once() {
     // Hashes that are so dear that those of all would take minutes.
     let house = TestServer::with(&[
         ("accounts.argon2_memory_kib", "65536"),
@@ -229,7 +229,7 @@ fn a_full_lane_refuses_at_once() {
 }
 
 #[test]
-fn right_passwords_at_once_all_get_in_however_few_may_be_wrong() {
+fn concurrent_right_passwords_all_log_in() {
     let house = TestServer::with(&[("accounts.argon2_memory_kib", "8192")]);
     house.sign_up("ann@example.com");
     // Three times as many as may be wrong.
@@ -245,7 +245,7 @@ fn right_passwords_at_once_all_get_in_however_few_may_be_wrong() {
 
 /// A disk on which each sync takes long keeps the store's writer busy as these plans do.
 #[test]
-fn a_slow_disk_does_not_fill_the_pool_that_hashes() {
+fn a_slow_disk_does_not_block_the_hashing_pool() {
     const SLOW: Duration = Duration::from_millis(100);
     let house = TestServer::with(&[("accounts.argon2_memory_kib", "8192")]);
     let over = AtomicBool::new(false);
@@ -320,7 +320,7 @@ fn right_log_ins_under_a_flood(networks: u8) -> usize {
 }
 
 #[test]
-fn a_flood_of_guesses_from_one_network_or_many_leaves_right_log_ins_from_elsewhere_alone() {
+fn guessing_floods_do_not_block_right_logins_from_elsewhere() {
     for networks in [1, 2, 8] {
         let right = right_log_ins_under_a_flood(networks);
         println!("{networks} networks: {right} of 20");
@@ -332,7 +332,7 @@ fn a_flood_of_guesses_from_one_network_or_many_leaves_right_log_ins_from_elsewhe
 }
 
 #[test]
-fn a_password_is_all_of_its_characters() {
+fn every_character_of_a_password_counts() {
     let house = TestServer::start();
     let sign_up = |n: usize, password: &str| {
         let body = json!({"identity": format!("u{n}@example.com"), "accessKey": password});
@@ -378,7 +378,7 @@ fn reads(wire: &mut Wire, partner: &str, token: &str, id: &str) -> u16 {
 }
 
 #[test]
-fn a_token_that_ends_is_refused_on_every_open_connection() {
+fn an_ended_token_is_rejected_on_every_open_connection() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let ended = AtomicBool::new(false);
@@ -472,10 +472,10 @@ fn partners_and_operators_tokens_are_rotated_while_connections_stay_open() {
 }
 
 #[test]
-fn a_heartbeat_is_refused_once_its_login_has_ended_however_it_ended() {
+fn a_heartbeat_is_rejected_after_its_login_ended() {
     let stage = PlaybackFixture::set();
     let house = &stage.house;
-    type End = fn(&TestServer, &super::server::Viewer);
+    type End = fn(&TestServer, &crate::support::server::Viewer);
     let ends: [(&str, End); 4] = [
         ("out", |house, viewer| {
             let out = "/api/login/v2/auth/logout";

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use playgate::config::http::Network;
 
-use super::gate_only::GateOnly;
-use super::raw_http::{Wire, ask, request};
+use crate::support::gate_only::GateOnly;
+use crate::support::raw_http::{Wire, ask, request};
 
 const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[test]
-fn a_head_has_ten_seconds_and_idle_time_is_another_matter() {
+fn heads_must_arrive_in_10_s_and_idle_time_counts_separately() {
     let lab = GateOnly::start();
     let began = Instant::now();
     let mut silent = Wire::to(lab.ops);
@@ -48,7 +48,7 @@ fn a_head_has_ten_seconds_and_idle_time_is_another_matter() {
 }
 
 #[test]
-fn a_body_that_stalls_is_given_up() {
+fn a_stalled_body_times_out() {
     let lab = GateOnly::start();
     let (name, value) = lab.admin();
     let mut wire = Wire::to(lab.ops);
@@ -66,7 +66,7 @@ fn a_body_that_stalls_is_given_up() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_given_up() {
+fn a_client_that_does_not_read_times_out() {
     let lab = GateOnly::start();
     let mut wire = Wire::to(lab.ops);
     wire.send(LIVEZ);
@@ -90,7 +90,7 @@ fn a_client_that_does_not_read_is_given_up() {
 }
 
 #[test]
-fn an_answer_arrives_though_what_follows_is_refused_unread() {
+fn a_response_arrives_although_the_rest_is_rejected_unread() {
     let lab = GateOnly::start();
     let mut wire = Wire::to(lab.ops);
     rustix::net::sockopt::set_socket_recv_buffer_size(&wire.stream, 32 * 1024).unwrap();
@@ -108,7 +108,7 @@ fn an_answer_arrives_though_what_follows_is_refused_unread() {
 }
 
 #[test]
-fn connections_of_one_address_are_capped() {
+fn connections_per_address_are_capped() {
     let lab = GateOnly::with(|_, limits| limits.connections_per_address = 8);
     let mut open: Vec<Wire> = (0..8).map(|_| Wire::to(lab.ops)).collect();
     for wire in &mut open {
@@ -140,7 +140,7 @@ fn connections_of_one_address_are_capped() {
 }
 
 #[test]
-fn a_trusted_proxy_has_as_many_connections_as_there_are() {
+fn a_trusted_proxy_is_exempt_from_the_address_cap() {
     let lab = GateOnly::with(|http, limits| {
         http.trusted_proxies = vec![Network::parse("127.0.0.1").unwrap()];
         (limits.connections_per_address, limits.connections) = (2, 8);
@@ -152,7 +152,7 @@ fn a_trusted_proxy_has_as_many_connections_as_there_are() {
 }
 
 #[test]
-fn the_end_waits_for_requests_and_not_for_idle_connections() {
+fn shutdown_waits_for_requests_but_not_for_idle_connections() {
     let mut lab = GateOnly::start();
     let mut idle = Wire::to(lab.ops);
     idle.send(LIVEZ);
@@ -181,7 +181,7 @@ fn the_end_waits_for_requests_and_not_for_idle_connections() {
 }
 
 #[test]
-fn at_the_end_answers_say_so_before_connections_are_closed() {
+fn during_shutdown_responses_announce_connection_close() {
     let mut lab = GateOnly::start();
     let running = lab.running.take().unwrap();
     let runtime = lab.runtime.handle().clone();
@@ -206,7 +206,7 @@ fn at_the_end_answers_say_so_before_connections_are_closed() {
 }
 
 #[test]
-fn the_end_has_a_deadline() {
+fn shutdown_has_a_deadline() {
     let mut lab = GateOnly::start();
     let (name, value) = lab.admin();
     let mut busy = Wire::to(lab.ops);
@@ -221,7 +221,7 @@ fn the_end_has_a_deadline() {
 }
 
 #[test]
-fn the_local_socket_is_the_administrator() {
+fn the_admin_socket_acts_as_administrator() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
@@ -241,7 +241,7 @@ fn the_local_socket_is_the_administrator() {
 /// Runs in a process of its own with few descriptors; see the next test.
 #[test]
 #[ignore = "needs a limit on descriptors, which the next test sets"]
-fn few_descriptors() {
+fn child_process_with_few_descriptors() {
     let lab = GateOnly::start();
     let mut open = Vec::new();
     // Client and server share the limit: both run out.
@@ -265,12 +265,12 @@ fn few_descriptors() {
 }
 
 #[test]
-fn running_out_of_descriptors_is_survived() {
+fn descriptor_exhaustion_is_survived() {
     let own = std::env::current_exe().unwrap();
     let status = std::process::Command::new("sh")
         .args([
             "-c",
-            "ulimit -n 64 && exec \"$0\" --exact connections::few_descriptors --ignored",
+            "ulimit -n 64 && exec \"$0\" --exact connections::child_process_with_few_descriptors --ignored",
         ])
         .arg(own)
         .status()

@@ -8,10 +8,10 @@ use std::path::Path;
 use playgate::types::Role;
 use serde_json::{Value, json};
 
-use super::gate_only::{GateOnly, NOON};
-use super::raw_http::{Answer, Wire, ask, request};
-use super::schedule::{at, guide, post};
-use super::server::TestServer;
+use crate::support::gate_only::{GateOnly, NOON};
+use crate::support::raw_http::{Answer, Wire, ask, request};
+use crate::support::schedule_fixture::{at, guide, post};
+use crate::support::server::TestServer;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
@@ -45,7 +45,7 @@ fn get(lab: &GateOnly, target: &str) -> Answer {
 }
 
 #[test]
-fn every_file_is_for_anybody_and_says_what_it_may_do() {
+fn console_files_are_public_with_a_strict_csp() {
     let lab = GateOnly::start();
     let origin = [("Origin", "https://elsewhere.example")];
     let mut asked: Vec<_> = files().into_iter().collect();
@@ -79,7 +79,7 @@ fn every_file_is_for_anybody_and_says_what_it_may_do() {
 }
 
 #[test]
-fn a_file_that_is_held_is_not_sent_again() {
+fn cached_console_files_are_revalidated_with_304() {
     let lab = GateOnly::start();
     let mut tags = Vec::new();
     for target in ["/console/", "/console/console.js", "/console/console.css"] {
@@ -103,7 +103,7 @@ fn a_file_that_is_held_is_not_sent_again() {
 }
 
 #[test]
-fn people_are_led_to_it_and_nowhere_else() {
+fn the_ops_root_redirects_to_the_console() {
     let lab = GateOnly::start();
     for target in ["/", "/console"] {
         let answer = get(&lab, target);
@@ -127,7 +127,7 @@ fn people_are_led_to_it_and_nowhere_else() {
 }
 
 #[test]
-fn it_is_not_on_the_public_listener() {
+fn the_console_is_not_on_the_public_listener() {
     let lab = GateOnly::start();
     for target in ["/", "/console", "/console/", "/console/console.js"] {
         let answer = ask(lab.public, request("GET", target, &[], ""));
@@ -136,7 +136,7 @@ fn it_is_not_on_the_public_listener() {
 }
 
 #[test]
-fn what_it_loads_is_there_and_nothing_stands_in_the_page() {
+fn console_pages_load_existing_files_and_have_no_inline_code() {
     let files = files();
     let page = &files["index.html"];
     for address in quoted(page, "href=\"", '"').chain(quoted(page, "src=\"", '"')) {
@@ -167,7 +167,7 @@ fn what_it_loads_is_there_and_nothing_stands_in_the_page() {
 /// Elements take text and attributes that the scripts name; nothing of what is shown is read as markup,
 /// and the token is kept in one place.
 #[test]
-fn no_script_has_a_way_to_make_markup_of_text() {
+fn console_scripts_never_build_markup_from_text() {
     for (name, text) in scripts() {
         for word in [
             "innerHTML",
@@ -205,7 +205,7 @@ fn operator(house: &TestServer, role: Role) -> String {
 }
 
 #[test]
-fn an_operator_is_told_what_runs_and_who_they_are() {
+fn the_console_shows_the_version_and_the_operator() {
     let house = TestServer::start();
     for role in Role::ALL {
         let token = operator(&house, role);
@@ -232,7 +232,7 @@ fn an_operator_is_told_what_runs_and_who_they_are() {
 
 /// The console adds nothing to what a role may do: whatever it shows, these are refused.
 #[test]
-fn a_role_is_refused_what_it_was_refused_before() {
+fn the_console_adds_no_permission_to_a_role() {
     let house = TestServer::start();
     let [content, agent] = [Role::Content, Role::Agent].map(|role| operator(&house, role));
     for (token, refused, allowed) in [
@@ -310,7 +310,7 @@ fn schedule(lab: &GateOnly, target: &str) -> Answer {
 }
 
 #[test]
-fn operators_see_the_schedule_as_partners_do_and_never_an_old_one() {
+fn operators_see_the_partners_schedule_uncached() {
     let lab = GateOnly::start();
     assert_eq!(schedule(&lab, "live").json(), json!({}));
     assert_eq!(schedule(&lab, "day/2026-01-01").json(), json!({}));

@@ -8,8 +8,8 @@ use playgate::config::http::CorsOrigins;
 use playgate::http::routing::route::Route;
 use playgate::http::routing::router::RouteSet;
 
-use super::gate_only::GateOnly;
-use super::raw_http::{Answer, Wire, request};
+use crate::support::gate_only::GateOnly;
+use crate::support::raw_http::{Answer, Wire, request};
 
 const METHODS: [&str; 8] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE",
@@ -106,7 +106,7 @@ fn assert_readable(answer: &Answer, open: bool, listed: bool, origin: Option<&st
 }
 
 #[test]
-fn every_path_answers_every_method_from_every_origin() {
+fn every_path_handles_every_method_from_every_origin() {
     let mut seen = 0;
     for listed in [false, true] {
         let lab = GateOnly::with(|settings, _| {

@@ -6,10 +6,10 @@ use playgate::types::time::DAY;
 use playgate::types::{Role, Token, TokenKind};
 use serde_json::{Value, json};
 
-use super::gate_only::{GateOnly, NOON};
-use super::playback_fixture::{FILM_KEY, PlaybackFixture, Player};
-use super::raw_http::{Answer, Wire, ask, request};
-use super::server::{PASSWORD, TestServer, Viewer, viewer};
+use crate::support::gate_only::{GateOnly, NOON};
+use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player};
+use crate::support::raw_http::{Answer, Wire, ask, request};
+use crate::support::server::{PASSWORD, TestServer, Viewer, viewer};
 
 /// One token of every kind, and of every way in which one is no longer good.
 struct Tokens {
@@ -217,7 +217,7 @@ fn mailed_reset(house: &TestServer) -> String {
 }
 
 #[test]
-fn no_route_is_reached_without_its_proof() {
+fn every_route_rejects_requests_without_its_tokens() {
     let tokens = Tokens::issue();
     let house = &tokens.stage.house;
     for (table, address) in [(RouteSet::Public, house.public), (RouteSet::Ops, house.ops)] {
@@ -268,7 +268,7 @@ fn no_route_is_reached_without_its_proof() {
 }
 
 #[test]
-fn no_other_token_is_an_entitlement_or_a_session() {
+fn other_tokens_are_no_entitlement_and_no_session() {
     let tokens = Tokens::issue();
     let (stage, user) = (&tokens.stage, &tokens.user);
     let player = stage.play(user, "film", "tv");
@@ -328,7 +328,7 @@ fn no_other_token_is_an_entitlement_or_a_session() {
 const SECRET: [&str; 0] = [];
 
 #[test]
-fn a_role_reaches_as_far_as_the_table_says() {
+fn each_role_reaches_exactly_the_routes_of_the_table() {
     let house = TestServer::start();
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
         let (_, token) = house

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use super::appliance::{Appliance, binary, err, playgate, sign_up};
+use crate::support::appliance::{Appliance, binary, err, playgate, sign_up};
 
 fn doctor(data: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> Output {
     let mut command = playgate(data);
@@ -32,7 +32,7 @@ fn on<'a>(found: &'a Value, part: &str) -> Vec<(&'a str, &'a str)> {
 }
 
 #[test]
-fn what_is_in_order_is_told_and_what_is_not_with_its_cure() {
+fn doctor_reports_each_check_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let appliance = Appliance::start(&data);
@@ -109,7 +109,7 @@ fn what_is_in_order_is_told_and_what_is_not_with_its_cure() {
 /// What operators do need not wait until the configuration is mended, while a server runs with the one
 /// before; and files that are missing are told before a viewer misses them.
 #[test]
-fn a_mistake_in_the_configuration_stops_nobody_while_a_server_runs() {
+fn commands_work_beside_a_server_despite_a_broken_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let config = folder.path().join("playgate.toml");
@@ -172,7 +172,7 @@ fn a_mistake_in_the_configuration_stops_nobody_while_a_server_runs() {
 }
 
 #[test]
-fn the_bundle_tells_much_and_no_secret() {
+fn the_support_bundle_contains_no_secret() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let appliance = Appliance::start(&data);
@@ -224,7 +224,7 @@ fn the_bundle_tells_much_and_no_secret() {
 }
 
 #[test]
-fn offers_for_countries_and_unrated_broadcasts_are_found() {
+fn doctor_reports_country_offers_and_unrated_broadcasts() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let run = |arguments: &[&str]| {

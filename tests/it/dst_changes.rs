@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::export::unpacked;
-use super::gate_only::GateOnly;
-use super::raw_http::{Answer, Wire, request};
-use super::schedule::{post, set_clock};
+use crate::support::gate_only::GateOnly;
+use crate::support::raw_http::{Answer, Wire, request};
+use crate::support::schedule_fixture::unpacked;
+use crate::support::schedule_fixture::{post, set_clock};
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 86_400;
@@ -434,7 +434,7 @@ fn ask_everything(lab: &GateOnly, channels: &[Channel]) -> Vec<Answered> {
 }
 
 #[test]
-fn every_answer_is_that_of_a_naive_model() {
+fn schedule_responses_equal_a_naive_model() {
     let lab = GateOnly::start();
     let channels = channels();
     stock(&lab, &channels);

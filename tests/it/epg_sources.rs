@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::appliance::{Appliance, playgate};
-use super::smtp::{certificates, free_port};
+use crate::support::appliance::{Appliance, playgate};
+use crate::support::certificates::certificates;
+use crate::support::external_tools::free_port;
 
 const CATALOG: &str = "[[livestream]]\nid = \"news\"\n";
 const ROWS: usize = 48;
@@ -181,7 +182,7 @@ impl Place {
 }
 
 #[test]
-fn sources_are_fetched_when_an_operator_says_so() {
+fn an_operator_can_fetch_a_source_now() {
     let (address, _) = web();
     let place = Place::new();
     let file = place.folder.path().join("guide.xml.gz");
@@ -256,7 +257,7 @@ fn sources_are_fetched_when_an_operator_says_so() {
 }
 
 #[test]
-fn a_source_makes_its_livestreams_and_is_up_to_date_in_the_same_step() {
+fn a_new_source_creates_livestreams_and_imports_in_one_step() {
     let place = Place::new();
     let file = place.folder.path().join("guide.xml");
     let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
@@ -337,7 +338,7 @@ fn told(place: &Place, request: &str) -> String {
 }
 
 #[test]
-fn a_server_fetches_its_sources_and_a_restart_does_not_ask_again() {
+fn a_restart_does_not_refetch_fresh_sources() {
     let (address, asked) = web();
     let place = Place::new();
     let main = ("main", format!("{address}/main"));
@@ -378,7 +379,7 @@ fn a_server_fetches_its_sources_and_a_restart_does_not_ask_again() {
 }
 
 #[test]
-fn a_guide_is_read_as_its_source_is_configured() {
+fn source_settings_apply_to_its_guide() {
     let place = Place::new();
     let file = place.folder.path().join("guide.xml");
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
@@ -440,7 +441,7 @@ fn a_guide_is_read_as_its_source_is_configured() {
 }
 
 #[test]
-fn a_guide_comes_over_tls_from_whom_this_machine_trusts_alone() {
+fn sources_over_tls_need_a_trusted_certificate() {
     let certificates = certificates();
     let at = certificates.path();
     fs::write(at.join("guide.xml"), guide()).unwrap();
@@ -515,7 +516,7 @@ fn watched(command: &str) -> Option<Child> {
 }
 
 #[test]
-fn a_person_who_watches_sees_how_far_an_import_is() {
+fn import_progress_is_shown_at_a_terminal() {
     let place = Place::new();
     place.configure(&[("main", "/nowhere".to_owned())]);
     let pipe = place.folder.path().join("guide.xml");

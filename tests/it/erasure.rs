@@ -6,8 +6,8 @@ use std::path::Path;
 use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 
-use super::appliance::files;
-use super::server::{PASSWORD, TestServer};
+use crate::support::appliance::files;
+use crate::support::server::{PASSWORD, TestServer};
 
 const EMAIL: &str = "forget.me@example.com";
 const NAME: &str = "Forgetta Mia";
@@ -25,7 +25,7 @@ fn telling(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn nothing_of_an_erased_user_is_left() {
+fn erasing_a_user_leaves_no_trace() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().to_owned();
     let on_disk = |_: &Path| {
@@ -37,7 +37,7 @@ fn nothing_of_an_erased_user_is_left() {
         "identity": EMAIL, "accessKey": PASSWORD, "name": NAME, "birthDate": "1990-02-03",
     });
     let sign_up = house.partner("PUT", "/api/login/v2/auth/email", &body);
-    let user = super::server::viewer(&sign_up);
+    let user = crate::support::server::viewer(&sign_up);
     let other = house.sign_up("stays@example.com");
     let own = format!("/api/user/v1/users/{}", user.id);
     house.user(

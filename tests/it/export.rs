@@ -1,6 +1,5 @@
 //! The schedule's export: XMLTV and M3U, as programs take them that know nothing else of ours.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex, mpsc};
@@ -11,11 +10,12 @@ use playgate::http::access::auth::Authenticator as _;
 use playgate::worker_pool::fair_queue::Turn;
 use serde_json::json;
 
-use super::external_tools::program;
-use super::gate_only::{GateOnly, NOON};
-use super::raw_http::{Answer, ask, request};
 use super::real_guides;
-use super::schedule::{
+use crate::support::external_tools::program;
+use crate::support::gate_only::{GateOnly, NOON};
+use crate::support::raw_http::{Answer, ask, request};
+use crate::support::schedule_fixture::unpacked;
+use crate::support::schedule_fixture::{
     CATALOG, ROWS, ask_with, at, get, guide, post, set_clock, stocked, stocked_with,
 };
 
@@ -23,7 +23,7 @@ const XMLTV: &str = "/api/schedule/v1/xmltv";
 const M3U: &str = "/api/schedule/v1/m3u";
 
 #[test]
-fn exports_are_kept_until_something_changes() {
+fn exports_are_cached_until_the_schedule_changes() {
     let lab = stocked();
     let xmltv = "/api/schedule/v1/xmltv";
     let m3u = "/api/schedule/v1/m3u";
@@ -56,7 +56,7 @@ fn exports_are_kept_until_something_changes() {
 }
 
 #[test]
-fn the_networks_of_a_partner_take_turns_in_the_pool_that_compresses() {
+fn networks_of_a_partner_share_the_compression_pool_fairly() {
     let lab = stocked_with(|http, _| {
         http.trusted_proxies = vec![Network::parse("127.0.0.1").unwrap()];
     });
@@ -131,7 +131,7 @@ fn the_export_can_be_imported_again() {
     // Programs that cannot send headers bring the token in the query.
     let token = lab.gate.tokens.partner.reveal();
     let target = format!("/api/schedule/v1/xmltv?accessToken={token}");
-    let bare = super::raw_http::ask(lab.public, request("GET", &target, &[], ""));
+    let bare = crate::support::raw_http::ask(lab.public, request("GET", &target, &[], ""));
     assert_eq!((bare.status, bare.body), (200, answer.body));
 }
 
@@ -158,7 +158,7 @@ const CLEAR: &str = "encrypted = false\nplaylist = { hls = \"https://cdn.example
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one list and all that is not on it")]
-fn the_list_has_what_anybody_may_watch() {
+fn the_m3u_lists_freely_watchable_livestreams() {
     let lab = GateOnly::start();
     let text = catalogue(&[
         ("cdn", CLEAR, OPEN),
@@ -249,7 +249,7 @@ fn the_list_has_what_anybody_may_watch() {
 }
 
 #[test]
-fn a_livestream_of_the_origin_plays_until_a_program_is_withheld() {
+fn an_origin_livestream_plays_until_a_program_without_rights() {
     let lab = GateOnly::start();
     let text = catalogue(&[(
         "home",
@@ -305,15 +305,8 @@ fn a_livestream_of_the_origin_plays_until_a_program_is_withheld() {
     assert_eq!(tune().code(), "NOT_ENTITLED");
 }
 
-pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::new();
-    let mut decoder = flate2::read::GzDecoder::new(bytes);
-    decoder.read_to_end(&mut plain).unwrap();
-    plain
-}
-
 #[test]
-fn xmltv_is_packed_for_those_who_take_it() {
+fn xmltv_is_compressed_for_clients_that_accept_gzip() {
     let lab = stocked();
     let gzip = ("Accept-Encoding", "gzip");
     let plain = get(&lab, XMLTV);
@@ -452,7 +445,7 @@ fn judged(export: &[u8]) {
 }
 
 #[test]
-fn the_judges_find_what_is_wrong() {
+fn the_checkers_detect_planted_mistakes() {
     if !has_judges() {
         return;
     }
@@ -481,12 +474,12 @@ fn the_judges_find_what_is_wrong() {
 }
 
 #[test]
-fn a_generated_guide_goes_round() {
+fn a_generated_guide_round_trips() {
     judged(&goes_round(generated(20, 7).as_bytes(), NOON.0));
 }
 
 #[test]
-fn real_guides_go_round() {
+fn real_guides_round_trip() {
     for (name, now) in [real_guides::NZ, real_guides::SINGTEL] {
         if let Some(packed) = real_guides::packed(name) {
             judged(&goes_round(&packed, now));

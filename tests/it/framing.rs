@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::gate_only::GateOnly;
-use super::raw_http::{Wire, ask, request};
+use crate::support::gate_only::GateOnly;
+use crate::support::raw_http::{Wire, ask, request};
 
 const SOON: Duration = Duration::from_secs(3);
 
@@ -30,7 +30,7 @@ fn one_answer_then_end(lab: &GateOnly, bytes: &str, allowed: &[u16]) {
 }
 
 #[test]
-fn a_hidden_request_is_never_answered() {
+fn smuggled_requests_are_never_answered() {
     let lab = GateOnly::start();
     let hidden = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let body = "{\"offset\":5}";
@@ -51,7 +51,7 @@ fn a_hidden_request_is_never_answered() {
 }
 
 #[test]
-fn lengths_that_could_be_read_in_two_ways_are_refused() {
+fn ambiguous_content_lengths_are_rejected() {
     let lab = GateOnly::start();
     for lengths in [
         "Content-Length: 3\r\nContent-Length: 4\r\n",
@@ -74,7 +74,7 @@ fn lengths_that_could_be_read_in_two_ways_are_refused() {
 }
 
 #[test]
-fn transfer_codings_are_chunked_or_refused() {
+fn transfer_encodings_other_than_chunked_are_rejected() {
     let lab = GateOnly::start();
     let chunked = "0\r\n\r\n";
     for (coding, status) in [
@@ -100,7 +100,7 @@ fn transfer_codings_are_chunked_or_refused() {
 }
 
 #[test]
-fn broken_heads_are_refused() {
+fn malformed_heads_are_rejected() {
     let lab = GateOnly::start();
     let with = |line: &str| format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{line}\r\n\r\n");
     for bytes in [
@@ -134,7 +134,7 @@ fn broken_heads_are_refused() {
 }
 
 #[test]
-fn bare_line_feeds_are_read_alike_in_all_lines() {
+fn bare_line_feeds_are_handled_alike_in_all_lines() {
     let lab = GateOnly::start();
     for bytes in [
         "GET /livez HTTP/1.1\nHost: localhost\n\n",
@@ -155,7 +155,7 @@ fn an_http_1_0_client_is_served() {
 }
 
 #[test]
-fn too_much_head_is_refused() {
+fn too_large_heads_are_rejected() {
     let lab = GateOnly::start();
     let many = |n: usize| "X: y\r\n".repeat(n);
     let head = |rest: &str| format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{rest}\r\n");
@@ -181,7 +181,7 @@ fn too_much_head_is_refused() {
 }
 
 #[test]
-fn odd_methods_are_refused_and_echo_nothing() {
+fn unknown_methods_are_rejected_without_an_echo() {
     let lab = GateOnly::start();
     let long = "M".repeat(1024);
     for (method, status) in [
@@ -206,7 +206,7 @@ fn odd_methods_are_refused_and_echo_nothing() {
 }
 
 #[test]
-fn other_spellings_of_a_path_reach_nothing() {
+fn alternative_spellings_of_a_path_are_not_found() {
     let lab = GateOnly::start();
     for target in [
         "/livez#x",
@@ -242,7 +242,7 @@ fn other_spellings_of_a_path_reach_nothing() {
 }
 
 #[test]
-fn expectations_are_met_or_refused() {
+fn expect_headers_are_honoured_or_rejected() {
     let lab = GateOnly::start();
     let (name, value) = lab.admin();
     let expect = |what: &str| {
@@ -283,7 +283,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_doubled_chunked_and_a_malformed_host_are_refused() {
+fn repeated_chunked_and_malformed_hosts_are_rejected() {
     let lab = GateOnly::start();
     for coding in [
         "chunked, chunked",
@@ -307,7 +307,7 @@ fn a_doubled_chunked_and_a_malformed_host_are_refused() {
 }
 
 #[test]
-fn the_operations_listener_answers_for_its_own_hosts_alone() {
+fn the_ops_listener_accepts_only_its_own_hosts() {
     let lab = GateOnly::with(|http, _| http.ops_hosts = vec!["ops.example".to_owned()]);
     let get = |listener, target: &str, host: &str| {
         let bytes = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
@@ -356,7 +356,7 @@ fn the_operations_listener_answers_for_its_own_hosts_alone() {
 }
 
 #[test]
-fn nothing_behind_a_chunked_body_is_lost_in_silence() {
+fn bytes_after_a_chunked_body_are_never_dropped_silently() {
     let lab = GateOnly::start();
     let next = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for ending in [

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::appliance::{binary, err};
-use super::playback_fixture::PlaybackFixture;
-use super::raw_http::Answer;
+use crate::support::appliance::{binary, err};
+use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::raw_http::Answer;
 
 /// A database in MaxMind's format, of IPv4 networks `a.b.0.0/16`, as small as the format allows.
 /// Its specification is public: a binary tree of two 24-bit records a node, sixteen zero bytes, the
@@ -118,7 +118,7 @@ fn outcome(answer: &Answer) -> String {
 const BLOCKED: &str = "403 GEO_BLOCKED";
 
 #[test]
-fn the_database_tells_the_country_of_an_address() {
+fn the_geoip_database_determines_the_country() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("country.mmdb");
     let networks = [
@@ -206,7 +206,7 @@ fn a_viewer_who_has_left_the_country_cannot_start() {
 }
 
 #[test]
-fn a_database_that_tells_no_countries_is_refused_before_the_start() {
+fn a_database_without_countries_prevents_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("places.mmdb");
     let organisation = map(&[("as_organization", text("Example"))]);

@@ -8,9 +8,10 @@ use playgate::http::server::listener::{Listener, serve};
 use playgate::ports::tls::Tls;
 use serde_json::{Value, json};
 
-use super::playback_fixture::PlaybackFixture;
-use super::server::PASSWORD;
-use super::smtp::{certificates, python_with};
+use crate::support::certificates::certificates;
+use crate::support::external_tools::python_with;
+use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::server::PASSWORD;
 
 /// What comes of each case of `h2_client.py`, and how many frames the client has sent by then at most.
 const CASES: &[(&str, &str, u64)] = &[
@@ -91,7 +92,7 @@ const CASES: &[(&str, &str, u64)] = &[
 ];
 
 #[test]
-fn frames_have_the_right_answers() {
+fn http2_frames_get_the_specified_responses() {
     let Some(python) = python_with("hpack", "python3-h2") else {
         return;
     };
@@ -153,7 +154,7 @@ fn frames_have_the_right_answers() {
             "service-play-resolutionheight": "720",
         },
     });
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/h2_client.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/h2_client.py");
     let output = Command::new(python)
         .args([script, &given.to_string()])
         .stderr(Stdio::inherit())

@@ -13,9 +13,9 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::appliance::{Appliance, err, playgate};
-use super::raw_http::{Wire, request};
-use super::synthetic_guide::MadeGuide;
+use crate::support::appliance::{Appliance, err, playgate};
+use crate::support::raw_http::{Wire, request};
+use crate::support::synthetic_guide::MadeGuide;
 
 const CHANNELS: usize = 40;
 const PROGRAMMES: usize = 60;
@@ -70,7 +70,7 @@ fn watch(mut wire: Wire, partner: &str, over: &AtomicBool) {
 }
 
 #[test]
-fn a_kill_leaves_the_old_guide_or_the_new_one() {
+fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
     let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
     let rounds = rounds.map_or(4, |n| n.to_str().unwrap().parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
@@ -199,7 +199,7 @@ fn exported(folder: &Path, users: usize) -> (PathBuf, usize) {
 }
 
 #[test]
-fn a_kill_in_a_store_import_leaves_an_empty_store_or_the_whole_one() {
+fn a_kill_during_a_store_import_leaves_all_or_nothing() {
     let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
     let rounds = rounds.map_or(6, |n| n.to_str().unwrap().parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
@@ -237,7 +237,7 @@ fn a_kill_in_a_store_import_leaves_an_empty_store_or_the_whole_one() {
 /// The control: half of the records in the directory of the store, where imports once were written record
 /// by record, is a sound store that serves. What judges the rounds above finds it.
 #[test]
-fn half_an_import_in_the_place_of_the_store_is_found() {
+fn the_check_detects_a_half_imported_store() {
     let folder = tempfile::tempdir().unwrap();
     let (export, all) = exported(folder.path(), 100);
     let text = std::fs::read_to_string(&export).unwrap();
@@ -259,7 +259,7 @@ fn half_an_import_in_the_place_of_the_store_is_found() {
 /// With each number of file descriptors between far too few and enough, an import is whole, or it says what
 /// is missing and leaves nothing in its way.
 #[test]
-fn a_store_import_without_descriptors_says_so_and_can_be_done_again() {
+fn a_store_import_out_of_descriptors_can_be_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let (export, all) = exported(folder.path(), 200);
     // With fewer the runtime itself cannot begin.

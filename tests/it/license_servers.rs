@@ -10,8 +10,8 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use serde_json::Value;
 
-use super::playback_fixture::{PlaybackFixture, Player, player};
-use super::raw_http::{Answer, ask, request};
+use crate::support::playback_fixture::{PlaybackFixture, Player, player};
+use crate::support::raw_http::{Answer, ask, request};
 
 /// What the server does with the next connection, once it has the request.
 enum Deed {
@@ -178,7 +178,7 @@ fn counted(stage: &PlaybackFixture, system: &str, result: &str) -> String {
 }
 
 #[test]
-fn challenge_and_license_pass_unchanged_and_nothing_else_does() {
+fn only_challenge_and_license_pass_through_unchanged() {
     const BYTES: &str = "application/octet-stream";
     const SOAP: &str = "text/xml; charset=utf-8";
     for (system, protocol, asset, media, keys) in [
@@ -232,7 +232,7 @@ fn challenge_and_license_pass_unchanged_and_nothing_else_does() {
 }
 
 #[test]
-fn a_vendors_message_names_the_keys_of_the_asset() {
+fn vendor_messages_carry_the_keys_of_the_asset() {
     let server = Server::start();
     let stage = PlaybackFixture::with(&[
         ("license.widevine.url", &server.url),
@@ -260,7 +260,7 @@ fn a_vendors_message_names_the_keys_of_the_asset() {
 }
 
 #[test]
-fn a_service_certificate_counts_as_no_license() {
+fn a_service_certificate_is_no_license() {
     let server = Server::start();
     let stage = PlaybackFixture::with(&[("license.widevine.url", &server.url)]);
     let player = playing(&stage, "film", "widevine", "dash");
@@ -273,7 +273,7 @@ fn a_service_certificate_counts_as_no_license() {
 }
 
 #[test]
-fn a_server_that_misbehaves_is_told_in_bound_time_and_then_left_alone() {
+fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
     let server = Server::start();
     let stage = PlaybackFixture::with(&[
         ("license.widevine.url", &server.url),
@@ -325,7 +325,7 @@ fn a_server_that_misbehaves_is_told_in_bound_time_and_then_left_alone() {
 
 /// PlayReady's own clients speak SOAP, and read a refusal from a fault.
 #[test]
-fn playready_is_refused_by_soap_faults() {
+fn playready_errors_are_soap_faults() {
     const FAULT: &str =
         "<s:Envelope><s:Body><s:Fault>Device revoked</s:Fault></s:Body></s:Envelope>";
     let server = Server::start();
@@ -358,7 +358,7 @@ fn playready_is_refused_by_soap_faults() {
     assert!(said(&failure).contains("<StatusCode>0x8004C600</StatusCode>"));
     // Ours, in the language of the viewer, escaped; and as JSON to whoever speaks that.
     let mut forged = player.clone();
-    forged.entitlement = super::playback_fixture::never_issued();
+    forged.entitlement = crate::support::playback_fixture::never_issued();
     let ours = license(&stage, &forged, "playready", &soap, b"challenge");
     assert_eq!(ours.status, 403);
     assert_eq!(ours.header("content-type"), Some("text/xml; charset=utf-8"));

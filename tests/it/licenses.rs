@@ -4,8 +4,8 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::playback_fixture::{FILM_KEY, PlaybackFixture, Player, never_issued};
-use super::raw_http::{Answer, ask, request};
+use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player, never_issued};
+use crate::support::raw_http::{Answer, ask, request};
 
 fn outcome(answer: &Answer) -> String {
     match answer.status {
@@ -59,7 +59,7 @@ fn every_refusal_of_a_license() {
 
 /// A content key is changed while a viewer watches: the same session gets licenses for the new one.
 #[test]
-fn keys_are_rotated_by_the_catalogue() {
+fn a_catalogue_import_rotates_content_keys() {
     const NEW_KID: &str = "EBEiM0RVZneImaq7zN3u_w";
     let stage = PlaybackFixture::set();
     let film = stage.play(&stage.ann, "film", "tv");
@@ -89,7 +89,7 @@ fn keys_are_rotated_by_the_catalogue() {
 
 /// A session with Widevine.
 #[test]
-fn a_system_without_server_or_certificate_says_what_to_configure() {
+fn an_unconfigured_drm_system_names_the_missing_setting() {
     let stage = PlaybackFixture::set();
     let token = stage.token(&stage.ann, "film");
     let answer = stage.preflight(&stage.ann, "film", &token, &[("DRM", "widevine")]);
@@ -102,7 +102,7 @@ fn a_system_without_server_or_certificate_says_what_to_configure() {
 }
 
 #[test]
-fn the_origin_serves_files_in_parts_and_under_conditions() {
+fn the_origin_supports_ranges_and_conditional_requests() {
     let stage = PlaybackFixture::set();
     let player = stage.play(&stage.ann, "film", "tv");
     let manifest = stage.fetch(&player.playlist, &[]);
@@ -137,7 +137,7 @@ fn the_origin_serves_files_in_parts_and_under_conditions() {
 }
 
 #[test]
-fn nothing_outside_of_the_signed_directory_is_served() {
+fn the_origin_serves_only_the_signed_directory() {
     let stage = PlaybackFixture::set();
     let player = stage.play(&stage.ann, "film", "tv");
     let outside = tempfile::tempdir().unwrap();

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::gate_only::NOON;
-use super::playback_fixture::PlaybackFixture;
-use super::raw_http::{Answer, Wire, ask, request};
+use crate::support::gate_only::NOON;
+use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::raw_http::{Answer, Wire, ask, request};
 
 const CATALOGUE: &str = r#"
 [[livestream]]
@@ -96,7 +96,7 @@ fn outcome(answer: &Answer) -> String {
 }
 
 #[test]
-fn a_livestream_of_a_clip_is_live() {
+fn a_loop_channel_is_live_dash() {
     let stage = stage();
     let live = playlist(&stage, "round", "dash");
     assert!(
@@ -151,7 +151,7 @@ fn a_livestream_of_a_clip_is_live() {
 }
 
 #[test]
-fn the_live_point_moves_with_the_clock_of_the_lab() {
+fn the_live_point_follows_the_lab_clock() {
     let stage = stage();
     let live = playlist(&stage, "round", "dash");
     let now = |manifest: &str| {
@@ -171,7 +171,7 @@ fn the_live_point_moves_with_the_clock_of_the_lab() {
 }
 
 #[test]
-fn catch_up_is_the_broadcast() {
+fn catch_up_covers_exactly_the_broadcast() {
     let stage = stage();
     let past = playlist(&stage, "past", "dash");
     assert!(
@@ -192,7 +192,7 @@ fn catch_up_is_the_broadcast() {
 }
 
 #[test]
-fn hls_is_live_too() {
+fn a_loop_channel_is_live_hls() {
     let stage = stage();
     let live = playlist(&stage, "round", "hls");
     assert!(
@@ -234,7 +234,7 @@ fn hls_is_live_too() {
 }
 
 #[test]
-fn a_token_of_a_loop_opens_nothing_else() {
+fn a_loop_token_opens_only_its_channel() {
     let stage = stage();
     let live = playlist(&stage, "round", "dash");
     let refused = "403 PLAYLIST_TOKEN_INVALID";
@@ -259,7 +259,7 @@ fn a_token_of_a_loop_opens_nothing_else() {
 }
 
 #[test]
-fn an_unfit_clip_is_no_failure_of_ours() {
+fn an_unusable_clip_is_404_with_a_message() {
     let stage = stage();
     let live = playlist(&stage, "round", "dash");
     let folder = stage.media().join("demo/encrypted");
@@ -281,7 +281,7 @@ fn an_unfit_clip_is_no_failure_of_ours() {
 }
 
 #[test]
-fn a_list_of_channels_leads_to_a_loop() {
+fn an_m3u_entry_redirects_to_its_loop_channel() {
     let stage = stage();
     let target = format!(
         "/api/schedule/v1/m3u/round/index.mpd?accessToken={}",

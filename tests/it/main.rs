@@ -1,5 +1,5 @@
-//! The integration tests: a server on a port of its own, driven over sockets. One module per
-//! resource; `server` starts it, `raw_http` sends bytes to it.
+//! The integration tests: a server on its own port, driven over sockets. One module per resource or
+//! promise; `support` has what several of them use.
 
 #![allow(missing_docs, reason = "tests name what they show")]
 #![allow(
@@ -10,10 +10,6 @@
 )]
 
 mod accounts;
-mod answers;
-mod appliance;
-mod attackers;
-mod audience;
 mod audit;
 mod backup;
 mod bodies;
@@ -34,14 +30,11 @@ mod dst_changes;
 mod epg_sources;
 mod erasure;
 mod export;
-mod external_tools;
 mod framing;
-mod gate_only;
 mod geoip;
-mod golden;
 mod http2;
 mod import_crash;
-mod keys;
+mod key_files;
 mod license_servers;
 mod licenses;
 mod loops;
@@ -50,24 +43,22 @@ mod malformed_guides;
 mod metrics;
 mod mutations;
 mod openapi;
-mod openapi_conformance;
 mod operators;
 mod playback;
-mod playback_fixture;
-mod positions;
 mod proxies;
-mod raw_http;
 mod real_guides;
 mod reload;
 mod request_pipeline;
 mod reset;
 mod reset_page;
+mod responses;
 mod rights;
+mod rights_at_position;
 mod schedule;
-mod server;
 mod slow_clients;
 mod smtp;
-mod synthetic_guide;
+mod store_formats;
+mod support;
 mod telemetry;
 mod telemetry_flood;
 mod telemetry_forwarding;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use super::appliance::{Appliance, playgate, sign_up};
-use super::raw_http::{Answer, Wire};
+use crate::support::appliance::{Appliance, playgate, sign_up};
+use crate::support::raw_http::{Answer, Wire};
 
 /// A server that waits for its store.
 struct Waiting(Child);
@@ -31,7 +31,7 @@ fn get(socket: &Path, target: &str, headers: &str) -> Answer {
     clippy::disallowed_methods,
     reason = "the process under test is watched from outside"
 )]
-fn a_server_in_maintenance_answers_for_its_own_hosts_only() {
+fn maintenance_mode_accepts_only_its_own_hosts() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut appliance = Appliance::start(&data);

@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::gate_only::{GateOnly, NOON};
-use super::schedule::{get, post};
+use crate::support::gate_only::{GateOnly, NOON};
+use crate::support::schedule_fixture::{get, post};
 
 const CATALOG: &str = "[[livestream]]\nid = \"news\"\n[[livestream]]\nid = \"film\"\n";
 const BASE: &str = "Morning 06-10, Forenoon 10-12, Noon 12-13, Film 13-15, Evening 15-18";
 
 macro_rules! file {
     ($name:literal) => {
-        ($name, &include_bytes!(concat!("defects/", $name))[..])
+        (
+            $name,
+            &include_bytes!(concat!("malformed_guides/", $name))[..],
+        )
     };
 }
 
@@ -60,7 +63,7 @@ fn ids(lab: &GateOnly) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn each_defect_does_what_the_rules_say() {
+fn each_guide_defect_has_its_documented_effect() {
     let early = "Morning 06-10, Forenoon 10-12, ";
     for ((name, file), rest, skipped) in [
         (
@@ -132,7 +135,7 @@ fn each_defect_does_what_the_rules_say() {
 }
 
 #[test]
-fn a_guide_that_is_none_changes_nothing() {
+fn a_file_that_is_no_guide_changes_nothing() {
     let lab = lab();
     for ((name, file), status, code) in [
         (file!("truncated.xml"), 400, "IMPORT_INVALID"),
@@ -150,7 +153,7 @@ fn a_guide_that_is_none_changes_nothing() {
 }
 
 #[test]
-fn texts_pictures_and_ratings_are_those_of_the_guide() {
+fn texts_pictures_and_ratings_are_imported_unchanged() {
     let lab = lab();
     let (_, file) = file!("languages.xml");
     post(&lab, "/admin/v1/epg/import?accept=true", file);

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::appliance::Appliance;
-use super::external_tools::{packaged, program};
+use crate::support::appliance::Appliance;
+use crate::support::external_tools::{packaged, program};
 
 /// Every expression of the board.
 fn board() -> Vec<String> {
@@ -73,7 +73,7 @@ fn complaints(promtool: &Path, arguments: &[&str], files: &[(&str, &str)]) -> St
 }
 
 #[test]
-fn board_and_alerts_name_what_is_served() {
+fn dashboard_and_alerts_name_existing_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("playgate.toml");
     let source = "telemetry.forward.url = \"http://127.0.0.1:1/\"\n\
@@ -120,7 +120,7 @@ fn board_and_alerts_name_what_is_served() {
 }
 
 #[test]
-fn rules_and_board_are_what_prometheus_reads() {
+fn prometheus_accepts_rules_and_dashboard_queries() {
     let Some(promtool) = program("promtool") else {
         return;
     };
@@ -148,7 +148,7 @@ fn rules_and_board_are_what_prometheus_reads() {
 /// it has both of each alert is shown by what promtool complains of when rules never fire, always, or
 /// at once.
 #[test]
-fn alerts_fire_when_they_should() {
+fn alerts_fire_under_their_conditions() {
     let Some(promtool) = program("promtool") else {
         return;
     };

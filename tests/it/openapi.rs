@@ -3,13 +3,13 @@
 use playgate::http::routing::router::RouteSet;
 use serde_json::{Value, json};
 
-use super::gate_only::GateOnly;
-use super::openapi_conformance::{DOCUMENTS, fits, operation};
-use super::raw_http::{Wire, ask, request};
-use super::server::TestServer;
+use crate::support::gate_only::GateOnly;
+use crate::support::openapi_conformance::{DOCUMENTS, fits, operation};
+use crate::support::raw_http::{Wire, ask, request};
+use crate::support::server::TestServer;
 
 #[test]
-fn each_listener_describes_itself_to_anybody() {
+fn each_listener_serves_its_description_without_a_token() {
     let house = TestServer::start();
     for (address, title, path) in [
         (house.public, "partner", "/api/schedule/v1/broadcasts/live"),
@@ -61,7 +61,7 @@ fn each_listener_describes_itself_to_anybody() {
 }
 
 #[test]
-fn a_description_is_kept_packed_and_headed_like_the_schedule() {
+fn descriptions_have_etags_compression_and_headers() {
     let house = TestServer::start();
     for target in ["/openapi.json", "/docs"] {
         let mut wire = Wire::to(house.public);
@@ -91,7 +91,7 @@ fn a_description_is_kept_packed_and_headed_like_the_schedule() {
 }
 
 #[test]
-fn it_names_the_headers_and_the_address_of_the_deployment() {
+fn the_description_names_the_configured_headers_and_address() {
     let lab = GateOnly::with(|http, _| {
         http.header_prefix = "X-Acme-".to_owned();
         http.public_url = "https://acme.example/tv".to_owned();
@@ -115,7 +115,7 @@ fn bodies(operation: &Value) -> impl Iterator<Item = (&String, &Value)> {
 }
 
 #[test]
-fn the_examples_are_what_they_are_examples_of() {
+fn examples_match_their_schemas() {
     for (table, document) in &*DOCUMENTS {
         for route in table.routes() {
             let operation = operation(document, route);
@@ -155,7 +155,7 @@ fn the_examples_are_what_they_are_examples_of() {
 }
 
 #[test]
-fn the_comparison_sees_what_does_not_fit() {
+fn the_comparison_detects_planted_mismatches() {
     let (_, document) = &DOCUMENTS[0];
     let image = json!({"$ref": "#/components/schemas/Image"});
     let good = json!({"type": "square", "default": true, "filename": "x", "embeddedText": false});

@@ -5,9 +5,9 @@ use std::thread;
 use playgate::types::Role;
 use serde_json::{Value, json};
 
-use super::gate_only::NOON;
-use super::raw_http::{Answer, ask, request};
-use super::server::{PASSWORD, TestServer};
+use crate::support::gate_only::NOON;
+use crate::support::raw_http::{Answer, ask, request};
+use crate::support::server::{PASSWORD, TestServer};
 
 fn operator(house: &TestServer, role: Role) -> String {
     let (_, token) = house
@@ -50,7 +50,7 @@ fn readings(house: &TestServer) -> Vec<(String, String)> {
 }
 
 #[test]
-fn only_an_administrator_reads_the_secrets_of_mail_and_each_reading_is_recorded() {
+fn only_administrators_read_mail_secrets_and_each_read_is_audited() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let reset = json!({"email": "ann@example.com"});
@@ -112,7 +112,7 @@ fn only_an_administrator_reads_the_secrets_of_mail_and_each_reading_is_recorded(
 
 /// A sign-up hashes for a while after its token was looked up.
 #[test]
-fn no_account_is_left_of_a_partner_that_is_removed_under_a_flood_of_sign_ups() {
+fn removing_a_partner_during_sign_ups_leaves_no_account() {
     let house = TestServer::with(&[("limits.sign_up_per_address", "10000")]);
     let made = house
         .operator("POST", "partners", &json!({"name": "Leaving"}))

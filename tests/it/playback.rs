@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::gate_only::NOON;
-use super::playback_fixture::{FILM_KEY, PlaybackFixture, Player, never_issued, player};
-use super::raw_http::Answer;
-use super::server::{PASSWORD, Viewer, viewer};
+use crate::support::gate_only::NOON;
+use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player, never_issued, player};
+use crate::support::raw_http::Answer;
+use crate::support::server::{PASSWORD, Viewer, viewer};
 
 /// Status and code of an error, status alone otherwise.
 fn outcome(answer: &Answer) -> String {
@@ -23,7 +23,7 @@ fn ended(answer: &Answer) -> String {
 }
 
 #[test]
-fn the_way_from_entitlement_to_the_end_of_play() {
+fn playback_works_from_entitlement_to_stop() {
     let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let answer = stage.entitle(ann, "film", "");
@@ -79,7 +79,7 @@ fn the_way_from_entitlement_to_the_end_of_play() {
 }
 
 #[test]
-fn every_denial_of_entitlement() {
+fn every_entitlement_denial_has_its_code() {
     let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     for (asset, expected) in [
@@ -180,7 +180,7 @@ fn a_pin_unlocks_one_program_in_one_session() {
 }
 
 #[test]
-fn live_runs_into_a_program_that_needs_a_pin_and_into_one_without_rights() {
+fn live_playback_stops_at_programs_without_rights_or_pin() {
     let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     stage.protect(ann);
@@ -238,7 +238,7 @@ fn live_runs_into_a_program_that_needs_a_pin_and_into_one_without_rights() {
 }
 
 #[test]
-fn every_refusal_of_preflight() {
+fn every_preflight_error_has_its_code() {
     let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let token = stage.token(ann, "film");
@@ -317,7 +317,7 @@ fn every_refusal_of_preflight() {
 }
 
 #[test]
-fn what_is_clear_needs_no_license() {
+fn clear_assets_need_no_license() {
     let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let token = stage.token(ann, "clear");
@@ -339,7 +339,7 @@ fn what_is_clear_needs_no_license() {
 }
 
 #[test]
-fn a_right_that_is_taken_away_ends_its_tokens() {
+fn revoking_a_right_ends_its_tokens() {
     let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let grant = format!("users/{}/grants/premium", ann.id);
@@ -358,7 +358,7 @@ fn a_right_that_is_taken_away_ends_its_tokens() {
 }
 
 #[test]
-fn streams_are_limited_and_those_in_the_way_can_be_ended() {
+fn the_stream_limit_names_sessions_that_can_be_ended() {
     let stage = PlaybackFixture::with(&[("playback.streams_total", "2")]);
     let ann = &stage.ann;
     let tv = stage.play(ann, "film", "tv");
@@ -456,7 +456,7 @@ fn devices_are_limited_listed_and_cleared() {
 }
 
 #[test]
-fn every_refusal_of_the_heartbeat() {
+fn every_heartbeat_error_has_its_code() {
     let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let player = stage.play(ann, "film", "tv");
@@ -528,7 +528,7 @@ fn every_refusal_of_the_heartbeat() {
 }
 
 #[test]
-fn a_session_lives_by_its_beats() {
+fn a_session_expires_without_heartbeats() {
     let stage = PlaybackFixture::with(&[("playback.streams_total", "1")]);
     let ann = &stage.ann;
     let player = stage.play(ann, "film", "tv");
@@ -544,7 +544,7 @@ fn a_session_lives_by_its_beats() {
 }
 
 #[test]
-fn an_ended_session_says_why_it_has_ended() {
+fn an_ended_session_reports_its_reason() {
     let stage = PlaybackFixture::set();
     let (house, ann) = (&stage.house, &stage.ann);
     let operator = |method: &str, target: &str| house.operator(method, target, &Value::Null);
@@ -607,7 +607,7 @@ fn an_ended_session_says_why_it_has_ended() {
 }
 
 #[test]
-fn a_retry_goes_on_where_the_session_before_was() {
+fn a_retry_resumes_at_the_previous_position() {
     let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     stage.protect(ann);
@@ -640,7 +640,7 @@ fn a_retry_goes_on_where_the_session_before_was() {
 }
 
 #[test]
-fn an_expired_entitlement_is_told_from_one_that_never_was() {
+fn expired_and_unknown_entitlements_have_different_codes() {
     let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let player = stage.play(ann, "film", "tv");
@@ -655,7 +655,7 @@ fn an_expired_entitlement_is_told_from_one_that_never_was() {
 }
 
 #[test]
-fn a_reset_ends_what_plays_and_what_is_entitled() {
+fn a_password_reset_ends_sessions_and_entitlements() {
     let stage = PlaybackFixture::set();
     let ann = &stage.ann;
     let token = stage.token(ann, "film");
@@ -683,7 +683,7 @@ fn a_reset_ends_what_plays_and_what_is_entitled() {
 }
 
 #[test]
-fn operators_see_and_end_what_plays() {
+fn operators_list_and_end_sessions() {
     let stage = PlaybackFixture::set();
     let player = stage.play(&stage.ann, "film", "tv");
     let house = &stage.house;

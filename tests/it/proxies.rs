@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::appliance::Appliance;
-use super::audience::{Scene, Viewer, watch};
-use super::external_tools::{ExternalProxy, packaged, program};
-use super::raw_http::{Wire, request};
-use super::smtp::free_port;
+use crate::support::appliance::Appliance;
+use crate::support::audience::{Scene, Viewer, watch};
+use crate::support::external_tools::free_port;
+use crate::support::external_tools::{ExternalProxy, packaged, program};
+use crate::support::raw_http::{Wire, request};
 
 /// Where the packaged files look for Playgate.
 const PACKAGED: &str = "127.0.0.1:8080";
@@ -145,7 +145,7 @@ impl Behind {
 }
 
 #[test]
-fn the_viewers_address_counts_and_what_a_client_claims_does_not() {
+fn the_address_from_the_proxy_counts_and_forged_headers_do_not() {
     for front in fronts() {
         let name = front.name;
         let strict = ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ADDRESS", "3");
@@ -172,7 +172,7 @@ fn the_viewers_address_counts_and_what_a_client_claims_does_not() {
 }
 
 #[test]
-fn answers_pass_untouched_over_connections_that_are_kept() {
+fn responses_pass_unchanged_over_kept_alive_connections() {
     for front in fronts() {
         let name = front.name;
         let behind = Behind::with(&[TRUSTED]);
@@ -220,7 +220,7 @@ fn answers_pass_untouched_over_connections_that_are_kept() {
 }
 
 #[test]
-fn a_restart_loses_no_request_that_a_proxy_could_hand_over() {
+fn a_restart_behind_a_proxy_loses_no_request() {
     for front in fronts() {
         let name = front.name;
         let mut behind = Behind::with(&[TRUSTED]);

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::gate_only::GateOnly;
-use super::raw_http::{Answer, Wire, request};
-use super::schedule::{post, set_clock};
+use crate::support::gate_only::GateOnly;
+use crate::support::raw_http::{Answer, Wire, request};
+use crate::support::schedule_fixture::{post, set_clock};
 
 const DAY: i64 = 86_400;
 
@@ -337,11 +337,11 @@ fn check(name: &str, now: i64) {
 }
 
 #[test]
-fn a_guide_with_the_whole_vocabulary() {
+fn a_real_guide_with_every_element_is_imported() {
     check(NZ.0, NZ.1);
 }
 
 #[test]
-fn a_guide_that_repeats_itself() {
+fn a_real_guide_with_repeated_broadcasts_is_imported() {
     check(SINGTEL.0, SINGTEL.1);
 }

@@ -15,8 +15,8 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::appliance::{Appliance, playgate, sign_up};
-use super::raw_http::{Wire, ask, request};
+use crate::support::appliance::{Appliance, playgate, sign_up};
+use crate::support::raw_http::{Wire, ask, request};
 
 const OPS: &str = "ops.listen = \"127.0.0.1:0\"\n";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -106,7 +106,7 @@ fn sign_up_status(address: SocketAddr, partner: &str, who: &str) -> u16 {
 }
 
 #[test]
-fn a_reload_puts_keys_into_force_and_refuses_nobody() {
+fn a_reload_applies_settings_without_refusing_requests() {
     let place = Place::new(OPS);
     let mut appliance = place.serve();
     let address = appliance.address;
@@ -158,7 +158,7 @@ fn a_reload_puts_keys_into_force_and_refuses_nobody() {
 }
 
 #[test]
-fn a_reload_that_could_not_start_changes_nothing_and_is_told() {
+fn a_failing_reload_changes_nothing_and_is_reported() {
     let place = Place::new(OPS);
     let appliance = place.serve();
     place.is_told("READY=1");
@@ -205,7 +205,7 @@ fn left_behind(place: &Place, appliance: &Appliance) -> (Vec<String>, usize) {
 }
 
 #[test]
-fn beginning_again_leaves_nothing_behind() {
+fn repeated_reexecs_leak_nothing() {
     // The long form: PLAYGATE_RESTARTS=1000
     let rounds = std::env::var_os("PLAYGATE_RESTARTS");
     let rounds = rounds.map_or(8, |text| text.to_str().unwrap().parse().unwrap());
@@ -273,7 +273,7 @@ fn passing(command: &Command, sockets: &[(&str, &dyn AsFd)]) -> (Command, Vec<Ow
 }
 
 #[test]
-fn passed_sockets_outlive_the_process() {
+fn inherited_sockets_survive_the_process() {
     let place = Place::new("listen = [\"socket:web\"]\nops.listen = \"socket:ops\"\n");
     let web = TcpListener::bind("127.0.0.1:0").unwrap();
     let local = UnixListener::bind(place.at("web.sock")).unwrap();
@@ -320,7 +320,7 @@ fn passed_sockets_outlive_the_process() {
 }
 
 #[test]
-fn sockets_that_cannot_be_served_on_are_refused() {
+fn unusable_inherited_sockets_are_rejected() {
     let listening = TcpListener::bind("127.0.0.1:0").unwrap();
     let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
     let connected = std::net::TcpStream::connect(listening.local_addr().unwrap()).unwrap();

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::gate_only::{GateOnly, USER};
-use super::raw_http::{Answer, Wire, ask, request};
+use crate::support::gate_only::{GateOnly, USER};
+use crate::support::raw_http::{Answer, Wire, ask, request};
 use playgate::config::http::CorsOrigins;
 
 const LIVE: &str = "/api/schedule/v1/broadcasts/live";
@@ -14,7 +14,7 @@ fn get(lab: &GateOnly, target: &str, headers: &[(&str, &str)]) -> Answer {
 }
 
 #[test]
-fn checks_come_in_the_decided_order() {
+fn checks_run_in_the_documented_order() {
     let lab = GateOnly::start();
     let partner = lab.gate.tokens.partner.reveal();
     let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
@@ -54,7 +54,7 @@ fn checks_come_in_the_decided_order() {
 }
 
 #[test]
-fn a_limit_tells_when_to_try_again() {
+fn rate_limits_send_retry_after() {
     let lab = GateOnly::start();
     lab.gate.admitted.store(0, Ordering::SeqCst);
     let headers = [("Service-AccessToken", lab.gate.tokens.partner.reveal())];
@@ -65,7 +65,7 @@ fn a_limit_tells_when_to_try_again() {
 }
 
 #[test]
-fn every_401_carries_its_challenge() {
+fn every_401_has_www_authenticate() {
     let lab = GateOnly::start();
     let partner = ("Service-AccessToken", lab.gate.tokens.partner.reveal());
     let export = format!("/api/user/v1/users/{USER}/export");
@@ -101,7 +101,7 @@ fn every_401_carries_its_challenge() {
 }
 
 #[test]
-fn the_scheme_has_no_case_and_doubled_tokens_are_400() {
+fn the_scheme_is_case_insensitive_and_repeated_tokens_are_400() {
     let lab = GateOnly::start();
     let partner = ("Service-AccessToken", lab.gate.tokens.partner.reveal());
     let other = format!("/api/user/v1/users/{}", "A".repeat(22));
@@ -123,7 +123,7 @@ fn the_scheme_has_no_case_and_doubled_tokens_are_400() {
 }
 
 #[test]
-fn errors_speak_the_readers_language() {
+fn errors_use_the_clients_language() {
     let lab = GateOnly::start();
     let message = |headers: &[(&str, &str)]| {
         let json = get(&lab, LIVE, headers).json();
@@ -144,7 +144,7 @@ fn errors_speak_the_readers_language() {
 }
 
 #[test]
-fn parameters_are_refused_by_name() {
+fn parameter_errors_name_the_parameter() {
     let lab = GateOnly::start();
     let token = ("Service-AccessToken", lab.gate.tokens.partner.reveal());
     let ids: Vec<_> = (0..201).map(|n| format!("a{n}")).collect();
@@ -195,7 +195,7 @@ fn parameters_are_refused_by_name() {
 }
 
 #[test]
-fn a_version_that_is_not_served_names_the_one_that_is() {
+fn an_unsupported_version_error_names_the_supported_one() {
     let lab = GateOnly::start();
     for target in [
         "/api/schedule/v2/broadcasts/live",
@@ -216,7 +216,7 @@ fn a_version_that_is_not_served_names_the_one_that_is() {
 }
 
 #[test]
-fn below_login_every_refusal_has_its_message_at_top_level() {
+fn errors_below_login_have_a_top_level_message() {
     let lab = GateOnly::start();
     let login = "/api/login/v2/auth/email";
     for (method, target, headers, status) in [
@@ -257,7 +257,7 @@ fn a_deprecated_route_names_its_successor() {
 }
 
 #[test]
-fn browsers_of_any_origin_may_ask_and_read() {
+fn cors_allows_any_origin_by_default() {
     let lab = GateOnly::start();
     let preflight = request(
         "OPTIONS",
@@ -297,7 +297,7 @@ fn browsers_of_any_origin_may_ask_and_read() {
 }
 
 #[test]
-fn listed_origins_alone_may_read() {
+fn cors_allows_only_listed_origins() {
     let lab = GateOnly::with(|settings, _| {
         settings.cors_origins = CorsOrigins::Listed(vec!["https://ours.example".to_owned()]);
     });
@@ -316,7 +316,7 @@ fn listed_origins_alone_may_read() {
 }
 
 #[test]
-fn answers_have_ids_and_are_not_kept() {
+fn responses_have_ids_and_are_not_cached() {
     let lab = GateOnly::start();
     let answer = get(&lab, LIVE, &[("X-Request-Id", "ticket-42")]);
     assert_eq!(answer.header("x-request-id"), Some("ticket-42"));
@@ -329,7 +329,7 @@ fn answers_have_ids_and_are_not_kept() {
 }
 
 #[test]
-fn a_head_is_a_get_without_its_body() {
+fn head_equals_get_without_the_body() {
     let lab = GateOnly::start();
     let mut wire = Wire::to(lab.ops);
     wire.send(request("HEAD", "/livez", &[], ""));
@@ -348,7 +348,7 @@ fn a_head_is_a_get_without_its_body() {
 }
 
 #[test]
-fn another_prefix_renames_our_headers() {
+fn the_header_prefix_setting_renames_headers() {
     let lab = GateOnly::with(|settings, _| settings.header_prefix = "Acme-".to_owned());
     let token = lab.gate.tokens.partner.reveal();
     let refused = get(&lab, LIVE, &[("Service-AccessToken", token)]);
@@ -357,7 +357,7 @@ fn another_prefix_renames_our_headers() {
 }
 
 #[test]
-fn heartbeat_headers_are_required_bounded_and_single() {
+fn heartbeat_headers_are_required_bounded_and_unique() {
     let lab = GateOnly::start();
     let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
     let all = [
@@ -407,7 +407,7 @@ fn heartbeat_headers_are_required_bounded_and_single() {
 }
 
 #[test]
-fn a_panic_is_one_answer_and_the_connection_goes_on() {
+fn a_panic_answers_500_and_the_connection_survives() {
     let lab = GateOnly::start();
     let mut wire = Wire::to(lab.public);
     let token = ("Service-AccessToken", lab.gate.tokens.panicking.reveal());
@@ -421,7 +421,7 @@ fn a_panic_is_one_answer_and_the_connection_goes_on() {
 }
 
 #[test]
-fn guides_for_simple_players_take_the_token_in_the_query() {
+fn xmltv_and_m3u_accept_the_token_in_the_query() {
     let lab = GateOnly::start();
     let token = lab.gate.tokens.partner.reveal();
     let status = |target: &str| get(&lab, target, &[]).status;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::raw_http::{Answer, ask, request};
-use super::server::{PASSWORD, TestServer};
+use crate::support::raw_http::{Answer, ask, request};
+use crate::support::server::{PASSWORD, TestServer};
 
 const SEND: &str = "/api/login/v2/password/send-reset-password";
 const SEND_TOO: &str = "/api/login/v2/password/send-reset-email";
@@ -87,7 +87,7 @@ fn a_reset_by_mail_ends_every_session() {
 }
 
 #[test]
-fn a_token_is_its_owners_whoever_the_body_names() {
+fn a_reset_token_applies_to_its_owner_only() {
     let house = TestServer::start();
     for email in ["ann@example.com", "ben@example.com"] {
         house.sign_up(email);
@@ -104,7 +104,7 @@ fn a_token_is_its_owners_whoever_the_body_names() {
 }
 
 #[test]
-fn who_has_an_account_does_not_show() {
+fn password_reset_does_not_reveal_accounts() {
     let house = TestServer::start();
     house.sign_up("ann@example.com");
     let timed = |email: &str| {
@@ -134,7 +134,7 @@ fn who_has_an_account_does_not_show() {
 }
 
 #[test]
-fn mail_goes_to_the_stored_address_whatever_looks_like_it() {
+fn reset_mail_goes_to_the_stored_address_only() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@kk.example");
     // A letter that is another one, in the domain.
@@ -158,7 +158,7 @@ fn mail_goes_to_the_stored_address_whatever_looks_like_it() {
 }
 
 #[test]
-fn no_header_gets_into_the_link() {
+fn request_headers_do_not_affect_the_link() {
     let house = TestServer::start();
     house.sign_up("ann@example.com");
     let body = json!({"email": "ann@example.com"}).to_string();
@@ -182,7 +182,7 @@ fn no_header_gets_into_the_link() {
 }
 
 #[test]
-fn unknown_used_expired_and_foreign_tokens_are_one() {
+fn unknown_used_expired_and_foreign_tokens_get_the_same_error() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     send(&house, "ann@example.com");
@@ -251,7 +251,7 @@ fn a_token_works_once_and_an_account_gets_three_mails_an_hour() {
 }
 
 #[test]
-fn as_many_mails_go_out_as_may_however_many_ask_at_once() {
+fn concurrent_reset_requests_respect_the_mail_limit() {
     let house = TestServer::with(&[("limits.reset_mails_per_address", "40")]);
     house.sign_up("ann@example.com");
     let gate = Barrier::new(50);

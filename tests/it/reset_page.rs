@@ -3,8 +3,8 @@
 use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 
-use super::raw_http::{Answer, Wire, ask, request};
-use super::server::{PASSWORD, TestServer};
+use crate::support::raw_http::{Answer, Wire, ask, request};
+use crate::support::server::{PASSWORD, TestServer};
 
 const SEND: &str = "/api/login/v2/password/send-reset-password";
 const NEW: &str = "goats+gruff+and+gruffer";
@@ -51,7 +51,7 @@ fn login(house: &TestServer, password: &str) -> u16 {
 }
 
 #[test]
-fn a_viewer_chooses_a_new_password() {
+fn the_reset_page_sets_a_new_password() {
     let house = TestServer::start();
     house.sign_up("ann@example.com");
     let token = token(&house);
@@ -83,7 +83,7 @@ fn a_viewer_chooses_a_new_password() {
 }
 
 #[test]
-fn an_operator_has_the_link_mailed_however_often() {
+fn operators_may_resend_the_reset_link_without_limit() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let target = format!("users/{}/reset-mail", ann.id);
@@ -112,7 +112,7 @@ fn an_operator_has_the_link_mailed_however_often() {
 }
 
 #[test]
-fn what_can_be_mended_shows_the_form_again() {
+fn correctable_mistakes_show_the_form_again() {
     let house = TestServer::start();
     house.sign_up("ann@example.com");
     let token = token(&house);
@@ -142,7 +142,7 @@ fn what_can_be_mended_shows_the_form_again() {
 }
 
 #[test]
-fn a_link_without_a_good_token_leads_nowhere() {
+fn a_link_with_an_invalid_token_shows_no_form() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let script = "pgr_%22%3E%3Cscript%3Ealert(1)%3C/script%3EAAAAAAAAAAAAAA";
@@ -179,7 +179,7 @@ fn a_link_without_a_good_token_leads_nowhere() {
 }
 
 #[test]
-fn the_page_keeps_its_token_to_itself() {
+fn the_reset_page_does_not_leak_its_token() {
     let house = TestServer::start();
     house.sign_up("ann@example.com");
     let target = format!("/reset?token={}", token(&house));
@@ -219,7 +219,7 @@ fn the_page_keeps_its_token_to_itself() {
 }
 
 #[test]
-fn the_page_speaks_the_viewers_language() {
+fn the_reset_page_uses_the_viewers_language() {
     let house = TestServer::start();
     let of = |accept: &str| {
         let page = get(&house, "/reset", &[("Accept-Language", accept)]);
@@ -235,7 +235,7 @@ fn the_page_speaks_the_viewers_language() {
 }
 
 #[test]
-fn the_page_has_the_limits_of_the_route() {
+fn the_reset_page_has_the_limits_of_the_route() {
     let house = TestServer::with(&[("limits.resets_per_address", "2")]);
     house.sign_up("ann@example.com");
     let token = token(&house);
@@ -267,7 +267,7 @@ fn holds(directory: &std::path::Path, text: &str) -> bool {
 }
 
 #[test]
-fn a_token_lies_nowhere_in_clear() {
+fn reset_tokens_are_not_stored_in_clear() {
     let mut place = std::path::PathBuf::new();
     let house = TestServer::over(
         |directory| {

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::gate_only::GateOnly;
-use super::raw_http::{Answer, ask, request};
-use super::schedule::{at, get, guide, post};
+use crate::support::gate_only::GateOnly;
+use crate::support::raw_http::{Answer, ask, request};
+use crate::support::schedule_fixture::{at, get, guide, post};
 
 const CATALOG: &str = r#"
 [[livestream]]
@@ -156,7 +156,7 @@ fn seen(lab: &GateOnly, id: &str) -> (bool, Option<i64>) {
 }
 
 #[test]
-fn rights_are_changed_one_at_a_time() {
+fn each_right_can_be_overridden_separately() {
     let lab = stocked();
     let ok = |method: &str, target: &str, body: &str| {
         let answer = admin(&lab, method, target, body);
@@ -226,7 +226,7 @@ fn rights_are_changed_one_at_a_time() {
 }
 
 #[test]
-fn what_is_said_wrongly_changes_nothing() {
+fn invalid_rights_requests_change_nothing() {
     let lab = stocked();
     let exported = || admin(&lab, "GET", "catalog", "").body;
     let before = exported();

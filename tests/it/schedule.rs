@@ -4,110 +4,15 @@ use std::io::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use playgate::config::http::HttpSettings;
-use playgate::config::limits::Limits;
 use playgate::jobs::Jobs;
 use playgate::types::UnixSeconds;
 use serde_json::{Value, json};
 
-use super::gate_only::{GateOnly, NOON};
-use super::raw_http::{Answer, Wire, request};
-
-pub const CATALOG: &str = r#"
-[[livestream]]
-id = "news"
-name = "News & Co"
-zone = "Europe/Stockholm"
-catchup_days = 7
-extended_rights = { pause = true }
-encrypted = false
-playlist = { hls = "https://cdn.example/news.m3u8" }
-
-[[livestream]]
-id = "film"
-live_rights = false
-
-[[livestream]]
-id = "empty"
-
-[[offer]]
-id = "free"
-type = "default"
-pack = "all"
-"#;
-
-/// Livestream, id, title, start and stop in minutes from noon.
-pub const ROWS: [(&str, &str, &str, i64, i64); 6] = [
-    ("news", "a", "A", -120, -30),
-    ("news", "b", "B <b>", -30, 30),
-    ("news", "c", "C", 30, 60),
-    ("news", "d", "D", 120, 180),
-    ("news", "e", "E", 17 * 60 - 1, 18 * 60),
-    ("film", "f", "F", -120, 60),
-];
-
-pub fn at(minutes: i64) -> i64 {
-    NOON.0 + minutes * 60
-}
-
-/// A guide as S5 would answer it.
-pub fn guide(rows: &[(&str, &str, &str, i64, i64)]) -> String {
-    let mut guide = json!({});
-    for (livestream, id, title, start, stop) in rows {
-        let object = guide.as_object_mut().unwrap();
-        let list = object.entry(*livestream).or_insert_with(|| json!([]));
-        list.as_array_mut().unwrap().push(json!({
-            "id": id, "title": title, "start": at(*start), "stop": at(*stop),
-        }));
-    }
-    guide.to_string()
-}
-
-pub fn post(lab: &GateOnly, target: &str, body: &[u8]) -> Answer {
-    let (name, value) = lab.admin();
-    let head = format!(
-        "POST {target} HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    let mut wire = Wire::to(lab.ops);
-    wire.send(head).send(body);
-    wire.answer().expect("an answer")
-}
-
-pub fn get(lab: &GateOnly, target: &str) -> Answer {
-    ask_with(lab, "GET", target, &[])
-}
-
-pub fn ask_with(lab: &GateOnly, method: &str, target: &str, more: &[(&str, &str)]) -> Answer {
-    let token = lab.gate.tokens.partner.reveal();
-    let mut headers = vec![("Service-AccessToken", token)];
-    headers.extend_from_slice(more);
-    let mut wire = Wire::to(lab.public);
-    wire.send(request(method, target, &headers, ""));
-    wire.answer_to(method).expect("an answer")
-}
-
-pub fn set_clock(lab: &GateOnly, now: i64) {
-    lab.app.lab.as_ref().unwrap().set_now(UnixSeconds(now));
-}
-
-fn stock(lab: &GateOnly) {
-    let answer = post(lab, "/admin/v1/catalog/import", CATALOG.as_bytes());
-    assert_eq!(answer.status, 200, "{}", answer.json());
-    let answer = post(lab, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
-    assert_eq!(answer.status, 200, "{}", answer.json());
-    assert_eq!(answer.json()["added"], 6);
-}
-
-pub fn stocked() -> GateOnly {
-    stocked_with(|_, _| {})
-}
-
-pub fn stocked_with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> GateOnly {
-    let lab = GateOnly::with(change);
-    stock(&lab);
-    lab
-}
+use crate::support::gate_only::{GateOnly, NOON};
+use crate::support::raw_http::{Answer, Wire, request};
+use crate::support::schedule_fixture::{
+    CATALOG, ROWS, ask_with, at, get, guide, post, set_clock, stock, stocked,
+};
 
 fn live(query: &str) -> String {
     format!("/api/schedule/v1/broadcasts/live?{query}")
@@ -119,7 +24,7 @@ fn ids(view: &Value) -> [&str; 3] {
 }
 
 #[test]
-fn s6_answers_are_golden() {
+fn s6_responses_equal_the_examples() {
     let lab = stocked();
     let answer = get(&lab, &live("livestreams=news"));
     assert_eq!(answer.status, 200);
@@ -160,7 +65,7 @@ fn s6_answers_are_golden() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_named() {
+fn schedule_errors_name_the_parameter() {
     let lab = stocked();
     let many = (0..201)
         .map(|n| n.to_string())
@@ -207,7 +112,7 @@ fn what_is_asked_wrongly_is_named() {
 }
 
 #[test]
-fn s1_and_s2_answer_in_full_and_name_their_successors() {
+fn s1_and_s2_are_complete_and_name_their_successors() {
     let lab = GateOnly::with(|settings, _| {
         settings.public_url = "https://tv.example".to_owned();
         settings.sunset = Some("Fri, 01 Jan 2027 00:00:00 GMT".to_owned());
@@ -299,7 +204,7 @@ fn s5_cuts_days_by_the_livestreams_zone() {
 }
 
 #[test]
-fn s3_and_s4_answer_by_id() {
+fn s3_and_s4_find_broadcasts_by_id() {
     let lab = stocked();
     let one = get(&lab, "/api/schedule/v1/broadcasts/b");
     assert_eq!(
@@ -329,7 +234,7 @@ fn s3_and_s4_answer_by_id() {
 }
 
 #[test]
-fn answers_are_kept_no_longer_than_they_hold() {
+fn max_age_ends_at_the_next_change() {
     let lab = stocked();
     let age = |target: &str| {
         get(&lab, target)
@@ -370,7 +275,7 @@ fn answers_are_kept_no_longer_than_they_hold() {
 }
 
 #[test]
-fn answers_are_conditional_packed_and_headed() {
+fn schedule_responses_have_etags_compression_and_headers() {
     let lab = stocked();
     let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news";
     let single = "/api/schedule/v1/broadcasts/b";
@@ -422,7 +327,7 @@ fn answers_are_conditional_packed_and_headed() {
 }
 
 #[test]
-fn order_repeats_and_unknown_parameters_make_no_other_answer() {
+fn order_repeats_and_unknown_parameters_do_not_change_the_response() {
     let lab = stocked();
     let gzip = [("Accept-Encoding", "gzip")];
     let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=";
@@ -477,7 +382,7 @@ fn order_repeats_and_unknown_parameters_make_no_other_answer() {
 }
 
 #[test]
-fn old_days_go_by_themselves() {
+fn old_days_are_deleted_automatically() {
     let lab = stocked();
     let old = "/api/schedule/v1/broadcasts/a";
     assert_eq!(get(&lab, old).status, 200);
@@ -496,7 +401,7 @@ fn old_days_go_by_themselves() {
 }
 
 #[test]
-fn a_large_body_is_packed_too() {
+fn a_large_body_is_compressed() {
     let lab = stocked();
     let description = "A long story. ".repeat(40);
     let programs: Vec<_> = (0..200)
@@ -533,7 +438,7 @@ fn a_large_body_is_packed_too() {
 }
 
 #[test]
-fn an_import_is_reported_held_and_tried() {
+fn imports_can_be_reported_held_and_dry_run() {
     let lab = stocked();
     let import = |query: &str, rows: &[(&str, &str, &str, i64, i64)]| {
         let target = format!("/admin/v1/epg/import{query}");
@@ -687,7 +592,7 @@ fn a_broken_guide_changes_nothing() {
 }
 
 #[test]
-fn what_is_kept_for_others_follows_every_change() {
+fn cached_responses_follow_every_change() {
     let lab = stocked();
     // Long enough to be kept as it is, too.
     let many: Vec<_> = (0..60).map(|number| format!("nobody-{number}")).collect();
@@ -737,12 +642,12 @@ fn what_is_kept_for_others_follows_every_change() {
     );
     assert_eq!(current()["liveAvailable"], false);
     // Another partner's token is looked at before anything that is kept.
-    let bare = super::raw_http::ask(lab.public, request("GET", &target, &[], ""));
+    let bare = crate::support::raw_http::ask(lab.public, request("GET", &target, &[], ""));
     assert_eq!(bare.code(), "PARTNER_TOKEN_INVALID");
 }
 
 #[test]
-fn retention_takes_whole_days_and_nothing_newer() {
+fn retention_deletes_whole_days_only() {
     let lab = stocked();
     const DAY: i64 = 86_400;
     // A broadcast for each day from 40 days ago, and one that reaches over the edge of what is kept.

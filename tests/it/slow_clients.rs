@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
-use super::appliance::Appliance;
-use super::attackers::{Attack, SlowClient};
-use super::audience::{Scene, Tally, Viewer, percentile, watch};
-use super::external_tools::program;
-use super::smtp::certificates;
+use crate::support::appliance::Appliance;
+use crate::support::attackers::{Attack, SlowClient};
+use crate::support::audience::{Scene, Tally, Viewer, percentile, watch};
+use crate::support::certificates::certificates;
+use crate::support::external_tools::program;
 
 /// How much of an attack is run.
 struct Form {
@@ -236,7 +236,7 @@ fn more_descriptors() {
 }
 
 #[test]
-fn slow_clients_are_closed_in_time_and_disturb_nobody() {
+fn slow_clients_are_closed_in_time_without_disturbing_others() {
     let form = form();
     let fort = Fort::build(form.viewers, &[]);
     let doors = (fort.server.address, fort.tls);
@@ -256,7 +256,7 @@ fn slow_clients_are_closed_in_time_and_disturb_nobody() {
 }
 
 #[test]
-fn over_the_cap_on_all_connections_viewers_are_refused_until_there_is_room() {
+fn over_the_connection_cap_viewers_are_refused_until_connections_close() {
     let (cap, attackers) = if form().timed {
         (10_000, 12_000)
     } else {
@@ -303,7 +303,7 @@ const MODES: [(&str, &str, &[&str]); 4] = [
 ];
 
 #[test]
-fn the_attacks_of_slowhttptest_disturb_nobody() {
+fn slowhttptest_attacks_do_not_disturb_viewers() {
     let Some(program) = program("slowhttptest") else {
         return;
     };

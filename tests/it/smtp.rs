@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -15,9 +14,11 @@ use playgate::jobs::Jobs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::appliance::{Appliance, files, sign_up};
-use super::raw_http::{ask, request};
-use super::server::{PASSWORD, TestServer};
+use crate::support::appliance::{Appliance, files, sign_up};
+use crate::support::certificates::certificates;
+use crate::support::external_tools::{free_port, python_with};
+use crate::support::raw_http::{ask, request};
+use crate::support::server::{PASSWORD, TestServer};
 
 const SEND: &str = "/api/login/v2/password/send-reset-password";
 const USER: &str = "playgate";
@@ -25,72 +26,8 @@ const USER: &str = "playgate";
 const CANARY: &str = "canary of the mail server";
 const LONG: Duration = Duration::from_secs(60);
 
-/// A Python that has this module of a Debian package: Debian's, or that of a virtual environment.
-pub fn python_with(module: &str, package: &str) -> Option<&'static str> {
-    let has = |python: &&str| {
-        let check = Command::new(python)
-            .args(["-c", &format!("import {module}")])
-            .stderr(Stdio::null())
-            .status();
-        check.is_ok_and(|status| status.success())
-    };
-    let found = ["/usr/bin/python3", "python3"].into_iter().find(has);
-    if found.is_none() {
-        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(!must, "no Python has {module} ({package})");
-        eprintln!("skipped: no Python has {module}");
-    }
-    found
-}
-
 fn python() -> Option<&'static str> {
     python_with("aiosmtpd", "python3-aiosmtpd")
-}
-
-pub fn openssl(directory: &Path, arguments: &str) {
-    let output = Command::new("openssl")
-        .args(arguments.split(' '))
-        .current_dir(directory)
-        .output()
-        .expect("openssl can be run");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "openssl {arguments}: {said}");
-}
-
-/// An authority, a certificate that it signed for this machine, and one for another name.
-pub fn certificates() -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let at = directory.path();
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -batch";
-    openssl(
-        at,
-        &format!("req -x509 {key} -keyout ca.key -out ca.pem -days 3650 -subj /CN=authority"),
-    );
-    for (name, subject) in [
-        ("here", "IP:127.0.0.1"),
-        ("elsewhere", "DNS:elsewhere.example"),
-    ] {
-        let extensions = format!("subjectAltName={subject}\nbasicConstraints=CA:FALSE\n");
-        std::fs::write(at.join("extensions"), extensions).unwrap();
-        openssl(
-            at,
-            &format!("req {key} -keyout {name}.key -out {name}.csr -subj /CN={name}"),
-        );
-        openssl(
-            at,
-            &format!(
-                "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial \
-                 -out {name}.pem -days 3650 -extfile extensions"
-            ),
-        );
-    }
-    directory
-}
-
-/// A port that is free for now.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 /// A running mail server; it ends with this.
@@ -102,7 +39,7 @@ struct Server {
 
 impl Server {
     fn start(python: &str, given: &Value) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/smtp_server.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/support/smtp_server.py");
         let mut child = Command::new(python)
             .args(["-W", "ignore"])
             .arg(script)
@@ -337,7 +274,7 @@ fn a_reset_mail_arrives_encrypted_and_its_link_works() {
 }
 
 #[test]
-fn tls_from_the_first_byte_and_the_other_login() {
+fn implicit_tls_and_auth_login_work() {
     let Some(post) = Post::new() else { return };
     let server = post.server(&json!({"tls": "tls", "without": ["PLAIN"]}));
     let house = post.house(&[("smtp.security", "tls")]);
@@ -352,7 +289,7 @@ fn tls_from_the_first_byte_and_the_other_login() {
 }
 
 #[test]
-fn a_server_that_is_down_for_a_while_loses_and_doubles_nothing() {
+fn a_mail_server_outage_loses_and_duplicates_nothing() {
     let Some(post) = Post::new() else { return };
     let house = post.house(&[]);
     for name in ["ann", "ben", "cat"] {
@@ -406,7 +343,7 @@ fn a_server_that_is_down_for_a_while_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_kill_loses_and_doubles_nothing() {
+fn a_kill_loses_and_duplicates_no_mail() {
     let Some(post) = Post::new() else { return };
     let data_dir = tempfile::tempdir().unwrap();
     let start = || post.appliance(data_dir.path(), &[], Stdio::inherit());
@@ -438,7 +375,7 @@ fn a_kill_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn the_login_of_the_mail_server_is_told_nowhere() {
+fn the_mail_server_login_is_never_logged_or_shown() {
     let Some(post) = Post::new() else { return };
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();
@@ -528,7 +465,7 @@ fn a_mail_whose_token_has_expired_is_not_sent() {
 }
 
 #[test]
-fn a_list_of_grey_senders_lets_it_through_later_and_a_refusal_is_final() {
+fn greylisting_is_retried_and_a_rejection_is_final() {
     let Some(post) = Post::new() else { return };
     let plan = [
         "451 4.7.1 Greylisted, come back",
@@ -568,7 +505,7 @@ fn a_list_of_grey_senders_lets_it_through_later_and_a_refusal_is_final() {
 }
 
 #[test]
-fn a_server_that_stalls_drips_or_hangs_up_gets_the_mail_again_under_its_name() {
+fn a_failing_mail_server_gets_the_mail_again_with_the_same_message_id() {
     let Some(post) = Post::new() else { return };
     let plan = ["stall", "drip", "drop", "take and drop", "take"];
     let server = post.server(&json!({"plan": plan}));
@@ -602,7 +539,7 @@ fn a_server_that_stalls_drips_or_hangs_up_gets_the_mail_again_under_its_name() {
 }
 
 #[test]
-fn a_filter_that_quotes_the_link_does_not_get_it_into_the_list() {
+fn a_quoted_link_in_a_rejection_is_not_stored() {
     let Some(post) = Post::new() else { return };
     let _server = post.server(&json!({"plan": ["reject"]}));
     let house = post.house(&[]);
@@ -617,7 +554,7 @@ fn a_filter_that_quotes_the_link_does_not_get_it_into_the_list() {
 }
 
 #[test]
-fn nothing_is_said_to_a_server_that_is_not_the_right_one() {
+fn nothing_is_sent_to_an_unauthenticated_mail_server() {
     let Some(post) = Post::new() else { return };
     let other = json!({"cert": post.file("elsewhere.pem"), "key": post.file("elsewhere.key")});
     let plain = json!({"tls": "none", "user": null});
@@ -667,7 +604,7 @@ fn nothing_is_said_to_a_server_that_is_not_the_right_one() {
 }
 
 #[test]
-fn a_wrong_password_is_told_to_operators_and_shown_to_nobody() {
+fn a_wrong_mail_password_is_reported_without_showing_it() {
     let Some(post) = Post::new() else { return };
     let server = post.server(&json!({"password": "another one"}));
     let house = post.house(&[]);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use playgate::domain::telemetry::{NewEvent, Sender};
 use serde_json::{Value, json};
 
-use crate::gate_only::{GateOnly, NOON};
-use crate::raw_http::{Answer, ask, request};
+use crate::support::gate_only::{GateOnly, NOON};
+use crate::support::raw_http::{Answer, ask, request};
 
 const TARGET: &str = "/api/tracker/v1/telemetry-events";
 
@@ -72,7 +72,7 @@ fn exported(lab: &GateOnly, query: &str) -> Vec<Value> {
 }
 
 #[test]
-fn events_are_taken_once_and_exported_as_sent() {
+fn events_are_stored_once_and_exported_unchanged() {
     let lab = lab();
     let batch = json!([event(1), event(2)]).to_string();
     let answer = post(&lab, &[], &batch);
@@ -94,7 +94,7 @@ fn events_are_taken_once_and_exported_as_sent() {
 }
 
 #[test]
-fn one_bad_event_is_told_and_the_others_are_kept() {
+fn a_bad_event_is_reported_and_the_others_stored() {
     let lab = lab();
     let batch = json!([event(1), {"action": "a"}, event(2), 7]).to_string();
     let answer = post(&lab, &[], batch);
@@ -113,7 +113,7 @@ fn one_bad_event_is_told_and_the_others_are_kept() {
 }
 
 #[test]
-fn what_is_no_array_is_400_and_too_much_is_413_and_nothing_is_kept() {
+fn a_non_array_is_400_and_too_much_is_413_and_nothing_is_stored() {
     let lab = lab();
     for body in ["", "{}", "null", "[1,]", "[] x", "\u{feff}[]"] {
         let answer = post(&lab, &[], body);
@@ -140,7 +140,7 @@ fn what_is_no_array_is_400_and_too_much_is_413_and_nothing_is_kept() {
 }
 
 #[test]
-fn a_packed_batch_is_taken() {
+fn a_compressed_batch_is_accepted() {
     let lab = lab();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let batch = json!([event(1)]).to_string();
@@ -152,7 +152,7 @@ fn a_packed_batch_is_taken() {
 }
 
 #[test]
-fn an_export_of_many_chunks_is_whole() {
+fn an_export_of_many_chunks_is_complete() {
     let lab = lab();
     let filling = "x".repeat(1_000);
     for batch in 0..4 {
@@ -175,7 +175,7 @@ fn an_export_of_many_chunks_is_whole() {
 }
 
 #[test]
-fn a_partners_unit_of_durations_counts_in_reports_from_then_on() {
+fn the_duration_unit_of_a_partner_applies_to_reports() {
     let lab = lab();
     post(&lab, &[], json!([event(1)]).to_string());
     let startup = || {
@@ -255,7 +255,7 @@ fn a_compressed_hour_is_exported_and_reported_as_before() {
 }
 
 #[test]
-fn the_figures_are_by_minute_and_asset() {
+fn reports_are_by_minute_and_asset() {
     let lab = lab();
     post(&lab, &[], json!([event(1)]).to_string());
     let answer = operator(&lab, "GET", "/admin/v1/telemetry/report");
@@ -288,7 +288,7 @@ fn the_figures_are_by_minute_and_asset() {
 }
 
 #[test]
-fn the_store_is_examined_and_mended_by_operators() {
+fn operators_verify_and_repair_the_store() {
     let lab = lab();
     post(&lab, &[], json!([event(1)]).to_string());
     for verb in ["verify", "rebuild"] {

@@ -4,9 +4,9 @@ use std::io::Write as _;
 
 use serde_json::{Value, json};
 
-use super::appliance::Appliance;
-use super::raw_http::{Answer, ask};
-use super::server::PASSWORD;
+use crate::support::appliance::Appliance;
+use crate::support::raw_http::{Answer, ask};
+use crate::support::server::PASSWORD;
 
 const TARGET: &str = "/api/tracker/v1/telemetry-events";
 
@@ -41,7 +41,7 @@ fn sign_up(server: &Appliance, partner: &str, email: &str) -> String {
 }
 
 #[test]
-fn a_flood_of_one_user_ends_at_its_budget_and_others_go_on() {
+fn telemetry_of_one_user_is_limited_and_others_are_unaffected() {
     let data = tempfile::tempdir().unwrap();
     let settings = [("PLAYGATE_TELEMETRY_USER_BYTES_PER_DAY", "8MiB")];
     let mut server = Appliance::with(data.path(), &settings);
@@ -78,10 +78,10 @@ fn a_flood_of_one_user_ends_at_its_budget_and_others_go_on() {
 }
 
 #[test]
-fn of_501_events_the_first_500_are_taken() {
+fn of_501_events_the_first_500_are_stored() {
     let data = tempfile::tempdir().unwrap();
     let server = Appliance::start(data.path());
-    let (partner, bearer) = super::appliance::sign_up(&server);
+    let (partner, bearer) = crate::support::appliance::sign_up(&server);
     let event = |number| json!({"timestamp": 1, "action": "a", "seqId": number});
     let events: Vec<Value> = (0..501).map(event).collect();
     let headers = [

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::appliance::{Appliance, playgate, sign_up};
-use super::server::{PASSWORD, TestServer, Viewer};
+use crate::support::appliance::{Appliance, playgate, sign_up};
+use crate::support::server::{PASSWORD, TestServer, Viewer};
 
 const TRACKER: &str = "/api/tracker/v1/telemetry-events";
 const SECRET: &str = "Bearer canary-of-the-sink";
@@ -183,7 +183,7 @@ fn bodies(requests: &[Asked]) -> String {
 }
 
 #[test]
-fn the_lines_of_the_export_arrive_in_batches_and_in_order() {
+fn events_arrive_in_batches_and_in_order() {
     let sink = Sink::start();
     let house = house(&sink, "100");
     let [ann, bob] = ["ann@example.com", "bob@example.com"].map(|email| house.sign_up(email));
@@ -215,7 +215,7 @@ fn the_lines_of_the_export_arrive_in_batches_and_in_order() {
 }
 
 #[test]
-fn whatever_a_sink_does_it_is_asked_again_with_the_same() {
+fn a_failed_batch_is_repeated_unchanged() {
     let sink = Sink::start();
     let house = house(&sink, "100");
     let ann = house.sign_up("ann@example.com");
@@ -268,7 +268,7 @@ fn whatever_a_sink_does_it_is_asked_again_with_the_same() {
 }
 
 #[test]
-fn a_batch_that_is_too_large_goes_in_parts() {
+fn a_too_large_batch_is_split() {
     let sink = Sink::judging(|body| match body.len() > 4_000 {
         true => Deed::Say("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"),
         false => Deed::Take,
@@ -284,7 +284,7 @@ fn a_batch_that_is_too_large_goes_in_parts() {
 }
 
 #[test]
-fn an_event_that_is_refused_alone_is_counted_and_the_others_arrive() {
+fn a_rejected_event_is_counted_and_the_others_arrive() {
     let sink = Sink::judging(|body| {
         let poison = String::from_utf8_lossy(body).contains("\"seqId\":77,");
         match poison {
@@ -310,7 +310,7 @@ fn an_event_that_is_refused_alone_is_counted_and_the_others_arrive() {
 }
 
 #[test]
-fn a_user_who_is_gone_is_not_forwarded() {
+fn events_of_erased_users_are_not_forwarded() {
     let sink = Sink::start();
     let house = house(&sink, "100");
     let [ann, bob] = ["ann@example.com", "bob@example.com"].map(|email| house.sign_up(email));
@@ -332,7 +332,7 @@ fn a_user_who_is_gone_is_not_forwarded() {
 }
 
 #[test]
-fn a_sink_that_hangs_holds_up_nobody_who_ends() {
+fn a_hanging_sink_does_not_delay_shutdown() {
     let sink = Sink::start();
     let house = house(&sink, "1");
     let ann = house.sign_up("ann@example.com");
@@ -375,7 +375,7 @@ fn report(
 }
 
 #[test]
-fn a_sink_that_fails_is_told_of_and_its_secret_is_not() {
+fn sink_failures_are_reported_without_the_secret() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let sink = Sink::judging(|_| {
@@ -417,7 +417,7 @@ fn a_sink_that_fails_is_told_of_and_its_secret_is_not() {
 }
 
 #[test]
-fn what_a_kill_comes_between_arrives_and_what_was_answered_does_not_come_again() {
+fn forwarding_survives_kills_without_repeating_confirmed_batches() {
     let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
     let rounds = rounds.map_or(4, |n| n.to_str().unwrap().parse::<u64>().unwrap());
     let folder = tempfile::tempdir().unwrap();

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::appliance::{playgate, told};
-use super::external_tools::program;
+use crate::support::appliance::{playgate, told};
+use crate::support::external_tools::program;
 
 /// Runs a command on a terminal of its own, where somebody types this; its exit code and what the
 /// terminal shows. `None` where there is no `script` to open terminals with.
@@ -54,7 +54,7 @@ fn livestreams(data: &Path) -> usize {
 }
 
 #[test]
-fn a_held_import_asks_at_a_terminal_and_does_what_it_is_told() {
+fn a_held_import_asks_for_confirmation_at_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let file = |name: &str, count: usize| {
@@ -102,7 +102,7 @@ fn a_held_import_asks_at_a_terminal_and_does_what_it_is_told() {
 }
 
 #[test]
-fn removing_a_user_asks_at_a_terminal() {
+fn removing_a_user_asks_for_confirmation_at_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let does = |arguments: &[&str]| told(playgate(&data).args(arguments));

@@ -230,7 +230,7 @@ fn names_crate(code: &str, name: &str) -> bool {
 }
 
 #[test]
-fn modules_keep_to_the_arrows() {
+fn modules_use_only_the_layers_below() {
     let mut wrong = Vec::new();
     for source in sources().iter().filter(|source| !source.is_test()) {
         let module = source.module();
@@ -251,7 +251,7 @@ fn modules_keep_to_the_arrows() {
 }
 
 #[test]
-fn crates_are_named_where_they_belong() {
+fn external_crates_are_named_only_where_allowed() {
     let mut wrong = Vec::new();
     for source in &sources() {
         if source.path != ENGINE && names_crate(&source.code, "sled") {
@@ -276,7 +276,7 @@ fn crates_are_named_where_they_belong() {
 }
 
 #[test]
-fn files_say_what_they_own_and_stay_short() {
+fn files_open_with_a_comment_and_stay_short() {
     let mut wrong = Vec::new();
     for source in &sources() {
         if !source.is_test() && !source.text.starts_with("//!") {
@@ -304,7 +304,7 @@ const DISPLAYED: [&str; 6] = [
 ];
 
 #[test]
-fn no_text_of_a_lower_layer_gets_into_a_message() {
+fn messages_contain_no_text_of_lower_layers() {
     let mut wrong = Vec::new();
     for source in sources() {
         if !source.path.starts_with("http/errors/mapping/") || source.is_test() {
@@ -320,7 +320,7 @@ fn no_text_of_a_lower_layer_gets_into_a_message() {
 }
 
 #[test]
-fn the_reader_of_sources_sees_what_it_must() {
+fn the_source_reader_finds_every_path() {
     let code = code(
         "//! crate::wrong\nuse crate::store::Store;\nuse crate::{a::B, c::{D, e::F},\n    g};\n\
          fn f() { crate::types::x() }\n#[cfg(test)]\nmod tests { use crate::late; }",

@@ -17,9 +17,9 @@ use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
 
-use super::appliance::{Appliance, err, playgate};
-use super::raw_http::{Wire, ask, request};
-use super::smtp::{certificates, openssl};
+use crate::support::appliance::{Appliance, err, playgate};
+use crate::support::certificates::{certificates, openssl};
+use crate::support::raw_http::{Wire, ask, request};
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
@@ -139,7 +139,7 @@ fn until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_renewed_certificate_is_taken_up_and_a_bad_one_is_not() {
+fn a_renewed_certificate_is_loaded_and_a_bad_one_ignored() {
     let place = Place::new();
     place.put("here.pem", "here.key");
     let (server, secure) = place.server();
@@ -185,7 +185,7 @@ fn a_renewed_certificate_is_taken_up_and_a_bad_one_is_not() {
 }
 
 #[test]
-fn versions_and_protocols_are_agreed_on() {
+fn tls_versions_and_alpn_are_negotiated() {
     let place = Place::new();
     place.put("here.pem", "here.key");
     let (server, secure) = place.server();
@@ -235,7 +235,7 @@ fn versions_and_protocols_are_agreed_on() {
 }
 
 #[test]
-fn without_tls_of_its_own_nothing_is_served_in_clear() {
+fn an_empty_listen_setting_serves_https_only() {
     let place = Place::new();
     place.put("here.pem", "here.key");
     let mut server = place
@@ -255,7 +255,7 @@ fn without_tls_of_its_own_nothing_is_served_in_clear() {
 }
 
 #[test]
-fn a_pair_that_cannot_be_used_is_refused_at_once() {
+fn an_unusable_certificate_prevents_the_start() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let place = Place::new();
@@ -303,7 +303,7 @@ fn a_pair_that_cannot_be_used_is_refused_at_once() {
 }
 
 #[test]
-fn the_end_is_told_to_connections_over_tls() {
+fn shutdown_ends_tls_connections_cleanly() {
     let place = Place::new();
     place.put("here.pem", "here.key");
     let (mut server, secure) = place.server();

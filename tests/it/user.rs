@@ -4,9 +4,9 @@ use std::sync::{Arc, RwLock};
 
 use serde_json::{Value, json};
 
-use super::playback_fixture::PlaybackFixture;
-use super::raw_http::Answer;
-use super::server::{PASSWORD, TestServer, Viewer};
+use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::raw_http::Answer;
+use crate::support::server::{PASSWORD, TestServer, Viewer};
 
 impl TestServer {
     /// A request below the user's own record.
@@ -36,7 +36,7 @@ impl TestServer {
 }
 
 #[test]
-fn a_change_is_a_merge_of_what_the_user_may_change() {
+fn updates_merge_only_members_that_users_may_change() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let change = json!({
@@ -113,7 +113,7 @@ fn another_users_id_is_unknown_on_every_route() {
 fn a_new_password_ends_the_other_sessions() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
-    let phone = super::server::viewer(&house.log_in("ann@example.com", PASSWORD));
+    let phone = crate::support::server::viewer(&house.log_in("ann@example.com", PASSWORD));
     let change = |current: &str, new: &str| {
         let body = json!({"currentPassword": current, "newPassword": new});
         house.own(&ann, "PUT", "/password", &body)
@@ -142,7 +142,7 @@ fn a_new_password_ends_the_other_sessions() {
 }
 
 #[test]
-fn the_pin_guards_what_children_would_change() {
+fn changing_parental_settings_needs_the_pin() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let on = house.own(
@@ -207,7 +207,7 @@ fn the_pin_guards_what_children_would_change() {
 }
 
 #[test]
-fn the_first_pin_takes_the_password() {
+fn setting_the_first_pin_needs_the_password() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let set = |body: Value| {
@@ -247,7 +247,7 @@ fn sessions_are_listed_and_ended() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     house.wait(5);
-    let phone = super::server::viewer(&house.log_in("ann@example.com", PASSWORD));
+    let phone = crate::support::server::viewer(&house.log_in("ann@example.com", PASSWORD));
     let listed = house.own(&ann, "GET", "/sessions", &Value::Null).json();
     let line = |viewer: &Viewer, began: i64, current: bool| json!({"kind": "login", "sessionId": viewer.session, "createdTimestamp": began, "expires": began + 30 * 86_400, "current": current});
     let began = 1_767_268_800;
@@ -306,7 +306,7 @@ fn an_account_is_exported_and_erased() {
 }
 
 #[test]
-fn operators_work_on_users() {
+fn operators_manage_users() {
     let house = TestServer::start();
     let body = json!({"email": "ann@example.com", "password": PASSWORD, "name": "Ann"});
     let added = house.operator("POST", "users", &body);
@@ -341,7 +341,7 @@ fn operators_work_on_users() {
             .status,
         200
     );
-    let ann = super::server::viewer(&house.log_in("ann@example.com", PASSWORD));
+    let ann = crate::support::server::viewer(&house.log_in("ann@example.com", PASSWORD));
     let sessions = house
         .operator("GET", &format!("users/{id}/sessions"), &Value::Null)
         .json();
@@ -382,7 +382,7 @@ fn operators_work_on_users() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in its order")]
-fn operators_work_on_partners_and_operators() {
+fn operators_manage_partners_and_operators() {
     let house = TestServer::start();
     let ann = house.sign_up("ann@example.com");
     let added = house
@@ -483,7 +483,7 @@ fn operators_work_on_partners_and_operators() {
 }
 
 #[test]
-fn an_export_holds_what_every_part_holds() {
+fn a_user_export_contains_the_data_of_every_part() {
     let stage = PlaybackFixture::set();
     let (house, ann) = (&stage.house, &stage.ann);
     let target = format!("users/{}/grants/premium", ann.id);
@@ -529,7 +529,7 @@ fn an_export_holds_what_every_part_holds() {
 }
 
 #[test]
-fn mails_can_be_looked_at_without_being_sent() {
+fn mails_can_be_previewed_without_sending() {
     let house = TestServer::start();
     let preview = |query: &str| {
         let target = format!("mail/preview/{query}");
@@ -556,7 +556,7 @@ fn mails_can_be_looked_at_without_being_sent() {
 
 /// Whoever waits for a disk that is slow must not hold a thread that others read with.
 #[test]
-fn what_only_waits_for_a_commit_needs_no_thread_of_the_cold_lane() {
+fn waiting_for_a_commit_occupies_no_worker_thread() {
     let house = TestServer::start();
     let [ann, ben, cy] =
         ["ann", "ben", "cy"].map(|name| house.sign_up(&format!("{name}@example.com")));

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::appliance::{Appliance, err};
-use super::external_tools::program;
-use super::raw_http::{ask, request};
-use super::server::TestServer;
+use crate::support::appliance::{Appliance, err};
+use crate::support::external_tools::program;
+use crate::support::raw_http::{ask, request};
+use crate::support::server::TestServer;
 
 const PASSWORD: &str = "correct horse";
 /// Hashes of [`PASSWORD`] by other implementations.
@@ -123,7 +123,7 @@ fn entries(appliance: &Appliance) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn an_import_in_batches_counts_each_line_once_and_leaves_one_audit_entry() {
+fn a_batched_import_counts_each_line_once_and_audits_once() {
     const USERS: usize = 3_000;
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();
@@ -206,7 +206,7 @@ fn an_import_in_batches_counts_each_line_once_and_leaves_one_audit_entry() {
 }
 
 #[test]
-fn an_import_that_breaks_off_keeps_what_it_stored_and_goes_on_when_it_is_run_again() {
+fn an_interrupted_import_continues_when_repeated() {
     const USERS: usize = 4_000;
     let house = TestServer::start();
     let lines: Vec<String> = (0..USERS).map(|n| line(&format!("u{n}"))).collect();
@@ -246,7 +246,7 @@ fn an_import_that_breaks_off_keeps_what_it_stored_and_goes_on_when_it_is_run_aga
 }
 
 #[test]
-fn an_import_without_a_line_is_refused() {
+fn an_empty_import_is_rejected() {
     let house = TestServer::start();
     let bearer = format!("Bearer {}", house.admin);
     let headers = [("Authorization", bearer.as_str())];
@@ -264,7 +264,7 @@ fn an_import_without_a_line_is_refused() {
 }
 
 #[test]
-fn plain_passwords_of_an_import_are_hashed_and_a_weak_one_is_rejected() {
+fn imported_plain_passwords_are_hashed_and_weak_ones_rejected() {
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();
     let settings = [("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192")];
@@ -321,7 +321,7 @@ fn limit_descriptors(pid: u32, limit: usize) {
 
 /// While backups have the log go on in further files, of which none can be opened.
 #[test]
-fn an_import_of_users_without_descriptors_loses_nothing_that_it_counted() {
+fn a_user_import_out_of_descriptors_keeps_every_counted_user() {
     const USERS: usize = 3_000;
     if program("prlimit").is_none() {
         return;

@@ -1,14 +1,13 @@
-//! Viewers' accounts: signed up, changed, logged in and out, deleted. All of it is durable before
-//! the reply.
+//! User accounts: sign-up, changes, login, logout, deletion. Each is durable before the response.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use super::{Actor, Diary, Keys, told};
-use crate::client::{Connection, Heard, Silence};
-use crate::durability_model::{AllowedLoss, Class, Fact};
-use crate::rng::Rng;
+use crate::harness::client::{Connection, Heard, Silence};
+use crate::harness::durability_model::{AllowedLoss, Class, Fact};
+use crate::harness::rng::Rng;
 
 const LOGIN: &str = "/api/login/v2/auth/email";
 /// So many accounts at a time, so that each is looked at after every blow.

@@ -1,13 +1,13 @@
-//! Whoever imports the guide: whole, one version after the other, durable before the reply.
+//! Imports whole guides, one version after the other. Each is durable before the response.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use super::{Actor, Diary, Keys, told};
-use crate::client::{Connection, Silence};
-use crate::durability_model::{AllowedLoss, Class, Fact};
-use crate::rng::Rng;
+use crate::harness::client::{Connection, Silence};
+use crate::harness::durability_model::{AllowedLoss, Class, Fact};
+use crate::harness::rng::Rng;
 
 const LIVESTREAMS: usize = 10;
 const DAYS: i64 = 3;

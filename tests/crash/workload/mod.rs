@@ -1,5 +1,5 @@
-//! Who works on an appliance: each actor changes things of its own over the interface, keeps the
-//! ledger of what was answered, and compares it with what is there after a blow.
+//! The actors: each changes its own data over the interface, keeps a ledger of the responses, and
+//! compares it with the stored state after a fault.
 
 mod accounts;
 mod guide;
@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::appliance::{Appliance, Launch};
-use crate::client::{Address, Connection, Heard, Silence};
-use crate::durability_model::{AllowedLoss, Fact};
-use crate::raw_http::Answer;
-use crate::rng::Rng;
+use crate::harness::appliance::{Appliance, Launch};
+use crate::harness::client::{Address, Connection, Heard, Silence};
+use crate::harness::durability_model::{AllowedLoss, Fact};
+use crate::harness::raw_http::Answer;
+use crate::harness::rng::Rng;
 
 pub use playback_client::{Stream, token};
 

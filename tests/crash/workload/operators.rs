@@ -1,12 +1,11 @@
-//! What operators change: operators, a partner's tokens, what a user was given. All of it is durable
-//! before the reply.
+//! Changes by operators: operators, tokens of a partner, grants. Each is durable before the response.
 
 use serde_json::{Value, json};
 
 use super::{Actor, Client, Diary, Keys, told};
-use crate::client::{Connection, Heard, Silence};
-use crate::durability_model::{AllowedLoss, Class, Fact};
-use crate::rng::Rng;
+use crate::harness::client::{Connection, Heard, Silence};
+use crate::harness::durability_model::{AllowedLoss, Class, Fact};
+use crate::harness::rng::Rng;
 
 /// So many of each at a time.
 const MANY: usize = 8;

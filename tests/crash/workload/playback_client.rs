@@ -1,12 +1,12 @@
-//! Play, as a client asks for it: entitlement, preflight, beats, the end.
+//! Playback as a client requests it: entitlement, preflight, heartbeats, stop.
 
 use std::time::UNIX_EPOCH;
 
 use serde_json::Value;
 
 use super::Client;
-use crate::client::{Connection, Heard};
-use crate::raw_http::Answer;
+use crate::harness::client::{Connection, Heard};
+use crate::harness::raw_http::Answer;
 
 const HEARTBEAT: &str = "/api/playback/v1/heartbeat";
 

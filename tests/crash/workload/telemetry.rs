@@ -1,4 +1,4 @@
-//! One player that reports: telemetry, which is logged before the reply.
+//! One player that sends telemetry, which is logged before the response.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -6,9 +6,9 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::{Actor, Client, Diary, Keys, told};
-use crate::client::{Connection, Silence};
-use crate::durability_model::AllowedLoss;
-use crate::rng::Rng;
+use crate::harness::client::{Connection, Silence};
+use crate::harness::durability_model::AllowedLoss;
+use crate::harness::rng::Rng;
 
 const EVENTS: &str = "/api/tracker/v1/telemetry-events";
 const LENGTH: i64 = 20;

@@ -1,12 +1,12 @@
-//! One viewer who plays: entitlements and sessions, which are logged before the reply.
+//! One viewer who plays: entitlements and sessions, which are logged before the response.
 
 use std::time::Instant;
 
 use super::playback_client::{Stream, token};
 use super::{Actor, Client, Diary, Keys, told};
-use crate::client::{Connection, Silence};
-use crate::durability_model::{AllowedLoss, Class, Fact};
-use crate::rng::Rng;
+use crate::harness::client::{Connection, Silence};
+use crate::harness::durability_model::{AllowedLoss, Class, Fact};
+use crate::harness::rng::Rng;
 
 #[derive(Clone)]
 struct Session {

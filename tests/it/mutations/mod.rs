@@ -1,23 +1,22 @@
-//! Requests of every route of both listeners, spoilt in every way, by the hundred thousand: whatever
-//! comes, the server answers in well-formed HTTP or closes, fails at nothing, panics nowhere, and
-//! serves on with a store that is sound.
+//! Mutated requests of every route of both listeners, by the hundred thousand: the server answers in
+//! well-formed HTTP or closes the connection, does not fail or panic, and its store stays sound.
 //!
-//! They come in acts of a hundred with a cast of their own. An act is made from the seed and its number,
-//! and from tokens that depend on the acts before it in its house, so that one that fails is played
-//! again by itself, or else with those:
+//! Requests come in batches ("acts") of a hundred with their own fixtures. An act depends on the seed,
+//! its number, and tokens of the acts before it on the same server. A failing act is therefore repeated
+//! by itself, or with those before it:
 //!
 //! ```console
 //! $ PLAYGATE_MUTATIONS=10000000 cargo test --test it mutations -- --nocapture
 //! $ PLAYGATE_MUTATION_SEED=7 PLAYGATE_MUTATION_ACT=42 cargo test --test it mutations -- --nocapture
 //! ```
 
-mod cast;
-mod change;
-mod judge;
+mod fixtures;
+mod mutators;
+mod oracle;
 #[allow(dead_code, reason = "the crash tests use the rest")]
-#[path = "../../crash/rng.rs"]
+#[path = "../../crash/harness/rng.rs"]
 mod rng;
-mod seeds;
+mod seed_requests;
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -31,14 +30,14 @@ use std::time::{Duration, Instant};
 use playgate::http::routing::router::RouteSet;
 use serde_json::Value;
 
-use cast::{Cast, Ground};
-use judge::{judge, read};
+use crate::mutations::fixtures::{Cast, Ground};
+use crate::mutations::oracle::{judge, read};
+use crate::mutations::seed_requests::{Request, routes};
 use rng::Rng;
-use seeds::{Request, routes};
 
-use crate::gate_only::GateOnly;
-use crate::openapi_conformance::compare;
-use crate::raw_http::{Answer, request};
+use crate::support::gate_only::GateOnly;
+use crate::support::openapi_conformance::compare;
+use crate::support::raw_http::{Answer, request};
 
 /// Requests for every change.
 const SHORT: u64 = 100_000;
@@ -261,7 +260,7 @@ fn play(act: u64, cast: &Cast, rng: &Rng) -> Vec<Sent> {
         let kind = rng.below(8);
         if kind > 0 {
             for _ in 0..=rng.below(3) {
-                change::reshape(&mut request, cast, &mut rng);
+                mutators::reshape(&mut request, cast, &mut rng);
             }
         }
         let ends =
@@ -270,7 +269,7 @@ fn play(act: u64, cast: &Cast, rng: &Rng) -> Vec<Sent> {
         let whole = kind < 6 || request.method == "HEAD";
         if !whole {
             for _ in 0..=rng.below(4) {
-                change::spoil(&mut bytes, &mut rng);
+                mutators::spoil(&mut bytes, &mut rng);
             }
         }
         Sent {
@@ -387,7 +386,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 #[test]
-fn whatever_is_sent_the_server_answers_and_serves_on() {
+fn mutated_requests_get_valid_responses_and_harm_nothing() {
     let long = number("PLAYGATE_MUTATIONS");
     let seed = number("PLAYGATE_MUTATION_SEED").unwrap_or_else(|| match long {
         Some(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
@@ -499,7 +498,7 @@ fn every_route_has_a_request_that_succeeds() {
 }
 
 #[test]
-fn a_panic_is_found() {
+fn a_panic_is_detected() {
     let lab = GateOnly::start();
     let counted = || lab.app.front.metrics.panics.get();
     let fire = |token: &str, panics: &dyn Fn() -> u64| {
@@ -531,7 +530,7 @@ fn a_panic_is_found() {
 }
 
 #[test]
-fn bad_answers_are_found() {
+fn invalid_responses_are_detected() {
     let answer = |status: &str, body: &str| {
         format!(
             "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",

@@ -1,0 +1,13 @@
+//! The tests: one module per kind of fault.
+
+mod corruption;
+mod disk_full;
+mod eio;
+mod errno;
+mod power_cut;
+mod rollback;
+mod session_kills;
+mod shedding_order;
+mod sigkill;
+mod slow_sync;
+mod tail_damage;

@@ -1,0 +1,168 @@
+//! Slow syncs: no confirmed change is lost, nothing hangs, and the watchdog of the service manager is
+//! fed.
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::harness::appliance::{Appliance, Launch, Started, freeze, thaw};
+use crate::harness::disk::run;
+use crate::harness::durability_model::AllowedLoss;
+use crate::harness::rng::{Rng, rounds, skip};
+use crate::harness::tail;
+use crate::harness::template::{Left, Template};
+use crate::harness::tracer::Tracer;
+use crate::workload::Who;
+
+/// What the packaged unit gives: `WatchdogSec`.
+const WATCHDOG: Duration = Duration::from_secs(15);
+
+/// The socket of a service manager, and the longest time in which it was not fed.
+struct Manager {
+    folder: TempDir,
+    done: Arc<AtomicBool>,
+    listening: Option<JoinHandle<(u32, Duration)>>,
+}
+
+impl Manager {
+    fn listen() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = UnixDatagram::bind(folder.path().join("notify")).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .unwrap();
+        let done = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&done);
+        let listening = thread::spawn(move || {
+            let (mut fed, mut gap) = (0, Duration::ZERO);
+            let mut last: Option<Instant> = None;
+            let mut bytes = [0; 4_096];
+            while !ended.load(Ordering::Relaxed) {
+                let length = socket.recv(&mut bytes).unwrap_or(0);
+                let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+                if text.contains("WATCHDOG=1") {
+                    fed += 1;
+                    last = Some(Instant::now());
+                }
+                // One that is not over counts as well.
+                gap = gap.max(last.map_or(Duration::ZERO, |last| last.elapsed()));
+            }
+            (fed, gap)
+        });
+        Self {
+            folder,
+            done,
+            listening: Some(listening),
+        }
+    }
+
+    fn launch(&self, launch: Launch, limit: Duration) -> Launch {
+        let socket = self.folder.path().join("notify");
+        launch
+            .with("NOTIFY_SOCKET", socket.to_str().unwrap())
+            .with("WATCHDOG_USEC", &limit.as_micros().to_string())
+    }
+
+    /// How often it was fed, and the longest gap.
+    fn end(mut self) -> (u32, Duration) {
+        self.done.store(true, Ordering::Relaxed);
+        self.listening.take().unwrap().join().unwrap()
+    }
+}
+
+fn ready(launch: &Launch) -> Appliance {
+    match launch.start() {
+        Started::Ready(appliance) => appliance,
+        Started::Ended(code, log) => panic!("it ends with {code:?}: {}", tail(&log)),
+        Started::Waiting(log) | Started::Hung(log) => panic!("it is not ready: {}", tail(&log)),
+    }
+}
+
+/// Everybody works while each sync takes so long. The longest gap.
+fn slow_syncs(name: &str, delay: Duration, work: Duration, who: Who) -> Duration {
+    let dice = Rng::of_test(name);
+    let template = Template::make(Left::ByStop, &dice);
+    let data = template.copy("data");
+    let manager = Manager::listen();
+    let mut appliance = ready(&manager.launch(Launch::of(&data), WATCHDOG));
+    let inject = format!("fdatasync,fsync:delay_exit={}", delay.as_micros());
+    let tracer = Tracer::attach(appliance.process.id(), &inject, &[]);
+    let mut cast = template.cast.clone();
+    let address = appliance.address.clone();
+    cast.work(&address, who, &dice, || thread::park_timeout(work));
+    assert_eq!(
+        cast.problems(),
+        Vec::<String>::new(),
+        "{}",
+        tail(&appliance.log())
+    );
+    let (done, unavailable) = cast.counts();
+    let slow = tracer.met().len();
+    let ready_then = appliance.readiness();
+    assert_eq!(
+        appliance.wait(Duration::ZERO),
+        None,
+        "{}",
+        tail(&appliance.log())
+    );
+    drop(tracer);
+    let (fed, gap) = manager.end();
+    println!(
+        "{name}: {done} done, {unavailable} answered 503, {slow} slow syncs; fed {fed} times, \
+         {gap:?} apart at most; readiness {ready_then:?}"
+    );
+    assert!(slow > 2 && done > 0 && fed > 0);
+    appliance.kill();
+    let problems = cast.check(
+        &ready(&Launch::of(&data)).address,
+        &AllowedLoss::WHOLE,
+        &dice,
+    );
+    assert_eq!(problems, Vec::<String>::new());
+    gap
+}
+
+#[test]
+fn syncs_of_100_ms_lose_nothing_and_keep_the_watchdog_fed() {
+    if let Err(why) = run(Command::new("strace").arg("-V")) {
+        return skip("slow syncs", &why);
+    }
+    let work = Duration::from_secs(rounds(8, 120));
+    let delay = Duration::from_millis(100);
+    let gap = slow_syncs("syncs of 100 ms", delay, work, Who::Importing);
+    assert!(gap < WATCHDOG / 2, "{gap:?}");
+}
+
+#[test]
+fn syncs_of_5_s_lose_nothing_and_keep_the_watchdog_fed() {
+    if let Err(why) = run(Command::new("strace").arg("-V")) {
+        return skip("very slow syncs", &why);
+    }
+    let work = Duration::from_secs(rounds(30, 300));
+    let delay = Duration::from_secs(5);
+    let gap = slow_syncs("syncs of 5 s", delay, work, Who::Logged);
+    assert!(gap < WATCHDOG, "{gap:?}");
+}
+
+/// The control: a process that hangs is not fed, and that is seen.
+#[test]
+fn a_hanging_process_stops_feeding_the_watchdog() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = Manager::listen();
+    let limit = Duration::from_secs(1);
+    let launch = manager.launch(Launch::of(&folder.path().join("data")), limit);
+    let mut appliance = ready(&launch);
+    thread::park_timeout(limit);
+    freeze(appliance.process.id());
+    thread::park_timeout(2 * limit);
+    thaw(appliance.process.id());
+    thread::park_timeout(limit);
+    assert_eq!(appliance.end(), Some(0));
+    let (fed, gap) = manager.end();
+    assert!(fed > 2 && gap > limit, "fed {fed} times, {gap:?} apart");
+}

@@ -1,0 +1,154 @@
+//! File systems under test: ext4 in a loop-mounted file, which can be cut off as by a power cut, and
+//! small tmpfs. Dropping the value unmounts them, also after a panic.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// The ext4 shutdown request, without flushing the journal: what is not on the disk never gets
+/// there. perl comes with every Debian, and a request of its own needs no `unsafe` of ours.
+const SHUTDOWN: &str = r#"open my $top, "<", $ARGV[0] or die "open: $!\n";
+my $without_flush = pack("L", 2);
+ioctl($top, 0x8004587d, $without_flush) or die "shutdown: $!\n";"#;
+
+pub struct Disk {
+    kind: Kind,
+    mount: PathBuf,
+    mounted: bool,
+    _folder: TempDir,
+}
+
+enum Kind {
+    Image(PathBuf),
+    Memory(String),
+}
+
+impl Disk {
+    /// A mounted ext4 file system of so many MiB.
+    pub fn ext4(mebibytes: u32) -> Result<Self, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        let file = fs::File::create(&image).unwrap();
+        file.set_len(u64::from(mebibytes) << 20).unwrap();
+        drop(file);
+        run(Command::new("mkfs.ext4").arg("-q").arg(&image))?;
+        Self::of(Kind::Image(image), folder)
+    }
+
+    /// A mounted tmpfs with these options.
+    pub fn tmpfs(options: &str) -> Result<Self, String> {
+        Self::of(
+            Kind::Memory(options.to_owned()),
+            tempfile::tempdir().unwrap(),
+        )
+    }
+
+    fn of(kind: Kind, folder: TempDir) -> Result<Self, String> {
+        let mount = folder.path().join("mnt");
+        fs::create_dir(&mount).unwrap();
+        let mut disk = Self {
+            kind,
+            mount,
+            mounted: false,
+            _folder: folder,
+        };
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.mount
+    }
+
+    pub fn mount(&mut self) -> Result<(), String> {
+        let mut command = Command::new("mount");
+        match &self.kind {
+            Kind::Image(image) => command
+                .args(["-t", "ext4", "-o", "loop,errors=remount-ro"])
+                .arg(image),
+            Kind::Memory(options) => command.args(["-t", "tmpfs", "-o", options, "tmpfs"]),
+        };
+        run(command.arg(&self.mount))?;
+        self.mounted = true;
+        Ok(())
+    }
+
+    /// From here on nothing reaches the disk any more, not even what the journal holds.
+    pub fn cut(&self) {
+        run(Command::new("perl").args(["-e", SHUTDOWN]).arg(&self.mount)).unwrap();
+    }
+
+    /// Unmounts it, whereby the kernel forgets what was not on the disk.
+    pub fn unmount(&mut self) {
+        for _ in 0..100 {
+            // Whoever has just been killed may still hold a file for a moment.
+            match run(Command::new("umount").arg(&self.mount)) {
+                Ok(()) => {
+                    self.mounted = false;
+                    return;
+                }
+                Err(why) if why.contains("busy") => {
+                    thread::park_timeout(Duration::from_millis(20));
+                }
+                Err(why) => panic!("{why}"),
+            }
+        }
+        panic!("{} stays busy", self.mount.display());
+    }
+
+    pub fn power_cycle(&mut self) {
+        self.cut();
+        self.unmount();
+        self.mount().unwrap();
+    }
+
+    /// Mounts it anew for reading alone or for writing, with whoever uses it.
+    pub fn remount(&self, mode: &str) -> Result<(), String> {
+        let option = format!("remount,{mode}");
+        run(Command::new("mount").args(["-o", &option]).arg(&self.mount))
+    }
+
+    /// Makes ext4 find an error, upon which the kernel makes it read-only under whoever uses it.
+    pub fn fail(&self) -> Result<(), String> {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let here = self.mount.to_str().unwrap();
+        let line = mounts.lines().find(|line| line.contains(here));
+        let device = line.and_then(|line| line.strip_prefix("/dev/")?.split(' ').next());
+        let device = device.ok_or("not mounted")?;
+        let trigger = format!("/sys/fs/ext4/{device}/trigger_fs_error");
+        fs::write(trigger, "on purpose").map_err(|error| error.to_string())
+    }
+
+    /// Keeps the image of a failure, for whoever looks for its cause.
+    pub fn keep(&self, place: &Path) {
+        if let Kind::Image(image) = &self.kind {
+            let _ = run(Command::new("cp")
+                .arg("--sparse=always")
+                .args([image.as_path(), place]));
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.mounted {
+            // Lazily: a test that panicked may have left a process behind for a moment.
+            let _ = run(Command::new("umount").arg("-l").arg(&self.mount));
+        }
+    }
+}
+
+/// Runs a command; what it said if it failed.
+pub fn run(command: &mut Command) -> Result<(), String> {
+    let output = command
+        .output()
+        .map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}

@@ -1,0 +1,68 @@
+//! Lost and replaced key files.
+
+use std::fs;
+
+use crate::support::appliance::playgate;
+
+/// The key that seals content keys is lost: no start makes another one in silence.
+#[test]
+fn a_lost_or_replaced_master_key_prevents_the_start_until_discarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let catalogue = folder.path().join("catalogue.toml");
+    let key = "00112233445566778899aabbccddeeff";
+    fs::write(
+        &catalogue,
+        format!("[[asset]]\nid = \"film\"\nencrypted = true\nkeys = [{{ kid = \"{key}\", key = \"{key}\" }}]\n"),
+    )
+    .unwrap();
+    let run = |arguments: &[&str]| {
+        let output = playgate(&data).args(arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code().unwrap(), text)
+    };
+    let import = ["catalog", "import", catalogue.to_str().unwrap()];
+    assert_eq!(run(&import).0, 0);
+    let file = data.join("keys/content.key");
+    let master = fs::read(&file).unwrap();
+    let refused = |what: &str| {
+        for command in [
+            &["serve", "--listen", "127.0.0.1:0"][..],
+            &["partner", "list"],
+            &["doctor"],
+        ] {
+            let mut process = playgate(&data);
+            let output = process
+                .args(command)
+                .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
+                .output();
+            let output = output.unwrap();
+            assert!(!output.status.success(), "{command:?}");
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            for part in ["keys/content.key", what, "drop-keys"] {
+                assert!(text.contains(part), "{command:?}: {text}");
+            }
+        }
+    };
+    fs::remove_file(&file).unwrap();
+    refused("missing, but");
+    assert!(!file.exists());
+    fs::write(&file, "ab".repeat(32)).unwrap();
+    refused("wrong key");
+    fs::write(&file, &master).unwrap();
+    assert_eq!(run(&["partner", "list"]).0, 0);
+    // With the right key nothing is given up.
+    let (code, text) = run(&["catalog", "drop-keys", "--yes"]);
+    assert!(code == 0 && text.contains("0 content keys"), "{text}");
+
+    fs::remove_file(&file).unwrap();
+    let (code, text) = run(&["catalog", "drop-keys"]);
+    assert!(code == 2 && text.contains("--yes"), "{text}");
+    let (code, text) = run(&["catalog", "drop-keys", "--yes"]);
+    assert!(code == 0 && text.contains("1 content keys"), "{text}");
+    assert_eq!(run(&["partner", "list"]).0, 0);
+    assert!(fs::read(&file).unwrap() != master);
+    assert_eq!(run(&import).0, 0);
+    assert_eq!(run(&["partner", "list"]).0, 0);
+}

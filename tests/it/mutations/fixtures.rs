@@ -1,0 +1,532 @@
+//! The data that requests refer to: a server that permits nearly everything, and for each batch its own
+//! users, players and objects, so that the damage of one batch does not reach the next.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::thread;
+
+use playgate::domain;
+use playgate::store::{Options, Store};
+use playgate::types::Role;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::gate_only::NOON;
+use crate::support::raw_http::{Answer, ask, request};
+use crate::support::server::{PASSWORD, TestServer, Viewer, viewer};
+
+pub const CATALOGUE: &str = r#"
+[[livestream]]
+id = "news"
+catchup_days = 7
+playlist = { dash = "origin:film/manifest.mpd", hls = "https://cdn.example/{asset}.m3u8?s={session}" }
+
+[[livestream]]
+id = "open"
+encrypted = false
+playlist = { dash = "origin:film/manifest.mpd", hls = "https://cdn.example/open.m3u8" }
+
+[[asset]]
+id = "film"
+pg_age = 0
+playlist = { dash = "origin:film/manifest.mpd", hls = "https://cdn.example/film.m3u8" }
+keys = [{ kid = "00112233445566778899aabbccddeeff", key = "0f0e0d0c0b0a09080706050403020100" }]
+
+[[offer]]
+id = "basic"
+type = "default"
+pack = { livestreams = ["news", "open"], assets = ["film"] }
+
+[[offer]]
+id = "premium"
+type = "subscription"
+pack = { assets = ["film"] }
+
+[[offer]]
+id = "extra"
+type = "subscription"
+pack = { assets = ["film"] }
+
+[[rule]]
+livestream = "news"
+title = "Rated*"
+start_over = true
+"#;
+
+/// A guide of `news` and `open` around noon, as JSON.
+fn guide() -> String {
+    let programs = |names: [&str; 3]| {
+        let rows = names.iter().zip([-3_600, 0, 3_600]).map(|(id, at)| {
+            json!({"id": id, "title": id, "start": NOON.0 + at, "stop": NOON.0 + at + 3_600, "pgAge": 0})
+        });
+        rows.collect::<Vec<_>>()
+    };
+    json!({"news": programs(["morning", "noon", "rated"]), "open": programs(["a", "b", "c"])})
+        .to_string()
+}
+
+/// The same livestream as XMLTV.
+const XMLTV: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<tv><channel id="news"><display-name>News</display-name></channel>
+<programme start="20260101110000 +0000" stop="20260101120000 +0000" channel="news"><title lang="en">Morning</title>
+<desc>Text &amp; more</desc><category>News</category><rating system="VCHIP"><value>TV-14</value></rating></programme>
+<programme start="20260101120000 +0000" stop="20260101130000 +0000" channel="news"><title>Noon</title>
+<episode-num system="xmltv_ns">0.1.0/1</episode-num><icon src="https://images.example/1.jpg"/></programme>
+</tv>
+"#;
+
+/// A server with everything that routes lead to, and limits that few requests meet.
+pub struct Ground {
+    pub house: TestServer,
+    _folder: TempDir,
+}
+
+impl Ground {
+    pub fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        for (name, content) in [
+            ("media/film/manifest.mpd", "<MPD>film</MPD>"),
+            ("guide.json", guide().as_str()),
+            ("fairplay.cer", "certificate"),
+        ] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let licenses = license_server();
+        let file = format!(
+            "
+            origin.media_dir = '{media}'
+            playback.clearkey = true
+            playback.streams_total = 1000
+            playback.streams_per_asset = 1000
+            playback.devices = 1000
+            license.widevine.url = '{licenses}'
+            license.playready.url = '{licenses}'
+            license.fairplay.url = '{licenses}'
+            license.fairplay.certificate = '{certificate}'
+            limits.login_wrong_per_account = 1000
+            limits.login_wrong_per_address = 1000000
+            limits.sign_up_per_address = 1000000
+            limits.reset_mails_per_account = 1000
+            limits.reset_mails_per_address = 1000000
+            limits.resets_per_address = 1000000
+            limits.pin_wrong = 100
+            limits.heartbeats_per_second = 1000
+            limits.heartbeat_burst = 1000
+            epg.sources = [{{ name = 'main', url = '{guide}' }}]
+            ",
+            media = place("media"),
+            certificate = place("fairplay.cer"),
+            guide = place("guide.json"),
+        );
+        let path = folder.path().join("playgate.toml");
+        fs::write(&path, file).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let data = folder.path().join("store");
+        fs::create_dir(&data).unwrap();
+        let store = |_: &Path| {
+            // Nothing here is about power cuts.
+            let options = Options {
+                sync: false,
+                ..Options::default()
+            };
+            Store::open(&data, domain::schema(), options).unwrap()
+        };
+        let house = TestServer::of(Some(path), store, &[]);
+        Self {
+            house,
+            _folder: folder,
+        }
+    }
+}
+
+/// A license server that gives everybody the same license. Its address; it ends with the tests.
+fn license_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/l", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            thread::spawn(move || {
+                let mut bytes = Vec::new();
+                let mut buffer = [0; 16_384];
+                while !is_whole(&bytes) {
+                    match stream.read(&mut buffer) {
+                        Ok(length) if length > 0 => bytes.extend_from_slice(&buffer[..length]),
+                        _ => return,
+                    }
+                }
+                let license =
+                    "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 7\r\n\r\nlicense";
+                let _ = stream.write_all(license.as_bytes());
+            });
+        }
+    });
+    url
+}
+
+fn is_whole(bytes: &[u8]) -> bool {
+    let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") else {
+        return false;
+    };
+    let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let length: usize = length.and_then(|text| text.parse().ok()).unwrap_or(0);
+    bytes.len() >= end + 4 + length
+}
+
+/// The people and things of one act.
+pub struct Cast {
+    /// What goes into a place of a request: by `label/name` for one route, or by name for all.
+    values: BTreeMap<String, String>,
+    /// Bodies that are no JSON object of the description, by route.
+    bodies: BTreeMap<&'static str, Vec<Vec<u8>>>,
+    /// One token of every kind, to be tried in each other's places.
+    pub tokens: Vec<String>,
+    pub partner: String,
+    pub admin: String,
+    pub user: String,
+}
+
+fn text(answer: &Answer, name: &str) -> String {
+    let json = answer.json();
+    let value = json[name].as_str();
+    value
+        .unwrap_or_else(|| panic!("{}: {json}", answer.status))
+        .to_owned()
+}
+
+impl Cast {
+    /// What the request of a route has in a place of this name.
+    pub fn value(&self, label: &str, name: &str) -> Option<&str> {
+        let own = self.values.get(&format!("{label}/{name}"));
+        own.or_else(|| self.values.get(name)).map(String::as_str)
+    }
+
+    /// Whether this route has something of its own in that place.
+    pub fn has_own(&self, label: &str, name: &str) -> bool {
+        self.values.contains_key(&format!("{label}/{name}"))
+    }
+
+    pub fn bodies(&self, label: &str) -> Option<&[Vec<u8>]> {
+        self.bodies.get(label).map(Vec::as_slice)
+    }
+
+    /// Puts the catalogue and the clock right and makes everybody anew. That this succeeds is half of
+    /// what shows that the house is well.
+    pub fn call(ground: &Ground, act: u64) -> Self {
+        let house = &ground.house;
+        if let Some(lab) = &house.app.lab {
+            lab.set_offset(0);
+        }
+        let operator = house
+            .app
+            .operators
+            .add(&format!("Eva{act}"), Role::Admin, NOON)
+            .unwrap()
+            .wait();
+        let partner = house
+            .app
+            .partners
+            .add(&format!("Acme{act}"), NOON)
+            .unwrap()
+            .wait();
+        let (admin, partner) = (operator.unwrap().1, partner.unwrap().1);
+        let call = Call {
+            house,
+            act,
+            admin: admin.reveal(),
+            partner: partner.reveal(),
+        };
+        call.operator("POST", "catalog/import?accept=true", CATALOGUE);
+        call.operator("POST", "epg/import?accept", &guide());
+
+        let email = call.email("ann");
+        let body = json!({"identity": email, "accessKey": PASSWORD, "name": "Ann"});
+        let sign_up = "/api/login/v2/auth/email";
+        let ann = viewer(&house.partner_with(call.partner, "PUT", sign_up, &body));
+        let mut cast = Self {
+            values: BTreeMap::new(),
+            bodies: BTreeMap::new(),
+            tokens: vec![
+                partner.reveal().into(),
+                admin.reveal().into(),
+                ann.token.clone(),
+            ],
+            partner: partner.reveal().to_owned(),
+            admin: admin.reveal().to_owned(),
+            user: ann.token.clone(),
+        };
+        for (place, value) in STANDING {
+            cast.set(place, value);
+        }
+        cast.users(&call, &ann, &email);
+        cast.spares(&call);
+        cast.players(&call);
+        cast.mails(&call, &email);
+        let backups = call.done("GET", "backups", &Value::Null).json();
+        if let Some(name) = backups[0]["name"].as_str() {
+            cast.set("backup", name);
+        }
+        cast
+    }
+
+    fn set(&mut self, place: &str, value: impl Into<String>) {
+        self.values.insert(place.to_owned(), value.into());
+    }
+
+    /// Ann, who does all that users do, and Bob, to whom operators do it.
+    fn users(&mut self, call: &Call<'_>, ann: &Viewer, email: &str) {
+        let partner = format!("Acme{}", call.act);
+        let pin = format!("users/{}/pin?partner={partner}", ann.id);
+        call.done("PUT", &pin, &json!({"pinCode": "1234"}));
+        let bob = json!({"email": call.email("bob")});
+        let bob = text(
+            &call.done("POST", &format!("users?partner={partner}"), &bob),
+            "userId",
+        );
+        let grant = format!("users/{bob}/grants/extra?partner={partner}");
+        call.done("PUT", &grant, &Value::Null);
+        for place in ["userId", "admin_export_telemetry/user", "after"] {
+            self.set(place, &ann.id);
+        }
+        for place in ["identity", "email"] {
+            self.set(place, email);
+        }
+        self.set("user", bob);
+        self.set("sign_up/identity", call.email("new"));
+        self.set("admin_add_user/email", call.email("made"));
+        for label in USERS_OF_PARTNER {
+            self.set(&format!("{label}/partner"), &partner);
+        }
+    }
+
+    /// Those that may be removed.
+    fn spares(&mut self, call: &Call<'_>) {
+        let (partner, operator) = (format!("Spare{}", call.act), format!("Helper{}", call.act));
+        call.done("POST", "partners", &json!({"name": partner}));
+        let al = json!({"name": operator, "role": "agent"});
+        let al = call.done("POST", "operators", &al);
+        self.tokens.push(text(&al, "token"));
+        for (path, place) in [
+            (
+                format!("partners/{partner}/tokens"),
+                "admin_revoke_partner_token/token",
+            ),
+            (
+                format!("operators/{operator}/tokens"),
+                "admin_revoke_operator_token/token",
+            ),
+        ] {
+            let made = call.done("POST", &path, &Value::Null);
+            self.set(place, text(&made, "tokenId"));
+        }
+        self.set("partner", partner);
+        self.set("operator", operator);
+        for place in ["admin_add_partner/name", "admin_add_operator/name"] {
+            self.set(place, format!("New{}", call.act));
+        }
+    }
+
+    /// Sessions of every system, and one that may be ended.
+    fn players(&mut self, call: &Call<'_>) {
+        for (label, drm, protocol) in PLAYERS {
+            let started = call.play(&self.user, label, drm, protocol);
+            for (name, value) in started["headers"].as_object().unwrap() {
+                let value = value.as_str().unwrap();
+                let place = if label.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{label}/{name}")
+                };
+                self.set(&place, value);
+                self.tokens.push(value.to_owned());
+            }
+            let playlist = started["playlist"].as_str().unwrap();
+            if let Some((_, signed)) = playlist.split_once("/origin/v1/") {
+                let signed = signed.split('/').next().unwrap();
+                self.set("origin/token", signed);
+                self.tokens.push(signed.to_owned());
+            }
+        }
+        let of = |label| {
+            self.value(label, "Service-Play-Session")
+                .unwrap()
+                .to_owned()
+        };
+        let (playing, spare) = (of(""), of("end_playback"));
+        self.set("session", playing);
+        self.set("sessionId", spare);
+    }
+
+    /// A mail with a reset token, and the bodies that are no JSON object of the description.
+    fn mails(&mut self, call: &Call<'_>, email: &str) {
+        let send = "/api/login/v2/password/send-reset-password";
+        let body = json!({"email": email});
+        call.house.partner_with(call.partner, "POST", send, &body);
+        let mails = call.done("GET", "mail", &Value::Null).json();
+        let is_ours = |mail: &&Value| mail["kind"] == "reset" && mail["to"] == email;
+        let mail = mails.as_array().unwrap().iter().find(is_ours).unwrap();
+        let mail = mail["id"].as_str().unwrap();
+        let shown = call.done("GET", &format!("mail/{mail}"), &Value::Null);
+        let shown = text(&shown, "text");
+        let (_, reset) = shown.split_once("token=").unwrap();
+        let reset = reset.split_whitespace().next().unwrap();
+        self.set("mail", mail);
+        self.set("reset/token", reset);
+        self.set("reset_page/token", reset);
+        self.tokens.push(reset.to_owned());
+        let form = format!("token={reset}&password=goats+and+a+meadow&again=goats+and+a+meadow");
+        let json = br#"{"livestream":[{"id":"news","name":"News"}]}"#;
+        self.bodies = BTreeMap::from([
+            ("reset_form", vec![form.into_bytes()]),
+            ("admin_import_catalog", vec![CATALOGUE.into(), json.into()]),
+            (
+                "admin_import_guide",
+                vec![guide().into_bytes(), XMLTV.into()],
+            ),
+            ("admin_restore_sent_backup", vec![b"no backup".into()]),
+            (
+                "license_widevine",
+                vec![b"\x08\x04".into(), b"\x0a\x02\x08\x01\x12\x03abc".into()],
+            ),
+            ("license_playready", vec![b"<soap:Envelope/>".into()]),
+            ("license_fairplay", vec![b"spc=AAAA".into()]),
+        ]);
+    }
+}
+
+/// What plays: the route that its headers are for, and with what. The first is for all others.
+const PLAYERS: [(&str, &str, &str); 5] = [
+    ("", "clearkey", "dash"),
+    ("end_playback", "clearkey", "dash"),
+    ("license_widevine", "widevine", "dash"),
+    ("license_playready", "playready", "dash"),
+    ("license_fairplay", "fairplay", "hls"),
+];
+
+/// The routes whose `partner` is that of a user.
+const USERS_OF_PARTNER: [&str; 15] = [
+    "admin_users",
+    "admin_add_user",
+    "admin_show_user",
+    "admin_change_user",
+    "admin_remove_user",
+    "admin_grants",
+    "admin_grant",
+    "admin_revoke_grant",
+    "admin_set_pin",
+    "admin_mail_reset",
+    "admin_user_sessions",
+    "admin_logout_user",
+    "admin_clear_devices",
+    "admin_why",
+    "admin_export_telemetry",
+];
+
+/// What is called the same in every act.
+const STANDING: [(&str, &str); 29] = [
+    ("assetId", "film"),
+    ("asset", "film"),
+    ("livestreamId", "news"),
+    ("livestream", "news"),
+    ("watch/livestreamId", "open"),
+    ("livestreams", "news,open"),
+    ("broadcastId", "noon"),
+    ("broadcast", "noon"),
+    ("broadcasts", "noon,morning"),
+    ("date", "2026-01-01"),
+    ("manifest", "index.mpd"),
+    ("path", "film/manifest.mpd"),
+    ("deviceId", "end_playback"),
+    ("offer", "premium"),
+    ("admin_revoke_grant/offer", "extra"),
+    ("rule", "1"),
+    ("source", "main"),
+    ("file", "console.js"),
+    ("admin_import_guide/source", "by hand"),
+    ("kind", "reset"),
+    ("Service-Play-DRM", "clearkey"),
+    ("Service-Play-Protocol", "dash"),
+    ("Service-Play-DevicePlatform", "linux"),
+    ("Service-Play-DeviceType", "tv"),
+    ("Service-Play-DeviceModel", "Model"),
+    ("Service-Play-DeviceId", "tv"),
+    ("Service-Play-Timestamp", "1767268800"),
+    ("Range", "bytes=0-3"),
+    ("If-Range", "\"x\""),
+];
+
+/// Speaks for this act's operator and partner.
+struct Call<'a> {
+    house: &'a TestServer,
+    act: u64,
+    admin: &'a str,
+    partner: &'a str,
+}
+
+impl Call<'_> {
+    /// What an operator does, and what succeeds.
+    fn done(&self, method: &str, target: &str, body: &Value) -> Answer {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        self.operator(method, target, &body)
+    }
+
+    /// An address that nobody else has.
+    fn email(&self, name: &str) -> String {
+        format!("{name}{}@example.com", self.act)
+    }
+
+    fn operator(&self, method: &str, target: &str, body: &str) -> Answer {
+        let bearer = format!("Bearer {}", self.admin);
+        let target = format!("/admin/v1/{target}");
+        let bytes = request(method, &target, &[("Authorization", &bearer)], body);
+        let answer = ask(self.house.ops, bytes);
+        let said = String::from_utf8_lossy(&answer.body);
+        assert!(
+            answer.status < 300,
+            "{method} {target}: {} {said}",
+            answer.status
+        );
+        answer
+    }
+
+    /// From the entitlement to a running session of `film`: the answer of the preflight.
+    fn play(&self, user: &str, label: &str, drm: &str, protocol: &str) -> Value {
+        let bearer = format!("Bearer {user}");
+        let device = if label.is_empty() { "tv" } else { label };
+        let mut headers = vec![
+            ("Service-AccessToken", self.partner),
+            ("Authorization", &bearer),
+        ];
+        let post = |target: &str, headers: &[(&str, &str)]| {
+            let answer = ask(self.house.public, request("POST", target, headers, ""));
+            let said = String::from_utf8_lossy(&answer.body);
+            assert_eq!(answer.status, 200, "{target}: {said}");
+            answer
+        };
+        let token = text(&post("/api/entitlement/v2/asset/film", &headers), "token");
+        headers.extend([
+            ("Service-Play-DRM", drm),
+            ("Service-Play-Protocol", protocol),
+            ("Service-Play-EntitlementId", &token),
+            ("Service-Play-DevicePlatform", "linux"),
+            ("Service-Play-DeviceType", "tv"),
+            ("Service-Play-DeviceModel", "Model"),
+            ("Service-Play-DeviceId", device),
+        ]);
+        post("/api/playback/v2/preflight/asset/film", &headers).json()
+    }
+}

@@ -1,0 +1,518 @@
+//! The rights at a position: what entitlement, license and heartbeat answer for what a viewer sees.
+//! Each row of the table in `docs/playback.md`, and a property: the three never disagree.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::gate_only::NOON;
+use crate::support::playback_fixture::{PlaybackFixture, Player};
+use crate::support::raw_http::Answer;
+use crate::support::server::TestServer;
+
+const HOUR: i64 = 3_600;
+const KEY: &str = "EREiIjMzRERVVWZmd3eIiA";
+
+fn outcome(answer: &Answer) -> String {
+    match answer.status {
+        200..=299 => answer.status.to_string(),
+        status => format!("{status} {}", answer.code()),
+    }
+}
+
+/// A house with one livestream for each of `rights`, which are members of the catalogue, and a session
+/// of each, begun while everything was allowed; then the rights of `rights` and `broadcasts` hold.
+struct Channels {
+    stage: PlaybackFixture,
+    players: Vec<(String, Player)>,
+}
+
+impl Channels {
+    fn with(rights: &[(&str, Value)], broadcasts: &Value, guide: &Value) -> Self {
+        let catalogue = |own: bool| {
+            let livestream = |(id, rights): &(&str, Value)| {
+                let mut livestream = json!({
+                    "id": id,
+                    "playlist": {"dash": "https://cdn.example/{asset}.mpd"},
+                    "keys": [{"kid": "11112222333344445555666677778888",
+                              "key": "00000000000000000000000000000001"}],
+                });
+                let rights = rights.as_object().unwrap().clone();
+                if own {
+                    livestream.as_object_mut().unwrap().extend(rights);
+                }
+                livestream
+            };
+            let livestreams: Vec<_> = rights.iter().map(livestream).collect();
+            json!({
+                "livestream": livestreams,
+                "offer": [{"id": "all", "type": "default", "pack": "all"}],
+                "broadcast": if own { broadcasts.clone() } else { json!([]) },
+            })
+        };
+        let house = TestServer::with(&[
+            ("playback.clearkey", "true"),
+            ("playback.streams_total", "99"),
+            ("playback.devices", "99"),
+        ]);
+        let media = TempDir::new().unwrap();
+        let stage = PlaybackFixture::of(house, media, &catalogue(false).to_string());
+        if guide.as_object().is_some_and(|guide| !guide.is_empty()) {
+            stage.import("epg", &guide.to_string());
+        }
+        let play = |(id, _): &(&str, Value)| {
+            let player = stage.play(&stage.ann, id, &format!("device of {id}"));
+            ((*id).to_owned(), player)
+        };
+        let players = rights.iter().map(play).collect();
+        stage.import("catalog", &catalogue(true).to_string());
+        Self { stage, players }
+    }
+
+    fn player(&self, channel: &str) -> &Player {
+        let mut players = self.players.iter();
+        &players.find(|(id, _)| id == channel).unwrap().1
+    }
+
+    fn now(&self) -> i64 {
+        self.stage.house.app.clock.now().0
+    }
+
+    fn entitle(&self, channel: &str, offset: i64) -> String {
+        let target = format!("/api/entitlement/v2/asset/{channel}?offset={offset}");
+        let stage = &self.stage;
+        outcome(&stage.ask(&stage.ann, "POST", &target, &[], ""))
+    }
+
+    fn beat(&self, channel: &str, timestamp: i64) -> String {
+        // How often one may beat is not what is asked here.
+        self.stage.house.wait(1);
+        let timestamp = timestamp + 1;
+        let headers = [("Timestamp", &*timestamp.to_string())];
+        outcome(&self.stage.beat(self.player(channel), &headers))
+    }
+
+    /// A license at the position of the last heartbeat.
+    fn license(&self, channel: &str) -> String {
+        let body = json!({"kids": [KEY], "type": "temporary"}).to_string();
+        outcome(&self.stage.license(self.player(channel), "clearkey", &body))
+    }
+
+    /// What entitlement, license and heartbeat answer at so many seconds from now.
+    fn answers(&self, channel: &str, shift: i64) -> [String; 3] {
+        let beat = self.beat(channel, self.now() + shift);
+        [self.entitle(channel, shift), self.license(channel), beat]
+    }
+}
+
+/// Programs of a livestream: id, start and stop in seconds from noon.
+fn programs(programs: &[(&str, i64, i64)]) -> Value {
+    let program = |(id, start, stop): &(&str, i64, i64)| json!({"id": id, "title": id, "pgAge": 0, "start": NOON.0 + start, "stop": NOON.0 + stop});
+    programs.iter().map(program).collect()
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table, read as one")]
+fn every_row_of_the_table_holds_for_entitlement_license_and_heartbeat() {
+    let extended = json!({"rewind": true});
+    let rights = [
+        ("plain", json!({})),
+        ("rewind", json!({"extended_rights": extended})),
+        ("start-over", json!({"start_over": true})),
+        ("week", json!({"catchup_days": 7})),
+        ("dark", json!({"catchup_days": 7})),
+        ("dark-rewind", json!({"extended_rights": extended})),
+        ("dark-start-over", json!({})),
+        ("blackout", json!({"start_over": true})),
+        ("never", json!({"live_rights": false})),
+        (
+            "never-rewind",
+            json!({"live_rights": false, "extended_rights": extended}),
+        ),
+        (
+            "never-start-over",
+            json!({"live_rights": false, "start_over": true}),
+        ),
+        (
+            "never-week",
+            json!({"live_rights": false, "catchup_days": 7}),
+        ),
+        ("guideless", json!({"live_rights": false})),
+    ];
+    let broadcasts = json!([
+        {"id": "dark-now", "live": false},
+        {"id": "dark-rewind-now", "live": false},
+        {"id": "dark-start-over-now", "live": false, "start_over": true},
+        {"id": "blackout-now", "live": false},
+    ]);
+    let mut guide = json!({});
+    for (id, _) in rights.iter().filter(|(id, _)| *id != "guideless") {
+        let [over, on] = [format!("{id}-over"), format!("{id}-now")];
+        guide[*id] = programs(&[(&over, -2 * HOUR, -HOUR), (&on, -HOUR, HOUR)]);
+    }
+    let house = Channels::with(&rights, &broadcasts, &guide);
+
+    let ok = ["200", "200", "200"];
+    let none = ["403 NO_LIVE_RIGHTS"; 3];
+    let dark = [
+        "403 NO_LIVE_RIGHTS",
+        "403 NO_LIVE_RIGHTS",
+        "552 NO_LIVE_RIGHTS",
+    ];
+    let gone = ["403 NOT_AVAILABLE"; 3];
+    for (channel, shift, expected) in [
+        // Live, with live rights.
+        ("plain", 0, ok),
+        ("plain", -60, ok),
+        ("week", 0, ok),
+        // Live, without live rights on a livestream that has them by default.
+        ("dark", 0, dark),
+        ("dark", -60, dark),
+        ("dark-start-over", 0, dark),
+        // Live, on a livestream that has none.
+        ("never", 0, none),
+        ("never-start-over", -60, none),
+        ("never-week", 0, none),
+        ("guideless", 0, none),
+        // Earlier, on air, may be started over.
+        ("start-over", -61, ok),
+        ("start-over", -1_800, ok),
+        ("dark-start-over", -1_800, ok),
+        ("never-start-over", -61, ok),
+        // Earlier, on air, live rights and `rewind`.
+        ("rewind", -61, ok),
+        ("rewind", -1_800, ok),
+        // Earlier, on air, neither live rights nor start-over.
+        ("dark", -1_800, dark),
+        ("dark-rewind", -1_800, dark),
+        ("blackout", -1_800, dark),
+        ("never", -1_800, none),
+        ("never-rewind", -61, none),
+        ("never-week", -1_800, none),
+        ("guideless", -1_800, none),
+        // Earlier, inside the catch-up window.
+        ("week", -HOUR - 1_800, ok),
+        ("dark", -HOUR - 1_800, ok),
+        ("never-week", -HOUR - 1_800, ok),
+        // Earlier, neither.
+        ("plain", -61, gone),
+        ("plain", -1_800, gone),
+        ("week", -1_800, gone),
+        ("plain", -HOUR - 1_800, gone),
+        ("rewind", -HOUR - 1_800, gone),
+        ("start-over", -HOUR - 1_800, gone),
+        ("never", -HOUR - 1_800, gone),
+        ("never-rewind", -HOUR - 1_800, gone),
+        ("plain", -86_400, gone),
+    ] {
+        assert_eq!(
+            house.answers(channel, shift),
+            expected,
+            "{channel} at {shift}"
+        );
+    }
+    // What no player can show is judged at the live point.
+    for shift in [61, 3_000, -90_001, -40 * 86_400] {
+        for (channel, expected) in [
+            ("week", "200"),
+            ("plain", "200"),
+            ("dark", "552 NO_LIVE_RIGHTS"),
+            ("never", "403 NO_LIVE_RIGHTS"),
+        ] {
+            let beat = house.beat(channel, house.now() + shift);
+            assert_eq!(beat, expected, "{channel} at {shift}");
+        }
+    }
+    assert_eq!(
+        house.beat("plain", house.now() - 90_000),
+        "403 NOT_AVAILABLE"
+    );
+    let seconds = house.beat("never-week", 120);
+    assert_eq!(seconds, "403 NO_LIVE_RIGHTS");
+    let millis = house.now() * 1_000 - 1_800_000;
+    assert_eq!(house.beat("start-over", millis), "200");
+    assert_eq!(house.beat("plain", millis), "403 NOT_AVAILABLE");
+}
+
+#[test]
+fn a_delayed_session_is_checked_at_its_own_position() {
+    let rights = [("never", json!({"live_rights": false, "catchup_days": 7}))];
+    let guide = json!({"never": programs(&[("a", -2 * HOUR, -HOUR), ("b", -HOUR, HOUR)])});
+    let house = Channels::with(&rights, &json!([]), &guide);
+    let stage = &house.stage;
+    let target = "/api/entitlement/v2/asset/never?offset=-5400";
+    let answer = stage.ask(&stage.ann, "POST", target, &[], "");
+    let token = answer.json()["token"].as_str().unwrap().to_owned();
+    let started = stage.preflight(&stage.ann, "never", &token, &[("DeviceId", "tv")]);
+    let player = crate::support::playback_fixture::player(&stage.ann, "tv", &started);
+    let license = || {
+        let body = json!({"kids": [KEY], "type": "temporary"}).to_string();
+        outcome(&stage.license(&player, "clearkey", &body))
+    };
+    let beat = |shift: i64| {
+        stage.house.wait(1);
+        let timestamp = (house.now() + shift).to_string();
+        outcome(&stage.beat(&player, &[("Timestamp", &timestamp)]))
+    };
+    assert_eq!(license(), "200");
+    assert_eq!(beat(-5_400), "200");
+    // The present: neither heartbeat nor license go along, and the session stays open.
+    assert_eq!(beat(0), "403 NO_LIVE_RIGHTS");
+    assert_eq!(license(), "403 NO_LIVE_RIGHTS");
+    assert_eq!(beat(-30), "403 NO_LIVE_RIGHTS");
+    assert_eq!(license(), "403 NO_LIVE_RIGHTS");
+    assert_eq!(beat(-5_400), "200");
+    assert_eq!(license(), "200");
+}
+
+#[test]
+fn a_catch_up_session_stays_at_its_own_broadcast() {
+    let rights = [("news", json!({"catchup_days": 7}))];
+    let guide = json!({"news": programs(&[
+        ("evening", -30 * HOUR, -29 * HOUR), ("morning", -2 * HOUR, -HOUR), ("now", -HOUR, HOUR),
+    ])});
+    let broadcasts = json!([{"id": "now", "live": false}]);
+    let house = Channels::with(&rights, &broadcasts, &guide);
+    let stage = &house.stage;
+    let morning = stage.play(&stage.ann, "morning", "tv");
+    let evening = stage.play(&stage.ann, "evening", "phone");
+    let beat = |player: &Player, at: i64| {
+        stage.house.wait(1);
+        outcome(&stage.beat(player, &[("Timestamp", &at.to_string())]))
+    };
+    for (at, expected) in [
+        (NOON.0 - 2 * HOUR, "200"),
+        (NOON.0 - HOUR - 1, "200"),
+        // Recordings run over their stop.
+        (NOON.0 - HOUR + 59, "200"),
+        ((NOON.0 - HOUR - 1) * 1_000, "200"),
+        // Seconds from the start.
+        (120, "200"),
+        // What is on there is another program.
+        (NOON.0 - HOUR + 60, "552 NO_LIVE_RIGHTS"),
+        (NOON.0, "552 NO_LIVE_RIGHTS"),
+    ] {
+        assert_eq!(beat(&morning, at), expected, "{at}");
+    }
+    // Further back than a time-shift reaches, and still at home.
+    assert_eq!(beat(&evening, NOON.0 - 29 * HOUR - 600), "200");
+    assert_eq!(beat(&evening, NOON.0 - 29 * HOUR + 59), "200");
+}
+
+#[test]
+fn start_over_works_without_live_rights_if_allowed() {
+    let rights = [("sport", json!({"start_over": true}))];
+    let guide = json!({"sport": programs(&[("match", -HOUR, HOUR)])});
+    let broadcasts = json!([{"id": "match", "live": false, "start_over": true}]);
+    let house = Channels::with(&rights, &broadcasts, &guide);
+    let stage = &house.stage;
+    let entitled = stage.entitle(&stage.ann, "match", "").json();
+    assert_eq!(entitled["expires"], NOON.0 + HOUR, "{entitled}");
+    let player = stage.play(&stage.ann, "match", "tv");
+    let beat = |at: i64| {
+        stage.house.wait(1);
+        outcome(&stage.beat(&player, &[("Timestamp", &at.to_string())]))
+    };
+    assert_eq!(beat(NOON.0 - HOUR), "200");
+    assert_eq!(beat(NOON.0 - 600), "200");
+    assert_eq!(beat(NOON.0), "552 NO_LIVE_RIGHTS");
+    let blackout = json!([{"id": "match", "live": false}]);
+    let house = Channels::with(&rights, &blackout, &guide);
+    let stage = &house.stage;
+    let refused = stage.entitle(&stage.ann, "match", "");
+    assert_eq!(outcome(&refused), "403 NO_LIVE_RIGHTS");
+}
+
+#[test]
+fn program_borders_follow_the_viewers_position() {
+    let rights = [("news", json!({}))];
+    let guide = json!({"news": programs(&[("open", -HOUR, 0), ("dark", 0, HOUR)])});
+    let broadcasts = json!([{"id": "dark", "live": false}]);
+    let house = Channels::with(&rights, &broadcasts, &guide);
+    house.stage.house.wait(30);
+    // The player is half a minute behind and shows the end of the program before.
+    assert_eq!(house.beat("news", NOON.0 - 2), "200");
+    assert_eq!(house.entitle("news", -32), "200");
+    assert_eq!(house.beat("news", NOON.0), "552 NO_LIVE_RIGHTS");
+    assert_eq!(house.entitle("news", -31), "403 NO_LIVE_RIGHTS");
+}
+
+/// A program or a gap: how long it is, its rights.
+#[derive(Clone, Debug)]
+struct Piece {
+    minutes: i64,
+    gap: bool,
+    live: Option<bool>,
+    start_over: Option<bool>,
+    rewind: Option<bool>,
+}
+
+fn piece() -> impl Strategy<Value = Piece> {
+    let right = || prop_oneof![2 => Just(None), 1 => any::<bool>().prop_map(Some)];
+    let gap = proptest::bool::weighted(0.2);
+    (
+        prop_oneof![Just(1), Just(2), 10..300_i64],
+        gap,
+        right(),
+        right(),
+        right(),
+    )
+        .prop_map(|(minutes, gap, live, start_over, rewind)| Piece {
+            minutes,
+            gap,
+            live,
+            start_over,
+            rewind,
+        })
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    live: bool,
+    start_over: bool,
+    rewind: bool,
+    days: i64,
+    /// In their order; the last ends `ends` minutes from noon.
+    pieces: Vec<Piece>,
+    ends: i64,
+    shifts: Vec<i64>,
+}
+
+fn world() -> impl Strategy<Value = World> {
+    let shift = prop_oneof![
+        1 => Just(0), 1 => Just(-60), 1 => Just(-61), 2 => -200..=0_i64, 4 => -20_000..=0_i64,
+        1 => -86_400..=0_i64
+    ];
+    (
+        any::<[bool; 3]>(),
+        0..=1_i64,
+        vec(piece(), 0..8),
+        -5..200_i64,
+        vec(shift, 8..12),
+    )
+        .prop_map(
+            |([live, start_over, rewind], days, pieces, ends, shifts)| World {
+                live,
+                start_over,
+                rewind,
+                days,
+                pieces,
+                ends,
+                shifts,
+            },
+        )
+}
+
+impl World {
+    /// The programs: start, stop, the piece.
+    fn programs(&self) -> Vec<(i64, i64, &Piece)> {
+        let mut at = NOON.0 + self.ends * 60;
+        let mut programs = Vec::new();
+        for piece in self.pieces.iter().rev() {
+            let start = at - piece.minutes * 60;
+            if !piece.gap {
+                programs.push((start, at, piece));
+            }
+            at = start;
+        }
+        programs.reverse();
+        programs
+    }
+
+    /// What the table says, written a second time. Nothing for a gap: there all that is asked is that
+    /// the three agree.
+    fn expected(&self, at: i64, now: i64) -> Option<&'static str> {
+        let programs = self.programs();
+        let (start, stop, piece) = programs
+            .iter()
+            .find(|(start, stop, _)| *start <= at && at < *stop)?;
+        let live = piece.live.unwrap_or(self.live);
+        let said = piece.start_over.unwrap_or(self.start_over);
+        // A broadcast that is made dark loses start-over unless that is said as well.
+        let start_over = said && (piece.live != Some(false) || piece.start_over.is_some());
+        let rewind = piece.rewind.unwrap_or(self.rewind);
+        let opens = if start_over { *start } else { *stop };
+        let window = self.days > 0 && opens <= now && now < *stop + self.days * 86_400;
+        let on_air = now < *stop;
+        let dark = "403 NO_LIVE_RIGHTS";
+        Some(match () {
+            () if now - at <= 60 && (live || (!on_air && window)) => "200",
+            () if now - at <= 60 => dark,
+            () if on_air && (start_over || (live && rewind)) => "200",
+            () if window => "200",
+            () if on_air && !live => dark,
+            () => "403 NOT_AVAILABLE",
+        })
+    }
+
+    fn house(&self) -> Channels {
+        let rights = json!({
+            "live_rights": self.live, "start_over": self.start_over, "catchup_days": self.days,
+            "extended_rights": {"rewind": self.rewind},
+        });
+        let (mut guide, mut broadcasts) = (Vec::new(), Vec::new());
+        for (nth, (start, stop, piece)) in self.programs().into_iter().enumerate() {
+            let id = format!("p{nth}");
+            guide.push(json!({"id": id, "title": id, "pgAge": 0, "start": start, "stop": stop}));
+            let mut own = json!({"id": id});
+            for (name, right) in [("live", piece.live), ("start_over", piece.start_over)] {
+                if let Some(right) = right {
+                    own[name] = json!(right);
+                }
+            }
+            if let Some(rewind) = piece.rewind {
+                own["extended_rights"] = json!({"rewind": rewind});
+            }
+            if own.as_object().unwrap().len() > 1 {
+                broadcasts.push(own);
+            }
+        }
+        let guide = if guide.is_empty() {
+            json!({})
+        } else {
+            json!({"news": guide})
+        };
+        Channels::with(&[("news", rights)], &json!(broadcasts), &guide)
+    }
+}
+
+#[test]
+fn entitlement_license_and_heartbeat_never_disagree() {
+    let config = Config {
+        cases: 48,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(
+        config,
+        proptest::test_runner::TestRng::deterministic_rng(
+            proptest::test_runner::RngAlgorithm::ChaCha,
+        ),
+    );
+    let checked = runner.run(&world(), |world| {
+        let house = world.house();
+        for shift in &world.shifts {
+            let [entitlement, license, beat] = house.answers("news", *shift);
+            let now = house.now();
+            prop_assert_eq!(&entitlement, &license, "at {} of {}", shift, now);
+            // The status alone says that other programs of the livestream may be seen.
+            let dark = "552 NO_LIVE_RIGHTS";
+            prop_assert!(beat != dark || world.live, "at {} of {}", shift, now);
+            let same = if beat == dark {
+                "403 NO_LIVE_RIGHTS"
+            } else {
+                &beat
+            };
+            prop_assert_eq!(&entitlement, same, "at {} of {}", shift, now);
+            if let Some(expected) = world.expected(now + shift, now) {
+                prop_assert_eq!(&entitlement, expected, "at {} of {}", shift, now);
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = checked {
+        panic!("{error}");
+    }
+}

@@ -1,0 +1,260 @@
+//! Viewers who do what a player does, each from its own address, and count errors and times while
+//! something else happens to the server.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::appliance::Appliance;
+use crate::support::appliance::real_time;
+use crate::support::playback_fixture::full;
+use crate::support::raw_http::{Answer, Wire, request};
+use crate::support::server::PASSWORD;
+
+const CATALOGUE: &str = r#"
+[[livestream]]
+id = "news"
+encrypted = false
+playlist = { dash = "https://cdn.example/news.mpd" }
+
+[[offer]]
+id = "all"
+type = "default"
+pack = "all"
+"#;
+
+/// How often a viewer beats in one visit.
+const BEATS: usize = 3;
+
+/// How long a viewer rests between two visits.
+const REST: Duration = Duration::from_millis(250);
+
+/// What is there to be asked for.
+pub struct Scene {
+    pub partner: String,
+}
+
+impl Scene {
+    /// Gives a server a partner, a livestream and a guide around now.
+    pub fn set(server: &Appliance) -> Self {
+        let partner = server.told(&["partner", "add", "test", "--json"]);
+        let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
+        let hour = |n: i64| real_time().0 + n * 3_600;
+        let programs: Vec<Value> = (-3..9)
+            .map(|n| json!({"id": format!("p{n}"), "title": "A programme", "pgAge": 0, "start": hour(n), "stop": hour(n + 1)}))
+            .collect();
+        let guide = json!({"news": programs}).to_string();
+        for (what, body) in [("catalog", CATALOGUE), ("epg", &guide)] {
+            let target = format!("/admin/v1/{what}/import");
+            let (status, said) = server.operator("POST", &target, body);
+            assert_eq!(status, 200, "{said}");
+        }
+        Self { partner }
+    }
+
+    /// Signs a user up.
+    pub fn sign_up(&self, server: &Appliance, email: &str) {
+        let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
+        let headers = [("Service-AccessToken", &*self.partner)];
+        let answer = server.ask("PUT", "/api/login/v2/auth/email", &headers, &body);
+        assert_eq!(answer.status, 200, "{}", answer.json());
+    }
+}
+
+/// A viewer who is signed up, where from and by which address the service is asked.
+#[derive(Clone)]
+pub struct Viewer {
+    pub partner: String,
+    pub email: String,
+    pub from: IpAddr,
+    pub to: SocketAddr,
+}
+
+/// One visit: a connection, what came over it, and how long each answer took.
+pub struct Visit {
+    viewer: Viewer,
+    wire: Option<Wire>,
+    bearer: String,
+    /// What a player sends along.
+    player: Vec<(&'static str, String)>,
+    pub times: Vec<Duration>,
+}
+
+impl Viewer {
+    /// Log-in, what is on now, entitlement, preflight, heartbeats, the end: the times of the answers, or
+    /// what went wrong.
+    pub fn visits(&self) -> Result<Vec<Duration>, String> {
+        let mut visit = self.starts()?;
+        for _ in 0..BEATS {
+            visit.expect(200, "POST", "/api/playback/v1/heartbeat", "")?;
+        }
+        visit.expect(204, "DELETE", "/api/playback/v1/heartbeat", "")?;
+        Ok(visit.times)
+    }
+
+    /// A visit up to the session.
+    pub fn starts(&self) -> Result<Visit, String> {
+        let mut visit = Visit {
+            viewer: self.clone(),
+            wire: None,
+            bearer: String::new(),
+            player: Vec::new(),
+            times: Vec::new(),
+        };
+        let body = json!({"identity": self.email, "accessKey": PASSWORD}).to_string();
+        let user = visit.expect(200, "POST", "/api/login/v2/auth/email", &body)?;
+        visit.bearer = format!("Bearer {}", word(&user, "token"));
+        let live = "/api/schedule/v1/broadcasts/live?livestreams=news";
+        visit.expect(200, "GET", live, "")?;
+        let right = visit.expect(200, "POST", "/api/entitlement/v2/asset/news", "")?;
+        visit.player = [
+            ("DRM", "none"),
+            ("Protocol", "dash"),
+            ("EntitlementId", &word(&right, "token")),
+            ("DevicePlatform", "linux"),
+            ("DeviceType", "tv"),
+            ("DeviceModel", "Model"),
+            ("DeviceId", "tv"),
+        ]
+        .map(|(name, value)| (name, value.to_owned()))
+        .into();
+        let preflight = "/api/playback/v2/preflight/asset/news";
+        let began = visit.expect(200, "POST", preflight, "")?;
+        let session = began.json()["headers"]["Service-Play-Session"].clone();
+        let now = real_time().0.to_string();
+        for (name, value) in [
+            ("Session", session.as_str().unwrap()),
+            ("Timestamp", &now),
+            ("Bitrate", "2500000"),
+            ("ResolutionWidth", "1280"),
+            ("ResolutionHeight", "720"),
+        ] {
+            visit.player.push((name, value.to_owned()));
+        }
+        Ok(visit)
+    }
+}
+
+fn word(answer: &Answer, name: &str) -> String {
+    answer.json()[name].as_str().unwrap_or_default().to_owned()
+}
+
+impl Visit {
+    /// The same session, asked for at another address.
+    pub fn at(mut self, to: SocketAddr) -> Self {
+        self.viewer.to = to;
+        self.wire = None;
+        self
+    }
+
+    /// An answer of any status.
+    pub fn ask(&mut self, method: &str, target: &str, body: &str) -> Result<Answer, String> {
+        let player = self.player.iter();
+        let mut headers: Vec<_> = player.map(|(name, value)| (full(name), &**value)).collect();
+        headers.push(("Service-AccessToken", &self.viewer.partner));
+        headers.push(("Origin", "https://player.example"));
+        if !self.bearer.is_empty() {
+            headers.push(("Authorization", &self.bearer));
+        }
+        let failed =
+            |what: &str, why: &dyn std::fmt::Display| format!("{method} {target}: {what}: {why}");
+        let began = Instant::now();
+        let mut wire = match self.wire.take() {
+            Some(wire) => wire,
+            None => Wire::from(self.viewer.from, self.viewer.to)
+                .map_err(|error| failed("no connection", &error))?,
+        };
+        let heard = wire
+            .send(request(method, target, &headers, body))
+            .heard(method)
+            .map_err(|error| failed("no answer", &error))?;
+        let answer = heard.ok_or_else(|| failed("no answer", &"the connection has ended"))?;
+        self.times.push(began.elapsed());
+        if answer.header("connection") != Some("close") {
+            self.wire = Some(wire);
+        }
+        Ok(answer)
+    }
+
+    /// The answer of this status; any other is what went wrong.
+    fn expect(
+        &mut self,
+        status: u16,
+        method: &str,
+        target: &str,
+        body: &str,
+    ) -> Result<Answer, String> {
+        let answer = self.ask(method, target, body)?;
+        if answer.status == status {
+            return Ok(answer);
+        }
+        let said = String::from_utf8_lossy(&answer.body);
+        Err(format!("{method} {target}: {} {said}", answer.status))
+    }
+}
+
+/// How visits went.
+#[derive(Default)]
+pub struct Tally {
+    /// Of log-ins, which cost a hash, in order of length.
+    pub logins: Vec<Duration>,
+    /// Of all other answers, in order of length.
+    pub others: Vec<Duration>,
+    /// What went wrong.
+    pub wrong: Vec<String>,
+}
+
+impl Tally {
+    /// All answers, in order of length.
+    pub fn all(&self) -> Vec<Duration> {
+        let mut all = [self.logins.as_slice(), &self.others].concat();
+        all.sort_unstable();
+        all
+    }
+}
+
+/// The time within which so many of a hundred answers came.
+pub fn percentile(times: &[Duration], hundredths: usize) -> Duration {
+    let at = times.len() * hundredths / 100;
+    let last = times.last().copied().unwrap_or_default();
+    times.get(at).copied().unwrap_or(last)
+}
+
+/// Lets viewers come again and again while `meanwhile` runs, each in a thread.
+pub fn watch<T>(viewers: &[Viewer], meanwhile: impl FnOnce() -> T) -> (Tally, T) {
+    let over = AtomicBool::new(false);
+    let (told, outcomes) = channel();
+    let done = thread::scope(|scope| {
+        for viewer in viewers {
+            let (told, over) = (told.clone(), &over);
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    told.send(viewer.visits()).unwrap();
+                    thread::park_timeout(REST);
+                }
+            });
+        }
+        let done = meanwhile();
+        over.store(true, Ordering::Relaxed);
+        done
+    });
+    drop(told);
+    let mut tally = Tally::default();
+    for outcome in outcomes {
+        match outcome {
+            Ok(times) => {
+                let (login, others) = times.split_first().unwrap();
+                tally.logins.push(*login);
+                tally.others.extend(others);
+            }
+            Err(why) => tally.wrong.push(why),
+        }
+    }
+    tally.logins.sort_unstable();
+    tally.others.sort_unstable();
+    (tally, done)
+}

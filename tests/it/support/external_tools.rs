@@ -1,0 +1,123 @@
+//! Programs of Debian packages: finds them, starts servers and stops them with the test.
+
+use std::fs;
+use std::net::TcpListener;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Where a program is, in `PATH` or where Debian puts servers; it must be somewhere where CI=true.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .chain(["/usr/sbin".into()])
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file());
+    if found.is_none() {
+        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+        assert!(!must, "{name} is absent");
+        eprintln!("skipped: {name} is absent");
+    }
+    found
+}
+
+/// A file of `packaging/`, with examples in it replaced; each of them must be there.
+pub fn packaged(name: &str, examples: &[(&str, &str)]) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging");
+    let mut text = fs::read_to_string(folder.join(name)).unwrap();
+    for (from, to) in examples {
+        assert!(text.contains(from), "{from} in {name}");
+        text = text.replace(from, to);
+    }
+    text
+}
+
+/// A running nginx or haproxy; it ends with this.
+pub struct ExternalProxy {
+    child: Child,
+    folder: TempDir,
+}
+
+impl ExternalProxy {
+    /// An nginx that includes this where its `http` block is, and listens at that address.
+    pub fn nginx(program: &Path, site: &str, address: SocketAddr) -> Self {
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|kind| format!("{kind}_temp_path {kind};\n"))
+            .concat();
+        let whole = format!(
+            "daemon off; master_process off; pid pid; error_log stderr warn; events {{}}\n\
+             http {{ access_log off;\n{temporary}{site} }}\n"
+        );
+        let mut command = Command::new(program);
+        command.args(["-e", "stderr", "-c", "config", "-p"]);
+        Self::start(command, &whole, address)
+    }
+
+    /// An haproxy with this configuration, which listens at that address.
+    pub fn haproxy(program: &Path, config: &str, address: SocketAddr) -> Self {
+        let mut command = Command::new(program);
+        command.args(["-db", "-f", "config", "-C"]);
+        Self::start(command, config, address)
+    }
+
+    /// Starts what takes the folder of its configuration as its last argument.
+    fn start(mut command: Command, config: &str, address: SocketAddr) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config"), config).unwrap();
+        let log = fs::File::create(folder.path().join("log")).unwrap();
+        let child = command
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut edge = Self { child, folder };
+        let began = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            let ended = edge.child.try_wait().unwrap().is_some();
+            let soon = began.elapsed() < Duration::from_secs(20);
+            assert!(!ended && soon, "{command:?}: {}", edge.log());
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        edge
+    }
+
+    /// What it complained of.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+}
+
+impl Drop for ExternalProxy {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// A Python that has this module of a Debian package: Debian's, or that of a virtual environment.
+pub fn python_with(module: &str, package: &str) -> Option<&'static str> {
+    let has = |python: &&str| {
+        let check = Command::new(python)
+            .args(["-c", &format!("import {module}")])
+            .stderr(Stdio::null())
+            .status();
+        check.is_ok_and(|status| status.success())
+    };
+    let found = ["/usr/bin/python3", "python3"].into_iter().find(has);
+    if found.is_none() {
+        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+        assert!(!must, "no Python has {module} ({package})");
+        eprintln!("skipped: no Python has {module}");
+    }
+    found
+}
+
+/// A port that is free for now.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}

@@ -1,0 +1,261 @@
+//! A server in this process, with a manual clock and a gate that knows one partner, one user and one
+//! operator.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use playgate::app::{App, Parts, Ports};
+use playgate::config::http::HttpSettings;
+use playgate::config::limits::Limits;
+use playgate::config::{Inputs, load};
+use playgate::domain::accounts::{FirstPassword, HashMemory, HashPool, NewUser, PoolError};
+use playgate::http::access::auth::{Authenticator, OperatorIdentity, UserIdentity};
+use playgate::http::response::localized_messages::Messages;
+use playgate::http::routing::route::RateClass;
+use playgate::http::routing::router::RouteSet;
+use playgate::http::server::listener::{Listener, Running, serve};
+use playgate::http::state::HttpState;
+use playgate::observe::metrics::Registry;
+use playgate::ports::clock::ManualClock;
+use playgate::ports::entropy::SeededEntropy;
+use playgate::ports::{Clock, LabClock};
+use playgate::store::Store;
+use playgate::types::{
+    Email, LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind,
+    UnixSeconds, UserId,
+};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::support::openapi_conformance;
+
+/// When every test begins: 2026-01-01T12:00:00Z.
+pub const NOON: UnixSeconds = UnixSeconds(1_767_268_800);
+
+/// The tokens that the gate knows.
+pub struct Tokens {
+    pub partner: Token,
+    /// Of another partner, without users.
+    pub other_partner: Token,
+    /// One that the gate panics on.
+    pub panicking: Token,
+    pub user: Token,
+    pub admin: Token,
+    pub agent: Token,
+}
+
+pub struct TestGate {
+    pub tokens: Tokens,
+    /// Requests that may still go on, for tests of limits.
+    pub admitted: AtomicU32,
+    /// A partner and a user of the store, in the place of those that are nowhere but here.
+    enrolled: OnceLock<(PartnerId, UserId)>,
+}
+
+impl TestGate {
+    fn whom(&self) -> (PartnerId, UserId) {
+        self.enrolled.get().copied().unwrap_or((PARTNER, USER))
+    }
+}
+
+pub const USER: UserId = UserId::from_bytes([2; 16]);
+const PARTNER: PartnerId = PartnerId::from_bytes([1; 16]);
+const OTHER_PARTNER: PartnerId = PartnerId::from_bytes([9; 16]);
+
+impl Authenticator for TestGate {
+    fn partner(&self, token: &TokenHash) -> Option<PartnerId> {
+        assert!(*token != self.tokens.panicking.hash(), "on purpose");
+        if *token == self.tokens.partner.hash() {
+            Some(self.whom().0)
+        } else {
+            (*token == self.tokens.other_partner.hash()).then_some(OTHER_PARTNER)
+        }
+    }
+
+    fn user(&self, token: &TokenHash, partner: PartnerId, _: UnixSeconds) -> Option<UserIdentity> {
+        let (of, user) = self.whom();
+        (*token == self.tokens.user.hash() && partner == of).then_some(UserIdentity {
+            user,
+            login: LoginId::from_bytes([3; 16]),
+        })
+    }
+
+    fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity> {
+        let role = if *token == self.tokens.admin.hash() {
+            Role::Admin
+        } else if *token == self.tokens.agent.hash() {
+            Role::Agent
+        } else {
+            return None;
+        };
+        Some(OperatorIdentity {
+            operator: OperatorId::from_bytes([4; 16]),
+            role,
+        })
+    }
+
+    fn locale(&self, user: UserId) -> Option<Locale> {
+        (user == USER).then(|| Locale::parse("sv").unwrap())
+    }
+
+    fn admit(
+        &self,
+        _: RateClass,
+        _: Option<PartnerId>,
+        _: IpAddr,
+        _: UnixSeconds,
+    ) -> Result<(), LimitReached> {
+        let left = self.admitted.load(Ordering::SeqCst);
+        let rest = left.checked_sub(1).ok_or(LimitReached {
+            name: "test",
+            limit: 1,
+            window: 60,
+            retry_after: 60,
+        })?;
+        self.admitted.store(rest, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+pub struct GateOnly {
+    pub public: SocketAddr,
+    pub ops: SocketAddr,
+    /// The local administration socket.
+    pub socket: PathBuf,
+    _folder: TempDir,
+    pub gate: Arc<TestGate>,
+    pub app: Arc<App>,
+    pub running: Option<Running>,
+    pub runtime: Runtime,
+}
+
+/// Where nothing is hashed: who has no password needs no pool.
+struct NoPool;
+
+impl HashPool for NoPool {
+    async fn run<T: Send + 'static>(
+        &self,
+        _job: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        Err(PoolError::Full)
+    }
+}
+
+impl GateOnly {
+    pub fn start() -> Self {
+        Self::with(|_, _| {})
+    }
+
+    /// Starts a server with other settings.
+    pub fn with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> Self {
+        openapi_conformance::watch();
+        let gate = Arc::new(TestGate {
+            tokens: Tokens {
+                partner: Token::new_partner([1; 16]),
+                other_partner: Token::new_partner([9; 16]),
+                panicking: Token::new_partner([8; 16]),
+                user: Token::new(TokenKind::User, [2; 32]),
+                admin: Token::new(TokenKind::Operator, [3; 32]),
+                agent: Token::new(TokenKind::Operator, [4; 32]),
+            },
+            admitted: AtomicU32::new(u32::MAX),
+            enrolled: OnceLock::new(),
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs {
+            demo: true,
+            flags: vec![("data_dir", "-", folder.path().to_str().unwrap().to_owned())],
+            ..Inputs::default()
+        };
+        let config = load(&inputs)
+            .map_err(|problems| problems.to_string())
+            .unwrap()
+            .config;
+        let lab = Arc::new(LabClock::new(Arc::new(ManualClock::at(NOON))));
+        let ports = Ports {
+            clock: Arc::clone(&lab) as Arc<dyn Clock>,
+            lab: Some(lab),
+            entropy: Arc::new(SeededEntropy::new(1)),
+        };
+        let store = Store::in_memory(playgate::domain::schema());
+        let parts = Parts {
+            config,
+            store,
+            ports,
+            listener: None,
+            tls: None,
+            sync: false,
+            on_failure: Box::new(|error| panic!("{error}")),
+            examine: Arc::new(playgate::domain::backups::examine),
+            restart: None,
+        };
+        let mut app = App::open(parts).unwrap();
+        change(&mut app.http, &mut app.limits);
+        let messages = Messages::built_in(&app.http.language).unwrap();
+        app.metrics = Arc::new(Registry::default());
+        app.front = HttpState::new(&app.http, messages, &*app.entropy, &app.metrics).unwrap();
+        app.gate = Arc::clone(&gate) as Arc<dyn Authenticator>;
+        let app = Arc::new(app);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let guard = runtime.enter();
+        let public = Listener::tcp(local, RouteSet::Public).unwrap();
+        let ops = Listener::tcp(local, RouteSet::Ops).unwrap();
+        let (public_at, ops_at) = (public.address().unwrap(), ops.address().unwrap());
+        let socket = folder.path().join("admin.sock");
+        // Left behind by a process that was killed.
+        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        let admin = Listener::unix(&socket, RouteSet::Ops, true).unwrap();
+        let running = serve(Arc::clone(&app), vec![public, ops, admin]);
+        drop(guard);
+        Self {
+            public: public_at,
+            ops: ops_at,
+            socket,
+            _folder: folder,
+            gate,
+            app,
+            running: Some(running),
+            runtime,
+        }
+    }
+
+    /// Stores the partner and the user of the gate: what is made for a user needs one.
+    pub fn enroll(&self) -> UserId {
+        let (partner, _) = self.app.partners.add("Lab", NOON).unwrap().wait().unwrap();
+        let new = NewUser {
+            email: Email::parse("lab@example.com").unwrap(),
+            name: None,
+            country: None,
+            locale: None,
+            birth_date: None,
+        };
+        let accounts = &self.app.accounts;
+        let adding = accounts.add(partner, new, FirstPassword::None, NOON, &NoPool);
+        let user = pollster::block_on(adding);
+        let user = user.unwrap_or_else(|error| panic!("{error}")).id;
+        self.gate.enrolled.set((partner, user)).unwrap();
+        user
+    }
+
+    /// The headers of an administrator.
+    pub fn admin(&self) -> (&'static str, String) {
+        (
+            "Authorization",
+            format!("Bearer {}", self.gate.tokens.admin.reveal()),
+        )
+    }
+
+    /// Ends the server. Whether everything had finished in time.
+    pub fn stop(&mut self, within: Duration) -> bool {
+        let running = self.running.take().expect("it runs");
+        self.runtime.block_on(running.stop(within))
+    }
+}

@@ -1,0 +1,26 @@
+//! What tests of several resources use.
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | `server` | the whole service in this process, with a manual clock |
+//! | `gate_only` | the same with a gate that knows one partner, one user and one operator |
+//! | `appliance` | the built binary as a process |
+//! | `playback_fixture`, `schedule_fixture` | a server with a catalogue, a guide and viewers |
+//! | `synthetic_guide` | guides of any size |
+//! | `raw_http` | a client that sends exactly the given bytes |
+//! | `audience`, `attackers` | viewers who play and count errors; clients that hold connections |
+//! | `openapi_conformance` | compares each response of a test with its description |
+//! | `certificates`, `external_tools` | keys and certificates by openssl; programs of Debian packages |
+
+pub mod appliance;
+pub mod attackers;
+pub mod audience;
+pub mod certificates;
+pub mod external_tools;
+pub mod gate_only;
+pub mod openapi_conformance;
+pub mod playback_fixture;
+pub mod raw_http;
+pub mod schedule_fixture;
+pub mod server;
+pub mod synthetic_guide;

@@ -1,0 +1,114 @@
+//! A server with three livestreams and a guide around noon, and the calls that tests of the schedule make.
+
+use std::io::Read as _;
+
+use playgate::config::http::HttpSettings;
+use playgate::config::limits::Limits;
+use playgate::types::UnixSeconds;
+use serde_json::json;
+
+use super::gate_only::{GateOnly, NOON};
+use super::raw_http::{Answer, Wire, request};
+
+pub const CATALOG: &str = r#"
+[[livestream]]
+id = "news"
+name = "News & Co"
+zone = "Europe/Stockholm"
+catchup_days = 7
+extended_rights = { pause = true }
+encrypted = false
+playlist = { hls = "https://cdn.example/news.m3u8" }
+
+[[livestream]]
+id = "film"
+live_rights = false
+
+[[livestream]]
+id = "empty"
+
+[[offer]]
+id = "free"
+type = "default"
+pack = "all"
+"#;
+
+/// Livestream, id, title, start and stop in minutes from noon.
+pub const ROWS: [(&str, &str, &str, i64, i64); 6] = [
+    ("news", "a", "A", -120, -30),
+    ("news", "b", "B <b>", -30, 30),
+    ("news", "c", "C", 30, 60),
+    ("news", "d", "D", 120, 180),
+    ("news", "e", "E", 17 * 60 - 1, 18 * 60),
+    ("film", "f", "F", -120, 60),
+];
+
+pub fn at(minutes: i64) -> i64 {
+    NOON.0 + minutes * 60
+}
+
+/// A guide as S5 would answer it.
+pub fn guide(rows: &[(&str, &str, &str, i64, i64)]) -> String {
+    let mut guide = json!({});
+    for (livestream, id, title, start, stop) in rows {
+        let object = guide.as_object_mut().unwrap();
+        let list = object.entry(*livestream).or_insert_with(|| json!([]));
+        list.as_array_mut().unwrap().push(json!({
+            "id": id, "title": title, "start": at(*start), "stop": at(*stop),
+        }));
+    }
+    guide.to_string()
+}
+
+pub fn post(lab: &GateOnly, target: &str, body: &[u8]) -> Answer {
+    let (name, value) = lab.admin();
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut wire = Wire::to(lab.ops);
+    wire.send(head).send(body);
+    wire.answer().expect("an answer")
+}
+
+pub fn get(lab: &GateOnly, target: &str) -> Answer {
+    ask_with(lab, "GET", target, &[])
+}
+
+pub fn ask_with(lab: &GateOnly, method: &str, target: &str, more: &[(&str, &str)]) -> Answer {
+    let token = lab.gate.tokens.partner.reveal();
+    let mut headers = vec![("Service-AccessToken", token)];
+    headers.extend_from_slice(more);
+    let mut wire = Wire::to(lab.public);
+    wire.send(request(method, target, &headers, ""));
+    wire.answer_to(method).expect("an answer")
+}
+
+pub fn set_clock(lab: &GateOnly, now: i64) {
+    lab.app.lab.as_ref().unwrap().set_now(UnixSeconds(now));
+}
+
+pub fn stock(lab: &GateOnly) {
+    let answer = post(lab, "/admin/v1/catalog/import", CATALOG.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.json());
+    let answer = post(lab, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.json());
+    assert_eq!(answer.json()["added"], 6);
+}
+
+pub fn stocked() -> GateOnly {
+    stocked_with(|_, _| {})
+}
+
+pub fn stocked_with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> GateOnly {
+    let lab = GateOnly::with(change);
+    stock(&lab);
+    lab
+}
+
+pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let mut decoder = flate2::read::GzDecoder::new(bytes);
+    decoder.read_to_end(&mut plain).unwrap();
+    plain
+}
