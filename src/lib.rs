@@ -8,6 +8,7 @@
 //! | [`ports`] | clock, randomness, license and mail servers, the sink of telemetry, media files: traits with a real and a test implementation |
 //! | [`store`] | typed tables over a commit log and an ordered key-value engine |
 //! | [`domain`] | what the service knows and decides, one module per resource, synchronous |
+//! | [`media`] | media formats without a product rule: the generated streams of loop channels |
 //! | [`catalog_file`] | the form of catalogue files, TOML or JSON, read and written |
 //! | [`config`] | settings and limits, checked at start, all mistakes reported together |
 //! | [`observe`] | log, metrics, readiness |
@@ -23,7 +24,7 @@
 //! # Arrows
 //!
 //! ```text
-//! main -> cli -> { http, jobs } -> app -> domain -> { store, ports } -> types
+//! main -> cli -> { http, jobs } -> app -> domain -> { store, media -> ports } -> types
 //! ```
 //!
 //! `config`, `observe` and `worker_pool` may be used by cli, http, jobs and app. `app` and `http` import each other:
@@ -80,6 +81,7 @@ pub mod domain;
 pub mod fuzzing;
 pub mod http;
 pub mod jobs;
+pub(crate) mod media;
 pub mod observe;
 pub mod ports;
 pub mod store;

@@ -7,8 +7,8 @@ use chrono_tz::Tz;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::{Deserialize, Serialize};
 
-use crate::domain::loop_channel::{self, ManifestRange};
 use crate::domain::schedule::Image;
+use crate::media::loop_channel::{self, ManifestRange};
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds};
 
 /// Maximum length of a name or title in bytes. This and the next limits keep a record below the 16 KiB that the

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::domain::catalog::Location;
-use crate::domain::loop_channel::{self, ManifestRange};
+use crate::media::loop_channel::{self, ManifestRange};
 use crate::types::{AssetId, MediaPath, Protocol, SessionId, UnixSeconds};
 
 use super::Playback;

@@ -8,7 +8,6 @@ use http::{HeaderValue, StatusCode};
 use crate::app::App;
 use crate::domain::catalog::{Livestream, Location};
 use crate::domain::entitlement::Denied;
-use crate::domain::loop_channel::{self, ManifestRange};
 use crate::domain::playback::PlaybackError;
 use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
@@ -19,6 +18,7 @@ use crate::http::routing::endpoint::schedule::{
     M3uRequest, MANIFESTS, PlaylistRedirectRequest, encoded,
 };
 use crate::http::wire::{m3u, xmltv};
+use crate::media::loop_channel::{self, ManifestRange};
 use crate::types::time::HOUR;
 use crate::types::{MediaPath, Protocol};
 use crate::worker_pool::fair_queue::Turn;

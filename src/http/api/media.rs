@@ -6,11 +6,11 @@ use std::path::Path;
 use http::HeaderValue;
 
 use crate::app::App;
-use crate::domain::loop_channel::{self, LoopError};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::{FileContent, FileReply, Kept, Reply, media};
 use crate::http::routing::endpoint::public::OriginRequest;
+use crate::media::loop_channel::{self, LoopError};
 use crate::ports::media::{MediaDirectory, MediaFile};
 use crate::types::{MediaPath, UnixSeconds};
 

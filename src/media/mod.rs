@@ -1,0 +1,3 @@
+//! Media formats: reads and writes containers and manifests, and knows no product rule.
+
+pub(crate) mod loop_channel;
