@@ -65,7 +65,6 @@ impl std::error::Error for FileError {
     }
 }
 
-/// Returns whether the process or the system has no free file descriptor.
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     let source = FileError::find(error).map_or(error, |error| &error.source);
     matches!(source.raw_os_error(), Some(EMFILE | ENFILE))
@@ -76,7 +75,6 @@ pub(crate) fn is_failed_sync(error: &io::Error) -> bool {
     FileError::find(error).is_some_and(|error| error.sync)
 }
 
-/// Opens descriptors until the reserve is full.
 pub(super) fn fill_reserve() {
     let mut reserved = RESERVED.lock();
     while reserved.len() < RESERVE {
@@ -102,14 +100,14 @@ fn with_reserve(open: impl Fn() -> io::Result<File>) -> io::Result<File> {
     }
 }
 
-/// Creates a directory that only this service can read, with its missing parents. Syncs each new
-/// entry in its parent.
+/// Creates a directory and its missing parents, with mode 0750.
 pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
     let missing: Vec<&Path> = path
         .ancestors()
         .take_while(|path| !path.as_os_str().is_empty() && !path.is_dir())
         .collect();
     for directory in missing.into_iter().rev() {
+        // Another thread may have created it in the meantime.
         match DirBuilder::new().mode(0o750).create(directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(FileError::wrap("make the directory", directory, false)(
@@ -118,6 +116,7 @@ pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
             }
             _ => {}
         }
+        // Without this sync a power cut can remove the new directory with all synced files in it.
         if sync && let Some(parent) = directory.parent() {
             sync_directory(parent)?;
         }
@@ -125,7 +124,6 @@ pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the entries of a directory survive a power cut.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     // The parent of a relative path with one component is empty and means the working directory.
     let path = if path.as_os_str().is_empty() {
@@ -139,18 +137,16 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
         .map_err(FileError::wrap("sync the directory", path, true))
 }
 
-/// Makes the content and length of a file survive a power cut.
 pub(crate) fn sync_file(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all().map_err(FileError::wrap("sync", path, true))
 }
 
-/// Makes the content of a file survive a power cut.
+/// Unlike [`sync_file`], leaves out metadata such as the modification time.
 pub(crate) fn sync_data(file: &File, path: &Path) -> io::Result<()> {
     file.sync_data()
         .map_err(FileError::wrap("sync", path, true))
 }
 
-/// Creates a file that only this service can read.
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
     with_reserve(|| {
         File::options()
@@ -169,6 +165,8 @@ pub(super) fn replace(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     let mut file = create_private(&aside)?;
     file.write_all(bytes)
         .map_err(FileError::wrap("write", &aside, false))?;
+    // The content must be on disk before the name points to it; otherwise a power cut can leave an
+    // empty file.
     if sync {
         sync_file(&file, &aside)?;
     }
@@ -176,13 +174,13 @@ pub(super) fn replace(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     rename(&aside, path, sync)
 }
 
-/// Renames a file and syncs both directories.
 pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
     fs::rename(from, to).map_err(FileError::wrap("put into place", to, false))?;
     if sync {
         if let Some(parent) = to.parent() {
             sync_directory(parent)?;
         }
+        // A rename changes two directories; either entry can be lost on its own.
         if from.parent() != to.parent()
             && let Some(parent) = from.parent()
         {
@@ -192,12 +190,10 @@ pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds operation and path to an I/O error.
 pub(super) fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> io::Error {
     FileError::wrap(what, path, false)
 }
 
-/// Total size of the files in a directory.
 pub(super) fn size_of(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else {
         return 0;

@@ -7,12 +7,9 @@ use crate::types::{
     PartnerId, SessionId, TokenHash, TvDay, UnixSeconds, UserId,
 };
 
-/// A key or a part of one.
-///
 /// Invariants, checked by property tests: `read(write(k)) == k`, and `a < b` exactly when the bytes
 /// of `a` sort before those of `b`.
 pub trait Key: Clone + Ord + Send + Sync + Sized + 'static {
-    /// Appends the encoding.
     fn write(&self, out: &mut Vec<u8>);
 
     /// Decodes a value from the start of the input and advances it; `None` if the bytes are
@@ -25,7 +22,6 @@ pub trait Key: Clone + Ord + Send + Sync + Sized + 'static {
         out
     }
 
-    /// Decodes a value that takes up all bytes.
     #[must_use]
     fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let key = Self::read(&mut bytes)?;
@@ -35,11 +31,9 @@ pub trait Key: Clone + Ord + Send + Sync + Sized + 'static {
 
 /// The leading part of a key `K`: [`All`], its first component, its first two, …
 pub trait PrefixOf<K> {
-    /// The common prefix of the encodings of all such keys.
     fn prefix_bytes(&self) -> Vec<u8>;
 }
 
-/// The prefix of every key.
 #[derive(Clone, Copy, Debug)]
 pub struct All;
 
@@ -59,6 +53,7 @@ macro_rules! unsigned_key {
     ($($int:ty),+) => {$(
         impl Key for $int {
             fn write(&self, out: &mut Vec<u8>) {
+                // Big-endian, so that bytes sort as numbers do.
                 out.extend_from_slice(&self.to_be_bytes());
             }
 
@@ -69,11 +64,11 @@ macro_rules! unsigned_key {
     )+};
 }
 
-// The sign bit is flipped so that negative numbers sort first.
 macro_rules! signed_key {
     ($($int:ty),+) => {$(
         impl Key for $int {
             fn write(&self, out: &mut Vec<u8>) {
+                // Flipping the sign bit lets negative numbers sort first.
                 out.extend_from_slice(&(*self ^ Self::MIN).to_be_bytes());
             }
 
@@ -107,6 +102,7 @@ impl Key for String {
         let mut text = Vec::new();
         loop {
             match read_array::<1>(input)? {
+                // Any other byte after a zero is not written by `write_text`: the key is damaged.
                 [0] => match read_array::<1>(input)? {
                     [0] => return Self::from_utf8(text).ok(),
                     [0xff] => text.push(0),
@@ -125,6 +121,7 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
             out.push(0xff);
         }
     }
+    // Two zeros sort before every escaped zero, so a text sorts before its extensions.
     out.extend_from_slice(&[0, 0]);
 }
 
@@ -136,6 +133,7 @@ macro_rules! text_key {
             }
 
             fn read(input: &mut &[u8]) -> Option<Self> {
+                // Parsing again rejects a damaged key before it becomes a checked type.
                 Self::parse(&String::read(input)?).ok()
             }
         }
@@ -228,6 +226,8 @@ prefixes! {
 
 /// Returns the smallest byte string after all that begin with `prefix`; `None` if there is none.
 pub(super) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    // A trailing 0xff cannot be incremented; the range then ends with the next shorter prefix. A prefix
+    // of only 0xff has no end.
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = prefix.get(..=last)?.to_vec();
     if let Some(byte) = end.last_mut() {

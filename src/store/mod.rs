@@ -101,7 +101,6 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 pub struct Options {
     /// Whether writes are synced. Only the control runs of durability tests turn this off.
     pub sync: bool,
-    /// Called once when a write or sync has failed and the process has to restart.
     pub on_failure: OnFailure,
     pub clock: Clock,
     /// Random id of a newly created store.
@@ -111,7 +110,6 @@ pub struct Options {
     /// Opens the store even if commits are lost, without them. Only an operator may decide this;
     /// the server never sets it.
     pub accept_loss: bool,
-    /// Application metadata to write into each snapshot.
     pub notes: SnapshotMetadata,
     /// Verifies a newly written snapshot; the default reads it in this process.
     pub prove: Option<VerifySnapshot>,
@@ -154,11 +152,8 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the store of a directory, or creates it. Applies the WAL to the engine and upgrades
-    /// the tables to the format of the schema, after a backup.
-    ///
-    /// # Errors
-    /// [`StoreError::InUse`], [`StoreError::Newer`], or damage that recovery could not repair.
+    /// Opens the store of a directory, or creates it. Replays the WAL, and after a backup upgrades the
+    /// tables to the format of the schema.
     pub fn open(directory: &Path, schema: Schema, options: Options) -> Result<Self, StoreError> {
         let store = Self::open_as_it_is(directory, schema.clone(), options.clone())?;
         if store.upgrade(&options)? {
@@ -175,6 +170,7 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let place = StoreLayout::new(directory, options.sync);
         let lock = place.lock()?;
+        // A staged restore is installed before anything of the old state is read.
         place.take_side()?;
         place.report_missing_exchange();
         let identity = if place.is_begun() {
@@ -189,6 +185,8 @@ impl Store {
                 lineage: Lineage::new(options.timeline, options.instance, 0),
                 begun: false,
             };
+            // The identity is written first: every later file names it, so a crash in between leaves an empty
+            // store and not a foreign one.
             place.identify(&identity)?;
             identity
         };
@@ -207,6 +205,7 @@ impl Store {
             rebuilt_from: Arc::clone(&rebuilt_from),
         }
         .run()?;
+        // Recovery may have released the reserved space, so the watermarks are measured again.
         space.check();
         let Recovered {
             engine,
@@ -242,6 +241,7 @@ impl Store {
             crate::store::maintenance::thread::base_from_engine(&core, number, (options.clock)())?;
             crate::store::maintenance::thread::checkpoint(&core)?;
         }
+        // No WAL means that the disk is full or read-only: reads continue, and writes fail with `Full`.
         let log: Box<dyn CommitLog> = match log {
             Some(log) => Box::new(log),
             None => Box::new(FullLog),
@@ -320,7 +320,6 @@ impl Store {
         self.write_for(WritePriority::Change, class, plan)
     }
 
-    /// Like [`Store::write`], with an explicit priority for the case that disk space runs out.
     pub fn write_for<T, E, F>(
         &self,
         need: WritePriority,
@@ -349,6 +348,7 @@ impl Store {
             if result.is_ok() && !txn.plan.is_empty() && !core.admits(need) {
                 result = Err(StoreError::Full.into());
             }
+            // A failed transaction commits nothing, but its caller is answered with the rest of the group.
             let plan = if result.is_ok() {
                 txn.plan
             } else {
@@ -359,6 +359,8 @@ impl Store {
             });
             Outcome { plan, answer }
         });
+        // A full queue rejects at once: callers must not pile up behind a slow disk, and some are runtime
+        // threads.
         let refused = match self.0.inbox.try_send(Message::Write(class, job)) {
             Ok(()) => return commit,
             Err(TrySendError::Full(_)) => StoreError::Overloaded,
@@ -388,18 +390,17 @@ impl Store {
         self.0.core.tail.pace();
     }
 
-    /// Returns how much was committed since the start.
     #[must_use]
     pub fn written(&self) -> Written {
         self.0.core.counts.read()
     }
 
-    /// Checks for the watchdog that the writer thread responds. [`StoreError::Overloaded`] means
-    /// that the queue was full.
+    /// Checks for the watchdog that the writer thread responds.
     pub fn probe(&self) -> Commit<(), StoreError> {
         let (sender, commit) = Commit::channel();
         let (message, refused) = match self.0.inbox.try_send(Message::Probe(sender)) {
             Ok(()) => return commit,
+            // A full queue does not mean that the writer hangs, so it is an error of its own.
             Err(TrySendError::Full(message)) => (message, StoreError::Overloaded),
             Err(TrySendError::Disconnected(message)) => (message, StoreError::Closed),
         };

@@ -14,10 +14,8 @@ pub const VALUE_MAX: usize = 16 * 1024;
 ///
 /// bincode cannot read back `serde_json::Value`, `flatten`, `untagged` or `skip_serializing_if`.
 pub trait Record: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// The version that is written.
     const VERSION: u8 = 1;
 
-    /// Decodes a record of an older version.
     #[must_use]
     fn upgrade(_version: u8, _bytes: &[u8]) -> Option<Self> {
         None
@@ -34,9 +32,10 @@ const fn options() -> impl bincode::config::Config {
         .with_limit::<VALUE_MAX>()
 }
 
-/// Includes tree and key, so that a value found under another key counts as damaged.
+/// Covers tree and key, so that a value found under another key counts as damaged.
 fn checksum(tree: &str, key: &[u8], body: &[u8]) -> [u8; 4] {
     let mut hasher = crc32fast::Hasher::new();
+    // The separator keeps ("ab", "c") and ("a", "bc") apart.
     hasher.update(tree.as_bytes());
     hasher.update(&[0]);
     hasher.update(key);
@@ -44,10 +43,10 @@ fn checksum(tree: &str, key: &[u8], body: &[u8]) -> [u8; 4] {
     hasher.finalize().to_be_bytes()
 }
 
-/// Encodes a record.
 pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<u8>, StoreError> {
     let mut value = vec![0; HEAD - 1];
     value.push(R::VERSION);
+    // Encoding fails only at the size limit of `options`.
     bincode::serde::encode_into_std_write(record, &mut value, options()).map_err(|_| {
         StoreError::TooLarge {
             table: tree.to_owned(),
@@ -63,14 +62,14 @@ pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<
     Ok(value)
 }
 
-/// Decodes a stored value; `None` if it is damaged.
 pub(super) fn open<R: Record>(tree: &str, key: &[u8], value: &[u8]) -> Option<R> {
     read_body(sound_body(tree, key, value)?)
 }
 
-/// Decodes version and body after the checksum was verified.
 pub(super) fn read_body<R: Record>(body: &[u8]) -> Option<R> {
     let (version, bytes) = body.split_first()?;
+    // The version lies outside the bincode body, so that old bodies are never decoded with the new
+    // structure.
     if *version == R::VERSION {
         read(bytes)
     } else {
@@ -78,18 +77,14 @@ pub(super) fn read_body<R: Record>(body: &[u8]) -> Option<R> {
     }
 }
 
-/// Stands for the table name in the checksum of an [`encode_note`]. Part of the format on disk.
+/// Replaces the table name in the checksum of an [`encode_note`]. Part of the format on disk.
 const WORD: &str = "word";
 
-/// Encodes a record for a separate file.
-///
-/// # Errors
-/// [`StoreError::TooLarge`].
+/// Encodes a record for a file of its kind, outside of any table.
 pub fn encode_note<R: Record>(record: &R) -> Result<Vec<u8>, StoreError> {
     seal(WORD, b"", record)
 }
 
-/// Decodes such a record; `None` if it is damaged.
 pub(super) fn decode_note<R: Record>(bytes: &[u8]) -> Option<R> {
     open(WORD, b"", bytes)
 }
@@ -99,20 +94,19 @@ pub(super) fn bare(value: &[u8]) -> Option<&[u8]> {
     value.get(HEAD - 1..)
 }
 
-/// Adds the checksum to version and body from any source.
+/// Adds the checksum to version and body.
 pub(super) fn sealed(tree: &str, key: &[u8], body: &[u8]) -> Vec<u8> {
     let mut value = checksum(tree, key, body).to_vec();
     value.extend_from_slice(body);
     value
 }
 
-/// Returns version and body of a stored value; `None` if it is damaged.
 pub(super) fn sound_body<'a>(tree: &str, key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
     let (sum, body) = value.split_first_chunk::<{ HEAD - 1 }>()?;
     (*sum == checksum(tree, key, body)).then_some(body)
 }
 
-/// Decodes one bincode value that takes up all bytes; also for [`Record::upgrade`].
+/// Decodes one bincode value; bytes that are left over make it invalid.
 #[must_use]
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     match bincode::serde::decode_from_slice(bytes, options()) {
@@ -121,8 +115,7 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     }
 }
 
-/// Returns version and body in hexadecimal, for golden tests: other bytes on disk need a new
-/// version.
+/// Version and body in hexadecimal, for golden tests: other bytes on disk need a new version.
 #[cfg(test)]
 pub fn golden<R: Record>(record: &R) -> String {
     let mut value = vec![R::VERSION];

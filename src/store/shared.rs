@@ -21,10 +21,9 @@ use crate::store::snapshot::format::SnapshotHead;
 /// How long the apply thread waits for further commits.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// Called once when a write or sync has failed and the process has to restart.
+/// Called at most once, when a write or sync has failed and the process has to restart.
 pub type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
-/// Verifies a snapshot file.
 pub type VerifySnapshot = Arc<dyn Fn(&Path) -> Result<(), StoreError> + Send + Sync>;
 
 /// Returns the application metadata for a new snapshot.
@@ -62,7 +61,7 @@ pub(super) struct OnDisk {
 }
 
 impl OnDisk {
-    /// Path of the snapshot as of a commit.
+    /// Zero-padded, so that names sort by commit number.
     pub(super) fn base_path(&self, number: u64) -> PathBuf {
         self.place.base().join(format!("{number:020}.snapshot"))
     }
@@ -97,15 +96,17 @@ impl Shared {
         engine: Arc<dyn Engine>,
         writable: bool,
     ) -> Arc<dyn Engine> {
+        // The write lock waits for `apply_tail`, so no batch reaches the old engine after the switch.
         let mut current = self.engine.write();
         self.writable.store(writable, Ordering::Release);
         self.tail.reset();
         std::mem::replace(&mut current, engine)
     }
 
-    /// Applies the waiting commits. Locks the engine, so that it cannot be replaced between taking
-    /// the commits and applying them.
+    /// Hands the waiting commits to the engine.
     pub(super) fn apply_tail(&self) -> Result<(), StoreError> {
+        // Locked until the batch is applied: the engine must not be replaced between taking the commits and
+        // applying them.
         let engine = self.engine.read();
         if let Some((number, plan)) = self.tail.next_batch() {
             engine.apply(number, &plan)?;
@@ -114,7 +115,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Applies commits to the engine until the store ends.
     pub(super) fn apply_loop(&self) {
         while self.tail.wait() {
             // Waits a moment so that commits in quick succession are applied together.
@@ -140,6 +140,8 @@ impl Shared {
     /// Reports a failed sync of any thread: the process has to restart.
     pub(super) fn or_fail<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(error @ StoreError::NotSynced(_)) = &result {
+            // The kernel reports a failed sync once and then drops the pages, so nothing after it can be
+            // trusted.
             self.failure.report(error);
         }
         result
@@ -149,7 +151,6 @@ impl Shared {
         self.writable.load(Ordering::Acquire) && !self.tail.is_stalled()
     }
 
-    /// Returns whether writes of a priority are allowed.
     pub(super) fn admits(&self, need: WritePriority) -> bool {
         let room = self
             .disk
@@ -159,7 +160,6 @@ impl Shared {
     }
 }
 
-/// Counters since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Transactions that changed something.
@@ -219,10 +219,13 @@ impl Failure {
     pub(super) fn report(&self, error: &StoreError) -> StoreError {
         let mut first = self.first.lock();
         if let Some(failed) = &*first {
+            // Only the first failure is reported: the handler starts the shutdown, and later errors are its
+            // consequences.
             return failed.clone();
         }
         let failed = StoreError::Failed(error.to_string());
         *first = Some(failed.clone());
+        // Released before the handler runs, which may ask for the failure itself.
         drop(first);
         (self.on_failure)(&failed);
         failed

@@ -4,7 +4,6 @@ use super::key::Key;
 use super::record::{self, Record};
 use super::{Store, StoreError};
 
-/// The name of a tree of the engine, which holds a table or an index.
 pub type TreeName = &'static str;
 
 /// A typed table: a zero-sized type that ties a name to a key, a record and its index entries.
@@ -24,7 +23,6 @@ pub trait Table: Send + Sync + Sized + 'static {
 
 /// A secondary index: maps index keys to primary keys of its table.
 pub trait Index: 'static {
-    /// Name of the tree.
     const NAME: TreeName;
     type Table: Table;
     type Key: Key;
@@ -32,7 +30,6 @@ pub trait Index: 'static {
 
 pub type PrimaryKey<I> = <<I as Index>::Table as Table>::Key;
 
-/// Collects the index entries of one record.
 #[derive(Default)]
 pub struct Entries(Vec<Entry>);
 
@@ -40,8 +37,8 @@ pub struct Entries(Vec<Entry>);
 pub(super) type Entry = (TreeName, Vec<u8>);
 
 impl Entries {
-    /// Adds an entry of the index `I`.
     pub fn add<I: Index>(&mut self, key: &I::Key, primary: &PrimaryKey<I>) {
+        // The primary key makes the entry unique and tells which record it belongs to.
         let mut bytes = key.to_bytes();
         primary.write(&mut bytes);
         self.0.push((I::NAME, bytes));
@@ -52,6 +49,7 @@ impl Entries {
 pub(super) fn entries<T: Table>(key: &T::Key, record: &T::Record) -> Vec<Entry> {
     let mut entries = Entries::default();
     T::index(key, record, &mut entries);
+    // Both old and new entries of a record are compared as sets.
     entries.0.sort_unstable();
     entries.0.dedup();
     entries.0
@@ -83,7 +81,6 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Adds a table.
     #[must_use]
     pub fn with<T: Table>(mut self) -> Self {
         self.tables.push(TableInfo {
@@ -94,7 +91,6 @@ impl Schema {
         self
     }
 
-    /// Adds the step to the next format.
     #[must_use]
     pub fn upgraded_by(mut self, step: Step) -> Self {
         self.steps.push(step);
@@ -119,21 +115,18 @@ impl Schema {
         &self.tables
     }
 
-    /// Finds the table with a name that was read from disk.
     pub(super) fn table(&self, name: &[u8]) -> Option<&TableInfo> {
         self.tables
             .iter()
             .find(|table| table.name.as_bytes() == name)
     }
 
-    /// All trees: tables and indexes.
     pub(super) fn trees(&self) -> impl Iterator<Item = TreeName> {
         self.tables
             .iter()
             .flat_map(|table| std::iter::once(table.name).chain(table.indexes.iter().copied()))
     }
 
-    /// Finds the tree with a name that was read from disk.
     pub(super) fn tree(&self, name: &[u8]) -> Option<TreeName> {
         self.trees().find(|tree| tree.as_bytes() == name)
     }

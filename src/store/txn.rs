@@ -19,10 +19,6 @@ pub struct Txn<'a> {
 }
 
 impl Txn<'_> {
-    /// Returns the record of a key.
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`] for a damaged record, or an engine error.
     pub fn get<T: Table>(&self, key: &T::Key) -> Result<Option<T::Record>, StoreError> {
         self.lookup::<T>(&key.to_bytes())
     }
@@ -32,19 +28,15 @@ impl Txn<'_> {
         value.map(|value| open::<T>(key, &value)).transpose()
     }
 
-    /// Returns the stored value under a key of a table or an index.
     pub(super) fn raw(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let pending = self.pending(tree, key).cloned();
+        // The newest layer first: this transaction, its group, the memtable, the engine.
         match pending.or_else(|| self.tail.get(tree, key)) {
             Some(change) => Ok(change),
             None => self.engine.get(tree, key),
         }
     }
 
-    /// Returns up to `limit` records whose keys begin with `prefix`, in key order.
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`] for a damaged record or key, or an engine error.
     pub fn scan<T: Table>(
         &self,
         prefix: &impl PrefixOf<T::Key>,
@@ -58,11 +50,8 @@ impl Txn<'_> {
             .collect()
     }
 
-    /// Returns up to `limit` records in key order, from the key `from` or the first one on. A
-    /// damaged record is `None`, so that the records after it stay reachable.
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`] for a damaged key, or an engine error.
+    /// Returns up to `limit` records in key order, from the key `from` or the first one on. A damaged
+    /// record is `None`, so that the records after it stay reachable.
     pub fn scan_from<T: Table>(
         &self,
         from: Option<&T::Key>,
@@ -75,22 +64,19 @@ impl Txn<'_> {
             .collect()
     }
 
-    /// Returns up to `limit` index keys that begin with `prefix`, with their primary keys.
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`] for a damaged key, or an engine error.
     pub fn scan_index<I: Index>(
         &self,
         prefix: &impl PrefixOf<I::Key>,
         limit: usize,
     ) -> Result<Vec<(I::Key, PrimaryKey<I>)>, StoreError> {
         let from = prefix.prefix_bytes();
+        // Keys that begin with the prefix form one range, since the encoding sorts as the keys do.
         self.entries::<I>(&from, after_prefix(&from).as_deref(), limit)
     }
 
-    /// Returns the first primary key of an index key.
     pub fn find<I: Index>(&self, key: &I::Key) -> Result<Option<PrimaryKey<I>>, StoreError> {
         let from = key.to_bytes();
+        // An index key is followed by the primary key, so its entries are a range.
         let to = after_prefix(&from);
         self.pairs(I::NAME, &from, to.as_deref(), 1)?
             .first()
@@ -98,7 +84,6 @@ impl Txn<'_> {
             .transpose()
     }
 
-    /// Returns up to `limit` index entries within `from..to`.
     pub fn range_index<I: Index>(
         &self,
         from: &impl PrefixOf<I::Key>,
@@ -117,6 +102,7 @@ impl Txn<'_> {
         for pair in self.engine.scan(I::NAME, &[], None) {
             each(split_entry::<I>(&pair?.0)?.0);
         }
+        // A deletion in the memtable cannot be matched with what the scan above has already passed on.
         for (entry, _) in tail.iter().filter(|(_, change)| change.is_some()) {
             each(split_entry::<I>(entry)?.0);
         }
@@ -136,22 +122,17 @@ impl Txn<'_> {
     }
 
     /// Writes a record and updates the indexes of its table.
-    ///
-    /// # Errors
-    /// [`StoreError::TooLarge`], or an engine error.
     pub fn put<T: Table>(&mut self, key: &T::Key, record: &T::Record) -> Result<(), StoreError> {
         let bytes = key.to_bytes();
         let value = record::seal(T::NAME, &bytes, record)?;
+        // Before the record is set: the old record, which names the old entries, must still be readable.
         self.reindex::<T>(key, &bytes, &table::entries::<T>(key, record))?;
         self.plan.set(T::NAME, bytes, Some(value));
         Ok(())
     }
 
-    /// Like [`Txn::put`] for a key that has no record, such as a new random id. Skips the look-up
-    /// of the old record; an existing record would leave stale index entries.
-    ///
-    /// # Errors
-    /// [`StoreError::TooLarge`].
+    /// Like [`Txn::put`] for a key that has no record, such as a new random id. Skips the look-up of
+    /// the old record; an existing record would leave stale index entries.
     pub fn insert<T: Table>(&mut self, key: &T::Key, record: &T::Record) -> Result<(), StoreError> {
         let bytes = key.to_bytes();
         let value = record::seal(T::NAME, &bytes, record)?;
@@ -162,7 +143,6 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Deletes a record and its index entries, if it exists.
     pub fn delete<T: Table>(&mut self, key: &T::Key) -> Result<(), StoreError> {
         let bytes = key.to_bytes();
         self.reindex::<T>(key, &bytes, &[])?;
@@ -186,6 +166,7 @@ impl Txn<'_> {
             Ok(None) | Err(StoreError::Damaged { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
+        // An entry that stays is not written again, which keeps the WAL small.
         for (tree, entry) in old.iter().filter(|entry| !new.contains(entry)) {
             self.plan.set(tree, entry.clone(), None);
         }
@@ -201,8 +182,7 @@ impl Txn<'_> {
             .or_else(|| self.group.get(tree, key))
     }
 
-    /// Merges the pairs of the engine with the changes of memtable, group and this transaction;
-    /// later layers override earlier ones.
+    /// Merges the pairs of the engine with the pending changes.
     pub(super) fn pairs(
         &self,
         tree: TreeName,
@@ -214,12 +194,14 @@ impl Txn<'_> {
         // missed.
         let tail = self.tail.range(tree, from, to);
         let mut pending = tail.iter().collect::<std::collections::BTreeMap<_, _>>();
+        // Later layers override earlier ones: memtable, group, this transaction.
         pending.extend(self.group.range(tree, from, to));
         pending.extend(self.plan.range(tree, from, to));
         let mut pending = pending.into_iter().peekable();
         let mut stored = self.engine.scan(tree, from, to).peekable();
         let mut pairs = Vec::new();
         while pairs.len() < limit {
+            // At equal keys the pending change comes first, since it replaces the stored value.
             let stored_first = match (stored.peek(), pending.peek()) {
                 (None, None) => break,
                 (Some(Ok((key, _))), Some((changed, _))) => key < *changed,
@@ -240,7 +222,6 @@ impl Txn<'_> {
     }
 }
 
-/// Decodes a stored value of `T`.
 pub(super) fn open<T: Table>(key: &[u8], value: &[u8]) -> Result<T::Record, StoreError> {
     record::open(T::NAME, key, value).ok_or_else(|| StoreError::damaged_record(T::NAME, key))
 }

@@ -9,10 +9,9 @@ use super::table::{Schema, TreeName};
 /// Bytes per change in the WAL for lengths and kind.
 const CHANGE_OVERHEAD: usize = 9;
 
-/// The new value of a key; `None` deletes it.
+/// `None` deletes the key.
 pub(super) type Change = Option<Vec<u8>>;
 
-/// Changes that are applied atomically.
 #[derive(Default, Clone, Debug, PartialEq, Eq)]
 pub(super) struct WriteBatch {
     trees: BTreeMap<TreeName, BTreeMap<Vec<u8>, Change>>,
@@ -22,6 +21,7 @@ pub(super) struct WriteBatch {
 
 impl WriteBatch {
     pub(super) fn set(&mut self, tree: TreeName, key: Vec<u8>, change: Change) {
+        // Counted without a look at the old change: the limits of a group need an upper bound only.
         self.bytes += key.len() + change.as_ref().map_or(0, Vec::len) + CHANGE_OVERHEAD;
         self.trees.entry(tree).or_default().insert(key, change);
     }
@@ -60,16 +60,16 @@ impl WriteBatch {
         self.trees.is_empty()
     }
 
-    /// Adds the changes of a later batch.
     pub(super) fn merge(&mut self, later: Self) {
         self.bytes += later.bytes;
         for (tree, changes) in later.trees {
+            // `extend` replaces the changes of equal keys, so the later batch wins.
             self.trees.entry(tree).or_default().extend(changes);
         }
     }
 
-    /// Encodes the batch for the WAL.
     pub(super) fn encode(&self) -> Vec<u8> {
+        // The map is ordered, so equal batches have equal encodings.
         let mut out = Vec::with_capacity(256);
         for (tree, changes) in &self.trees {
             write_bytes(tree.as_bytes(), &mut out);
@@ -120,6 +120,8 @@ pub(super) fn visit(
         for _ in 0..read_length(&mut rest)? {
             let key = read_bytes(&mut rest)?;
             let kind;
+            // An unknown tree or kind makes the whole batch invalid: it may come from a newer version, and a
+            // part of a commit must not be applied.
             (kind, rest) = rest.split_first()?;
             let value = match kind {
                 0 => None,

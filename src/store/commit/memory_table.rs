@@ -14,14 +14,12 @@ use crate::store::record;
 use crate::store::table::{Table, TreeName};
 use crate::store::{Store, StoreError};
 
-/// One changed record of a table.
 pub struct Changed<T: Table> {
     pub key: T::Key,
     /// The new record; `None` if it was deleted.
     pub record: Option<T::Record>,
 }
 
-/// A replica in memory that follows a table.
 pub trait CommitListener<T: Table>: Send + Sync + 'static {
     /// Applies the changes of one commit to the table, or at start-up a batch of its records. Runs
     /// on the writer thread, so it must be quick and must not call the store.
@@ -33,7 +31,6 @@ pub(in crate::store) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// A [`CommitListener`] without its type parameters.
 pub(in crate::store) trait Listener: Send + Sync + 'static {
-    /// As [`CommitListener::apply`].
     fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>);
 }
 
@@ -52,6 +49,7 @@ impl<T: Table> Listener for Decoding<T> {
                         record: Some(record),
                     }),
                     _ => {
+                        // One damaged record must not prevent the start; the others stay readable.
                         report_damage(T::NAME, key);
                         None
                     }
@@ -62,8 +60,7 @@ impl<T: Table> Listener for Decoding<T> {
     }
 }
 
-/// Logs a record that cannot be decoded. Only possible at start-up, since records of a commit have
-/// just been encoded.
+/// Only possible at start-up: records of a commit have just been encoded.
 pub(in crate::store) fn report_damage(table: TreeName, key: &[u8]) {
     tracing::error!(
         table,
@@ -73,19 +70,12 @@ pub(in crate::store) fn report_damage(table: TreeName, key: &[u8]) {
 }
 
 impl Store {
-    /// Fills a listener from its table and keeps it up to date. Damaged records are logged and
-    /// skipped.
-    ///
-    /// # Errors
-    /// An engine error.
+    /// Fills a listener from its table and keeps it up to date. Damaged records are logged and skipped.
     pub fn attach<T: Table>(&self, mirror: Arc<dyn CommitListener<T>>) -> Result<(), StoreError> {
         self.listen(T::NAME, Arc::new(Decoding(mirror)))
     }
 
     /// Like [`Store::attach`], for a table that holds encoded records.
-    ///
-    /// # Errors
-    /// An engine error.
     pub fn attach_packed<T: Table, V>(
         &self,
         table: Arc<PackedTable<T, V>>,
@@ -100,6 +90,7 @@ impl Store {
     fn listen(&self, tree: TreeName, listener: Arc<dyn Listener>) -> Result<(), StoreError> {
         /// Records decoded per batch.
         const BATCH: usize = 4_096;
+        // Exclusive, so that no commit falls between the fill and the registration below.
         self.run_exclusive(move |writer| {
             // Read before the engine: a commit that is applied in between is then seen twice, never
             // missed.
@@ -118,6 +109,7 @@ impl Store {
                 }
             }
             drop(scan);
+            // The memtable after the engine: its values are newer.
             let tail = tail.iter();
             listener.apply(&mut tail.map(|(key, change)| (key.as_slice(), change.as_deref())));
             writer.mirrors.entry(tree).or_default().push(listener);

@@ -51,7 +51,6 @@ enum Stage {
 }
 
 impl Memtable {
-    /// Adds a commit; blocks while the memtable is full.
     pub(in crate::store) fn push(
         &self,
         number: u64,
@@ -59,10 +58,12 @@ impl Memtable {
         is_ready: impl Fn() -> bool,
     ) {
         let mut state = self.state.lock();
+        // While a slow engine is rebuilt, blocking the writer at the lower limit would stop the service.
         let full = |waiting: &WriteBatch| {
             let bytes = waiting.bytes();
             bytes > WAITING_BYTES && (bytes > UNREADY_BYTES || is_ready())
         };
+        // Not while stalled: the writer must stay free to answer and to switch engines.
         while state.stage == Stage::Running && full(&state.waiting) {
             self.changed.wait(&mut state);
         }
@@ -71,7 +72,6 @@ impl Memtable {
         self.changed.notify_all();
     }
 
-    /// Blocks a bulk writer until the memtable is small enough.
     pub(in crate::store) fn pace(&self) {
         let mut state = self.state.lock();
         while state.stage == Stage::Running && state.waiting.bytes() > PACED_BYTES {
@@ -82,13 +82,13 @@ impl Memtable {
     pub(in crate::store) fn get(&self, tree: TreeName, key: &[u8]) -> Option<Change> {
         let state = self.state.lock();
         state
+            // `waiting` holds the later change of a key that both batches have.
             .waiting
             .get(tree, key)
             .or_else(|| state.applying.as_ref()?.get(tree, key))
             .cloned()
     }
 
-    /// Returns the changes of one tree within `from..to`.
     pub(in crate::store) fn range(
         &self,
         tree: TreeName,
@@ -116,11 +116,11 @@ impl Memtable {
         {
             self.changed.wait(&mut state);
         }
+        // A store that ends still hands over the commits that are left.
         !state.waiting.is_empty()
     }
 
-    /// Takes all waiting commits as one batch, unless the memtable is stalled. The batch stays
-    /// readable until [`Memtable::applied`] is called.
+    /// Takes all waiting commits as one batch. It stays readable until [`Memtable::applied`] is called.
     pub(in crate::store) fn next_batch(&self) -> Option<(u64, Arc<WriteBatch>)> {
         let mut state = self.state.lock();
         if state.stage == Stage::Stalled || state.waiting.is_empty() {
@@ -133,16 +133,15 @@ impl Memtable {
         Some((state.number, plan))
     }
 
-    /// Drops the batch that the engine has applied.
     pub(in crate::store) fn applied(&self) {
         let mut state = self.state.lock();
         state.applying = None;
+        // `number` may have advanced since the batch was taken, so it cannot be used here.
         state.applied = state.taken;
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Stops the transfer to the engine for now.
     pub(in crate::store) fn stall(&self) {
         self.state.lock().stage = Stage::Stalled;
         self.changed.notify_all();
@@ -154,17 +153,17 @@ impl Memtable {
 
     /// Clears the memtable after a switch to an engine that has every commit.
     pub(in crate::store) fn reset(&self) {
+        // Wakes writers that wait for space: the new engine already has these commits.
         *self.state.lock() = State::default();
         self.changed.notify_all();
     }
 
-    /// Marks the end: no further commits are added.
+    /// No further commits are added.
     pub(in crate::store) fn end(&self) {
         self.state.lock().stage = Stage::Ended;
         self.changed.notify_all();
     }
 
-    /// Blocks until the engine has every commit.
     #[cfg(test)]
     pub(in crate::store) fn drain(&self) -> Result<(), StoreError> {
         self.reach(u64::MAX)
@@ -176,6 +175,7 @@ impl Memtable {
         loop {
             let empty = state.waiting.is_empty() && state.applying.is_none();
             match state.stage {
+                // An empty memtable counts at every stage, so that a closing store can still be checkpointed.
                 _ if empty || state.applied >= number => return Ok(()),
                 Stage::Running => self.changed.wait(&mut state),
                 Stage::Stalled => return Err(StoreError::Full),

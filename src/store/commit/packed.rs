@@ -19,7 +19,6 @@ use crate::store::table::Table;
 /// With a million records a shard takes a few hundred kilobytes, so that the writer thread compacts
 /// it in well under a millisecond.
 const SHARDS: usize = 256;
-/// The lengths of key and body, before each entry.
 const ENTRY_HEAD: usize = 4;
 /// A shard is compacted once its garbage exceeds this many bytes and a quarter of its size.
 const GARBAGE_MIN: usize = 4_096;
@@ -28,7 +27,7 @@ const GARBAGE_MIN: usize = 4_096;
 /// most 23 MB.
 const SLOTS: usize = 65_536;
 
-/// All records of a table, encoded. They are read as a `V`.
+/// All records of a table, encoded; reads convert them to `V`.
 pub struct PackedTable<T: Table, V> {
     shards: Box<[RwLock<Shard>]>,
     slots: Box<[RwLock<Slot<T, V>>]>,
@@ -36,7 +35,7 @@ pub struct PackedTable<T: Table, V> {
     decoded: fn(T::Key, T::Record) -> V,
 }
 
-/// The most recently read record of those whose keys share the slot.
+/// The last record read of those that share the slot.
 type Slot<T, V> = Option<(<T as Table>::Key, Arc<V>)>;
 
 #[derive(Default)]
@@ -51,7 +50,6 @@ impl<T: Table, V> PackedTable<T, V>
 where
     T::Key: Hash,
 {
-    /// Creates an empty table; `decoded` converts a key and its record to a `V`.
     #[must_use]
     pub fn new(decoded: fn(T::Key, T::Record) -> V) -> Self {
         Self {
@@ -68,6 +66,7 @@ where
         if let Some((found, value)) = &*slot.read()
             && found == key
         {
+            // The common case takes one read lock and one reference count.
             return Some(Arc::clone(value));
         }
         // The slot stays locked until it is filled. A concurrent change updates the encoded record
@@ -82,12 +81,14 @@ where
         let bytes = key.to_bytes();
         let (hash, shard) = self.locate(&bytes)?;
         let shard = shard.read();
+        // The checksum was verified when the entry was inserted.
         let record = record::read_body(shard.find(hash, &bytes)?)?;
         Some((self.decoded)(key.clone(), record))
     }
 
     fn slot(&self, key: &T::Key) -> Option<&RwLock<Slot<T, V>>> {
         let hash = self.hasher.hash_one(key);
+        // Collisions only evict each other: the slots are a cache.
         self.slots.get(usize::try_from(hash).ok()? % SLOTS)
     }
 
@@ -135,6 +136,7 @@ where
             return;
         };
         let mut shard = shard.write();
+        // An update appends and leaves garbage, since the new body may be longer.
         shard.remove(hash, key);
         if let Some(body) = body {
             shard.insert(hash, key, body, &self.hasher);
@@ -147,6 +149,7 @@ where
             return;
         };
         let Some(slot) = self.slot(&key) else { return };
+        // A read lock first: most changed records are not cached, and readers hold these locks often.
         let is_there = slot.read().as_ref().is_some_and(|(found, _)| *found == key);
         if is_there {
             *slot.write() = None;
@@ -164,8 +167,10 @@ where
             match body {
                 None => self.change(key, None),
                 Some(Some(body)) => self.change(key, Some(body)),
+                // The previous record, if any, stays: a damaged one cannot replace it.
                 Some(None) => report_damage(T::NAME, key),
             }
+            // After the change: a reader that fills the slot in between decodes the new record.
             self.forget_decoded(key);
         }
     }
@@ -213,6 +218,7 @@ impl Shard {
         if self.garbage < GARBAGE_MIN.max(self.bytes.len() / 4) {
             return;
         }
+        // Taken as a whole, so the old buffer is freed when this function returns.
         let old = std::mem::take(self);
         self.bytes.reserve_exact(old.bytes.len() - old.garbage);
         self.places.reserve(old.places.len(), |_| 0);
@@ -224,12 +230,10 @@ impl Shard {
     }
 }
 
-/// Size of an entry in bytes.
 const fn size(key: &[u8], body: &[u8]) -> usize {
     ENTRY_HEAD + key.len() + body.len()
 }
 
-/// Returns the key and the body at an offset.
 fn entry(bytes: &[u8], place: u32) -> Option<(&[u8], &[u8])> {
     let bytes = bytes.get(usize::try_from(place).ok()?..)?;
     let (key_length, bytes) = bytes.split_first_chunk::<2>()?;

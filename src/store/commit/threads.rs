@@ -26,6 +26,7 @@ pub(in crate::store) fn spawn(
             core.failure.report(&StoreError::Failed(format!(
                 "the thread {name} panicked: {words}"
             )));
+            // Wakes threads that wait for the memtable, so that the process can end.
             core.tail.end();
         }
     };

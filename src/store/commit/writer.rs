@@ -32,11 +32,10 @@ pub enum Durability {
 
 pub const SYNC_WITHIN: Duration = Duration::from_millis(500);
 
-/// Limits of one group, so that a commit does not wait for its sync indefinitely.
+/// Limits of one group: a commit must not wait for its sync indefinitely.
 const GROUP_JOBS: usize = 1_024;
 const GROUP_BYTES: usize = 2 * 1024 * 1024;
 
-/// The future result of a commit.
 #[must_use = "a commit that nobody waits for may have failed"]
 pub struct Commit<T, E>(oneshot::AsyncReceiver<Result<T, E>>);
 
@@ -46,10 +45,7 @@ impl<T, E: From<StoreError>> Commit<T, E> {
         (sender, Self(receiver))
     }
 
-    /// Blocks until the commit is answered. Must not be called on a runtime thread.
-    ///
-    /// # Errors
-    /// The error of the closure, or the reason why its changes could not be committed.
+    /// Blocks until the commit is answered, so it must not be called on a runtime thread.
     pub fn wait(self) -> Result<T, E> {
         pollster::block_on(self)
     }
@@ -65,10 +61,9 @@ impl<T, E: From<StoreError>> Future for Commit<T, E> {
     }
 }
 
-/// Reports the result of the group to the caller of a job.
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// The result of a transaction: its changes (empty if it failed) and how to answer its caller.
+/// The changes are empty if the transaction failed.
 pub(in crate::store) struct Outcome {
     pub(in crate::store) plan: WriteBatch,
     pub(in crate::store) answer: Answer,
@@ -78,28 +73,28 @@ pub(in crate::store) type Job = Box<dyn FnOnce(Txn<'_>) -> Outcome + Send>;
 
 pub(in crate::store) enum Message {
     Write(Durability, Job),
-    /// Runs between two groups. It must be quick, since no commit is answered until it returns.
+    /// Runs between two groups and holds up every commit until it returns.
     Between(Box<dyn FnOnce(&mut Writer) + Send>),
-    /// Checks that the writer responds. Waits for at most one sync and for no group to form.
+    /// Waits for at most one sync and for no group to form.
     Probe(oneshot::Sender<Result<(), StoreError>>),
     Stop,
 }
 
-/// Runs `work` on the writer thread between two groups and returns its result.
 pub(in crate::store) fn run_exclusive<R: Send + 'static>(
     writer: &SyncSender<Message>,
     work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<R, StoreError> {
     let (sender, receiver) = oneshot::channel();
     let message = Message::Between(Box::new(move |writer| {
+        // The caller may have given up; the work is done all the same.
         let _ = sender.send(work(writer));
     }));
+    // Blocks while the queue is full: this is for maintenance, which may wait.
     writer.send(message).map_err(|_| StoreError::Closed)?;
     receiver.recv().map_err(|_| StoreError::Closed)?
 }
 
-/// Returns the last commit number. All commits up to it are in the WAL, and in the engine or
-/// memtable.
+/// All commits up to this number are in the WAL, and in the engine or memtable.
 pub(in crate::store) fn last_number(writer: &SyncSender<Message>) -> Result<u64, StoreError> {
     run_exclusive(writer, |writer| Ok(writer.number))
 }
@@ -108,16 +103,15 @@ pub(in crate::store) struct Writer {
     pub(in crate::store) core: Arc<Shared>,
     pub(in crate::store) log: Box<dyn CommitLog>,
     pub(in crate::store) mirrors: HashMap<TreeName, Vec<Arc<dyn Listener>>>,
-    /// The number of the last commit.
     pub(in crate::store) number: u64,
     /// When the oldest commit that is logged but not synced was appended.
     pub(in crate::store) unsynced: Option<Instant>,
 }
 
 impl Writer {
-    /// Runs until all senders are dropped or [`Message::Stop`] arrives.
     pub(in crate::store) fn run(mut self, inbox: &Receiver<Message>) {
         let mut held = None;
+        // A message that ended a group is handled before the queue, to keep the order.
         loop {
             let first = match held.take() {
                 Some(message) => Ok(message),
@@ -135,12 +129,14 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => self.sync_or_fail(),
             }
         }
+        // Logged commits become durable before the store closes.
         self.sync_or_fail();
         self.core.tail.end();
     }
 
     fn sync_timeout(&self) -> Duration {
         self.unsynced.map_or(Duration::from_secs(3_600), |since| {
+            // Counted from the oldest unsynced commit, so that a steady stream cannot postpone the sync.
             SYNC_WITHIN.saturating_sub(since.elapsed())
         })
     }
@@ -153,6 +149,7 @@ impl Writer {
         mut job: Job,
         inbox: &Receiver<Message>,
     ) -> Option<Message> {
+        // One engine for the whole group: it cannot be replaced while its transactions run.
         let engine = self.core.engine();
         let mut group = WriteBatch::default();
         let mut answers = Vec::new();
@@ -160,6 +157,8 @@ impl Writer {
         let mut next = None;
         loop {
             if let Some(outcome) = self.plan(&*engine, job, &group) {
+                // One durable commit makes the sync of the whole group necessary; commits without changes need
+                // none.
                 durable |= class == Durability::Durable && !outcome.plan.is_empty();
                 changes += u64::from(!outcome.plan.is_empty());
                 group.merge(outcome.plan);
@@ -168,6 +167,7 @@ impl Writer {
             if answers.len() >= GROUP_JOBS || group.bytes() >= GROUP_BYTES {
                 break;
             }
+            // A probe is answered at once, so that a long group does not look like a hang.
             let following = loop {
                 match inbox.try_recv() {
                     Ok(Message::Probe(probe)) => self.answer(probe),
@@ -183,11 +183,13 @@ impl Writer {
                 Err(_) => break,
             }
         }
+        // Released first: `commit` may wait for the apply thread to empty the memtable.
         drop(engine);
         let result = self.commit(group, durable);
         if result.is_ok() {
             self.core.counts.committed(changes);
         }
+        // Only now: a caller that sees its answer must find its change in the memory tables and on disk.
         for answer in answers {
             answer(result.clone());
         }
@@ -199,8 +201,7 @@ impl Writer {
         let _ = probe.send(self.core.failure.get().map_or(Ok(()), Err));
     }
 
-    /// Runs a transaction. If it panics, its changes are dropped and its caller gets
-    /// [`StoreError::Closed`].
+    /// A panicking transaction loses its changes, and its caller gets [`StoreError::Closed`].
     fn plan(&self, engine: &dyn Engine, job: Job, group: &WriteBatch) -> Option<Outcome> {
         let txn = Txn {
             engine,
@@ -213,13 +214,13 @@ impl Writer {
             .ok()
     }
 
-    /// Commits a group. The order guarantees durability: WAL, sync, memory, answer. The engine
-    /// follows later.
     fn commit(&mut self, group: WriteBatch, durable: bool) -> Result<(), StoreError> {
+        // After a failure neither WAL nor memory is trusted, so nothing more is promised.
         if let Some(failed) = self.core.failure.get() {
             return Err(failed);
         }
         let empty = group.is_empty();
+        // The order guarantees durability: WAL, sync, memory, answer. The engine follows later.
         if !empty {
             if !self.core.is_writable() {
                 return Err(StoreError::Full);
@@ -231,6 +232,7 @@ impl Writer {
                 Err(error) if error.passes() => return Err(error),
                 other => self.or_fail(other)?,
             }
+            // A number is used up only by a commit that is in the WAL.
             self.number = number;
             self.unsynced.get_or_insert_with(Instant::now);
         }
@@ -254,13 +256,13 @@ impl Writer {
     }
 
     /// Replaces an engine that has no disk space by one in memory, and makes the store read-only.
-    /// Does nothing if the engine is not stalled any more or commits have followed. Returns the old
-    /// engine, since closing it may take long.
+    /// Returns the old engine, since closing it may take long.
     pub(in crate::store) fn detach_engine(
         &mut self,
         memory: MemoryEngine,
         number: u64,
     ) -> Option<Arc<dyn Engine>> {
+        // The engine may have recovered, or commits may have followed that the copy in memory lacks.
         if !self.core.tail.is_stalled() || number != self.number {
             return None;
         }
@@ -269,20 +271,23 @@ impl Writer {
         Some(self.core.replace_engine(Arc::new(memory), false))
     }
 
-    /// Switches to an engine that has every commit up to `number`, after replaying the few later
-    /// ones. Returns the old engine, since closing it may take long.
+    /// Switches to an engine that has every commit up to `number`. Returns the old engine, since
+    /// closing it may take long.
     pub(in crate::store) fn change_engine(
         &mut self,
         engine: Arc<dyn Engine>,
         number: u64,
     ) -> Result<Arc<dyn Engine>, StoreError> {
         let truth = thread::truth(&self.core, None, self.number)?;
+        // The new engine was built while commits went on; the few later ones are replayed here.
         replay(&truth.segments, number, self.number, truth.schema, &*engine)?;
         Ok(self.core.replace_engine(engine, true))
     }
 
     /// Switches back to an engine on disk, and makes the store writable.
     pub(in crate::store) fn resume(&mut self, engine: Arc<dyn Engine>, log: FileLog, number: u64) {
+        // Commits are rejected while the store is read-only, so the numbers differ only if the disk changed
+        // underneath.
         if number != self.number {
             self.core.failure.report(&StoreError::Engine(format!(
                 "it was reopened at commit {number} instead of {}",

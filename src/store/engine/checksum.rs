@@ -3,7 +3,6 @@
 //! It is stored with each commit, so that a start can detect lost, changed or reappeared pairs. It
 //! protects against damage, not against an adversary.
 
-/// The checksum of one tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct Digest {
     pub(in crate::store) count: u64,
@@ -12,6 +11,7 @@ pub(in crate::store) struct Digest {
 
 impl Digest {
     pub(in crate::store) fn add(&mut self, key: &[u8], value: &[u8]) {
+        // Wrapping sums make the order irrelevant and a removal the exact inverse of an addition.
         self.count = self.count.wrapping_add(1);
         self.sum = self.sum.wrapping_add(term(key, value));
     }
@@ -38,6 +38,7 @@ impl Digest {
 /// The contribution of one pair: two checksums, mixed so that sums do not cancel out.
 fn term(key: &[u8], value: &[u8]) -> u64 {
     let of_value = crc32fast::hash(value);
+    // Seeded with the checksum of the value, so that swapping two values changes the sum.
     let mut both = crc32fast::Hasher::new_with_initial(!of_value);
     both.update(key);
     let mut x = (u64::from(of_value) << 32) | u64::from(both.finalize());

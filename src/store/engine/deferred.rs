@@ -30,11 +30,11 @@ use crate::store::write_batch::WriteBatch;
 
 /// Longest time between two steps of opening or reading sled, in addition to the time for its file.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Minimum rate at which sled reads its file.
+/// The slowest disk that is still waited for: sled reads its whole file when it opens.
 const BYTES_PER_SECOND: u64 = 10 * 1024 * 1024;
 /// How long an abandoned thread may take to reach its next step.
 const ABANDON_WITHIN: Duration = Duration::from_secs(1);
-/// Niceness of the background thread: requests take priority.
+/// Requests take priority over the verification.
 const NICE: i32 = 10;
 
 pub(in crate::store) struct DeferredEngine {
@@ -44,21 +44,19 @@ pub(in crate::store) struct DeferredEngine {
 
 struct DeferredState {
     ready: OnceLock<Guarded<SledEngine>>,
-    /// Present until the engine is ready.
+    /// Answers reads from snapshot and WAL until the engine is ready.
     stand_in: RwLock<Option<Arc<DurableReader>>>,
     /// Commit number of the snapshot: the WAL is needed from there on.
     begin: u64,
-    /// Result of the preparation; `None` while it runs.
+    /// `None` while the preparation runs.
     outcome: Mutex<Option<Result<(), StoreError>>>,
     ended: Condvar,
     abandoned: Arc<AtomicBool>,
 }
 
-/// The engine as found at start-up.
 pub(in crate::store) enum Found {
     /// Opened but not verified.
     Unproven(SledEngine, EngineDir),
-    /// Missing or damaged, with the reason.
     Unusable(String),
 }
 
@@ -76,8 +74,8 @@ pub(in crate::store) struct Preparation {
 }
 
 impl DeferredEngine {
-    /// Starts the preparation and waits up to `patience` for it. `make` must return soon after its
-    /// flag is set.
+    /// Starts the preparation and waits up to `patience` for it. `make` must return soon after its flag
+    /// is set.
     pub(in crate::store) fn start(
         make: impl FnOnce(&Arc<AtomicBool>) -> Result<Guarded<SledEngine>, StoreError> + Send + 'static,
         on_failure: OnFailure,
@@ -99,6 +97,7 @@ impl DeferredEngine {
         let mut outcome = shared.outcome.lock();
         let goes_on = |outcome: &mut Option<_>| outcome.is_none();
         shared.ended.wait_while_for(&mut outcome, goes_on, patience);
+        // A longer preparation continues in the background.
         if outcome.is_none() {
             tracing::info!("serving from snapshot and WAL until the engine is ready");
         }
@@ -112,6 +111,7 @@ impl DeferredEngine {
 
 impl Drop for DeferredEngine {
     fn drop(&mut self) {
+        // The thread checks the flag at each step, so the join does not wait for a whole rebuild.
         self.abandon();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -141,6 +141,7 @@ impl DeferredState {
             });
         let outcome = match made {
             Ok(engine) => {
+                // In this order: `reader` must find one of the two at any time.
                 let _ = self.ready.set(engine);
                 *self.stand_in.write() = None;
                 let took = began.elapsed().as_millis();
@@ -155,11 +156,11 @@ impl DeferredState {
                 Err(error)
             }
         };
+        // An abandoned preparation already has its outcome.
         self.outcome.lock().get_or_insert(outcome);
         self.ended.notify_all();
     }
 
-    /// Returns the engine if it is ready, else its stand-in.
     fn reader(&self) -> Result<&Guarded<SledEngine>, Arc<DurableReader>> {
         loop {
             if let Some(engine) = self.ready.get() {
@@ -184,13 +185,14 @@ impl Engine for DeferredEngine {
     fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a> {
         match self.shared.reader() {
             Ok(engine) => engine.scan(tree, from, to),
+            // A reversed range is empty, as in the other engines.
             Err(_) if to.is_some_and(|to| from > to) => Box::new(std::iter::empty()),
             Err(reader) => Box::new(reader.scan(tree, from, to)),
         }
     }
 
-    /// Blocks until the engine is ready; the memtable holds the commits until then.
     fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
+        // Blocks the apply thread, which has nothing else to do; the memtable holds the commits until then.
         self.wait_until_ready()?;
         match self.shared.ready.get() {
             Some(engine) => engine.apply(number, plan),
@@ -207,6 +209,7 @@ impl Engine for DeferredEngine {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
+        // Nothing was applied before the engine is ready, so nothing has to be synced.
         self.shared.ready.get().map_or(Ok(()), Engine::sync)
     }
 
@@ -245,9 +248,11 @@ impl Preparation {
     ) -> Result<Guarded<SledEngine>, StoreError> {
         let why = match found {
             Found::Unusable(why) => why,
+            // Every error of sled itself leads to a rebuild; full disks and closing stores do not.
             Found::Unproven(engine, directory) => match self.prove(engine, &directory, abandoned) {
                 Ok(engine) => return Ok(guarded(engine, &directory, &self.on_failure)),
                 Err(StoreError::Engine(why)) => why,
+                // The hanging thread holds the file, so a rebuild in this process could not replace it.
                 Err(StoreError::Hung) => {
                     return Err(StoreError::Failed("a read of the engine hangs".to_owned()));
                 }
@@ -265,6 +270,8 @@ impl Preparation {
             schema: &self.schema,
             number: self.number,
         };
+        // The old engine stays in place until the new one is complete: a crash in between repeats the
+        // rebuild.
         let made = make_engine(&next, &self.place, truth, abandoned)?;
         for old in self.place.engines()?.1 {
             let moved = self.place.move_aside(&old.path, "sled")?;
@@ -275,7 +282,6 @@ impl Preparation {
         Ok(guarded(made, &next, &self.on_failure))
     }
 
-    /// Compares the engine with its checksums, then replays the WAL into it.
     fn prove(
         &self,
         engine: SledEngine,
@@ -283,6 +289,7 @@ impl Preparation {
         abandoned: &Arc<AtomicBool>,
     ) -> Result<SledEngine, StoreError> {
         let engine = match proven(directory, abandoned, move || Ok(engine)) {
+            // The error may lie in a file that sled can recreate, so the engine is tried once more without it.
             Err(StoreError::Engine(why)) => {
                 move_leftovers_aside(&self.place, directory, &why)?;
                 let (path, schema) = (directory.path.clone(), self.schema.clone());
@@ -293,6 +300,7 @@ impl Preparation {
             other => other?,
         };
         let applied = engine.applied()?;
+        // An engine ahead of the log has commits that were not promised, or belongs to another history.
         if applied > self.number {
             return Err(StoreError::Engine(format!(
                 "is at commit {applied}, and the log ends at {}",
@@ -303,6 +311,7 @@ impl Preparation {
             engine: &engine,
             abandoned,
         };
+        // Only now: replaying into a damaged engine could hide the damage in its checksums.
         replay(
             &self.segments,
             applied,
@@ -314,7 +323,6 @@ impl Preparation {
     }
 }
 
-/// Reads an engine to its end on a supervised thread, since sled may panic or hang.
 fn proven(
     directory: &EngineDir,
     abandoned: &Arc<AtomicBool>,
@@ -326,10 +334,11 @@ fn proven(
         engine.prove(steps, &stop)?;
         Ok(engine)
     };
+    // sled may panic or hang on damaged files, so it is read on a thread that can be left behind.
     Supervised::start(directory, work)?.wait(directory, abandoned)
 }
 
-/// Moves aside files that sled can do without but may fail on; returns the error if there are none.
+/// Moves aside files that sled can recreate but may fail on. Returns the error if there are none.
 pub(in crate::store) fn move_leftovers_aside(
     place: &StoreLayout,
     directory: &EngineDir,
@@ -354,11 +363,11 @@ pub(in crate::store) struct Supervised<R> {
 }
 
 impl<R: Send + 'static> Supervised<R> {
-    /// Starts `work`, which counts its steps.
     pub(in crate::store) fn start(
         directory: &EngineDir,
         work: impl FnOnce(&AtomicU64) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<Self, StoreError> {
+        // The time limit grows with the file, since sled reads it whole.
         let size = std::fs::metadata(directory.path.join("db")).map_or(0, |file| file.len());
         let steps = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&steps);
@@ -395,6 +404,7 @@ impl<R: Send + 'static> Supervised<R> {
                 let last = self.receiver.recv_timeout(ABANDON_WITHIN);
                 return last.unwrap_or(Err(StoreError::Closed));
             }
+            // Progress and not total time is limited: a large engine on a slow disk is not a hang.
             let now = self.steps.load(Ordering::Relaxed);
             if now != seen.1 {
                 seen = (Instant::now(), now);
@@ -407,7 +417,6 @@ impl<R: Send + 'static> Supervised<R> {
     }
 }
 
-/// An engine wrapper that rejects changes once the store is closing.
 pub(in crate::store) struct Stoppable<'a> {
     pub(in crate::store) engine: &'a dyn Engine,
     pub(in crate::store) abandoned: &'a AtomicBool,
@@ -423,6 +432,7 @@ impl Engine for Stoppable<'_> {
     }
 
     fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
+        // A long replay ends here when the store closes; what was applied is complete and counted.
         if self.abandoned.load(Ordering::Relaxed) {
             return Err(StoreError::Closed);
         }

@@ -35,6 +35,7 @@ impl Engine for MemoryEngine {
         let Some(tree) = state.trees.get(tree) else {
             return Box::new(std::iter::empty());
         };
+        // Copied, because the lock cannot be held while the caller iterates.
         let pairs: Vec<Pair> = tree
             .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
             .take_while(|(key, _)| to.is_none_or(|to| key.as_slice() < to))

@@ -23,7 +23,6 @@ pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
 pub(super) type Scan<'a> = Box<dyn Iterator<Item = Result<Pair, StoreError>> + 'a>;
 
-/// An ordered key-value engine with named trees.
 pub(super) trait Engine: Send + Sync {
     fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
@@ -33,10 +32,9 @@ pub(super) trait Engine: Send + Sync {
     /// Applies a write batch and its number atomically.
     fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError>;
 
-    /// The number of the last applied write batch.
     fn applied(&self) -> Result<u64, StoreError>;
 
-    /// Makes everything applied so far survive a power cut.
+    /// Makes everything applied so far survive a power cut; applied changes are not durable before.
     fn sync(&self) -> Result<(), StoreError>;
 
     /// Whether the engine is ready. Until then [`Engine::apply`] blocks; reads do not.
@@ -44,7 +42,6 @@ pub(super) trait Engine: Send + Sync {
         true
     }
 
-    /// Blocks until the engine is ready.
     fn wait_until_ready(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -17,7 +17,6 @@ use crate::store::files::{at, sync_data};
 use crate::store::table::{Schema, TreeName};
 use crate::store::write_batch::WriteBatch;
 
-/// The tree with the number of the last write batch and the checksum of each tree.
 const META: &str = "meta";
 const APPLIED: &[u8] = b"applied";
 
@@ -29,7 +28,7 @@ const CACHE_BYTES: u64 = 8 * 1024 * 1024;
 pub(in crate::store) struct SledEngine {
     trees: HashMap<TreeName, sled::Tree>,
     meta: sled::Tree,
-    /// The checksum of each tree; changed only by `apply`.
+    /// Kept in memory, so that `apply` need not read them back.
     digests: Mutex<HashMap<TreeName, Digest>>,
     db: sled::Db,
     /// The file that sled writes to. `flush` only calls `sync_file_range`, which does not protect
@@ -38,7 +37,6 @@ pub(in crate::store) struct SledEngine {
 }
 
 impl SledEngine {
-    /// Opens the database in a directory.
     pub(in crate::store) fn open(
         directory: &Path,
         schema: &Schema,
@@ -46,6 +44,7 @@ impl SledEngine {
     ) -> Result<Self, StoreError> {
         let db = open_database(directory)?;
         let mut trees = HashMap::new();
+        // Trees are opened once: opening takes locks inside sled.
         for name in schema.trees() {
             trees.insert(name, db.open_tree(name).map_err(engine_error)?);
         }
@@ -69,8 +68,7 @@ impl SledEngine {
     }
 
     /// Reads everything and compares it with the stored checksums, to detect lost, changed and
-    /// reappeared pairs. `steps` counts the pairs for supervision; `stop` ends it early with
-    /// [`StoreError::Closed`].
+    /// reappeared pairs. `stop` ends it early with [`StoreError::Closed`].
     pub(in crate::store) fn prove(
         &self,
         steps: &AtomicU64,
@@ -81,6 +79,7 @@ impl SledEngine {
             for pair in tree {
                 let (key, value) = pair.map_err(engine_error)?;
                 found.add(&key, &value);
+                // Each pair counts as progress, or a large tree would look like a hang.
                 steps.fetch_add(1, Ordering::Relaxed);
                 if stop.load(Ordering::Relaxed) {
                     return Err(StoreError::Closed);
@@ -107,6 +106,7 @@ impl SledEngine {
 fn noted(meta: &sled::Tree, name: TreeName) -> Result<Digest, StoreError> {
     let value = meta.get(digest_key(name)).map_err(engine_error)?;
     value
+        // A tree without a stored checksum is new and must be empty.
         .map_or(Some(Digest::default()), |value| Digest::from_bytes(&value))
         .ok_or_else(|| StoreError::Engine(format!("the checksum of `{name}` is damaged")))
 }
@@ -118,8 +118,8 @@ fn digest_key(name: TreeName) -> String {
 /// How long a database that was just closed in this process may keep its file locked.
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Opens sled. sled's threads release its lock some time after the last handle is dropped. No other
-/// process can hold it, since this one holds the lock of the data directory.
+/// sled's threads release its lock some time after the last handle is dropped. No other process can
+/// hold it, since this one holds the lock of the data directory.
 fn open_database(directory: &Path) -> Result<sled::Db, StoreError> {
     let since = Instant::now();
     loop {
@@ -196,6 +196,8 @@ impl Engine for SledEngine {
     }
 
     fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
+        // Changes, checksums and commit number form one transaction, so that a crash leaves all or none of
+        // them.
         let mut trees = vec![self.meta.clone()];
         let mut parts = Vec::new();
         let mut digests = self.digests.lock();
@@ -223,6 +225,8 @@ impl Engine for SledEngine {
                             }
                             None => tree.remove(key.as_slice())?,
                         };
+                        // The checksum follows what the tree really held, so that replaying a commit again does not
+                        // falsify it.
                         if let Some(old) = old {
                             digest.remove(key, &old);
                         }
@@ -237,11 +241,13 @@ impl Engine for SledEngine {
                 TransactionError::Abort(()) => StoreError::Engine("aborted".to_owned()),
                 TransactionError::Storage(error) => engine_error(error),
             })?;
+        // Only after the transaction, which may be repeated.
         digests.extend(changed);
         Ok(())
     }
 
     fn applied(&self) -> Result<u64, StoreError> {
+        // An engine without a number is new.
         let Some(value) = self.meta.get(APPLIED).map_err(engine_error)? else {
             return Ok(0);
         };

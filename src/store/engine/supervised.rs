@@ -17,15 +17,13 @@ use crate::store::write_batch::WriteBatch;
 /// Time limit of one engine call. A call takes milliseconds at most, and a disk that stalls for
 /// longer is as bad as a failed one.
 const STEP_LIMIT: Duration = Duration::from_secs(20);
-/// Check interval for running calls.
+/// How often the running calls are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Maximum number of supervised calls at a time; more than there are reading threads.
 const PLACES: usize = 64;
 
-/// Called with a description of the panic or hang.
 type Fault = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// An engine with supervised calls.
 pub(in crate::store) struct Guarded<E> {
     engine: E,
     watch: Arc<Watch>,
@@ -48,6 +46,7 @@ impl<E: Engine> Guarded<E> {
             fault,
         });
         let watched = Arc::downgrade(&watch);
+        // Without this thread the store still works, so its absence is only logged.
         if let Err(error) = std::thread::Builder::new()
             .name("store-guard".to_owned())
             .spawn(move || check(&watched))
@@ -62,10 +61,10 @@ impl<E: Engine> Guarded<E> {
     }
 }
 
-/// Extracts the message of a panic.
 pub(in crate::store) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<String>()
+        // `panic!` with arguments carries a `String`, without arguments a `&str`.
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or_default()
@@ -74,6 +73,7 @@ pub(in crate::store) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 impl Watch {
     fn step<R>(&self, work: impl FnOnce() -> Result<R, StoreError>) -> Result<R, StoreError> {
         let place = self.enter();
+        // A panic inside sled must not end a thread of the store without a report.
         let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
             let said = panic_message(&*panic);
             Err(StoreError::Engine(format!("panicked: {said}")))
@@ -88,7 +88,9 @@ impl Watch {
     }
 
     fn enter(&self) -> Option<&AtomicU64> {
+        // Zero marks a free slot, so the first millisecond counts as one.
         let now = self.millis().saturating_add(1);
+        // If all slots are taken, the call runs unsupervised: supervision must not slow requests down.
         self.running.iter().find(|place| {
             place
                 .compare_exchange(0, now, Ordering::AcqRel, Ordering::Relaxed)
@@ -101,6 +103,7 @@ impl Watch {
     }
 
     fn report(&self, what: &str) {
+        // Reported once: the process restarts, and later faults are consequences.
         if !self.told.swap(true, Ordering::AcqRel) {
             (self.fault)(what);
         }
@@ -122,6 +125,7 @@ fn check(watched: &Weak<Watch>) {
             watch.report("a call has not returned");
             return;
         }
+        // Released while waiting, so that a closed engine ends this thread.
         drop(watch);
         std::thread::park_timeout(LOOK_EVERY);
     }
@@ -150,8 +154,8 @@ impl<E: Engine> Engine for Guarded<E> {
         self.step(E::applied)
     }
 
-    /// Not timed: its duration depends on the disk.
     fn sync(&self) -> Result<(), StoreError> {
+        // Not timed: its duration depends on the disk.
         catch_unwind(AssertUnwindSafe(|| self.engine.sync())).unwrap_or_else(|_| {
             self.watch.report("a sync panicked");
             Err(StoreError::Engine("a sync panicked".to_owned()))
@@ -159,7 +163,6 @@ impl<E: Engine> Engine for Guarded<E> {
     }
 }
 
-/// A scan with supervised steps. It ends after an error.
 struct Steps<'a> {
     scan: Option<Scan<'a>>,
     watch: &'a Watch,
@@ -171,6 +174,7 @@ impl Iterator for Steps<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let scan = self.scan.as_mut()?;
         let pair = self.watch.step(|| scan.next().transpose()).transpose();
+        // An iterator that has failed may hang or repeat itself.
         if !matches!(pair, Some(Ok(_))) {
             self.scan = None;
         }

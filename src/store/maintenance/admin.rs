@@ -12,34 +12,23 @@ use crate::store::snapshot::verify::{self, TableReport, Verified};
 use crate::store::table::{Schema, TreeName};
 use crate::store::{Durability, Options, Store, StoreError};
 
-/// Exports the records of a snapshot or backup as text. An open file stays readable after a newer
-/// snapshot replaces it.
+/// An open file stays readable after a newer snapshot replaces it.
 pub struct SnapshotExport(Snapshot);
 
 impl SnapshotExport {
-    /// Opens a snapshot file.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`] if it does not exist, [`StoreError::Damaged`].
     pub fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
         Snapshot::open(path, schema).map(Self)
     }
 
-    /// Writes every record.
-    ///
-    /// # Errors
-    /// An error of `out`, or [`StoreError::Damaged`].
     pub fn write(self, schema: &Schema, out: &mut dyn Write) -> Result<Exported, StoreError> {
         let instance = self.0.head().instance;
         dump::write(self.0, schema, instance, out)
     }
 }
 
-/// Imports an export as the store of a data directory.
 pub struct Import<'a> {
     pub directory: &'a Path,
     pub schema: &'a Schema,
-    /// How to open the store of the directory.
     pub options: Options,
     /// Size of the export, if known.
     pub bytes: Option<u64>,
@@ -48,16 +37,13 @@ pub struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// Imports the records into a staged store and installs it once it is complete. After a kill
-    /// there is either the empty store or the whole import.
-    ///
-    /// # Errors
-    /// [`StoreError::NotEmpty`], or [`StoreError::Damaged`] for a file that is not an export.
-    /// Damaged lines are skipped and reported.
+    /// Imports the records into a staged store and installs it once it is complete. After a kill there
+    /// is either the empty store or the whole import. Damaged lines are skipped and reported.
     pub fn run(self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
         /// Upper bound: WAL, engine and snapshot each hold all records, in less space than the
         /// text.
         const COPIES: u64 = 3;
+        // Opened first: a store that is newer, in use or not empty is found before anything is written.
         let store = Store::open(self.directory, self.schema.clone(), self.options.clone())?;
         store.must_be_empty(self.own)?;
         let instance = store.instance().ok_or(StoreError::Closed)?;
@@ -67,6 +53,7 @@ impl Import<'_> {
         if let Some(bytes) = self.bytes {
             disk_space::require_free(self.directory, COPIES * bytes)?;
         }
+        // An earlier import may have been interrupted.
         place.clear_side()?;
         let side = place.side();
         let imported = self.fill(&side, instance, input).and_then(|imported| {
@@ -75,6 +62,7 @@ impl Import<'_> {
         });
         match imported {
             Ok(imported) => {
+                // The complete store replaces the empty one; before this point nothing has changed.
                 place.take_side()?;
                 Ok(imported)
             }
@@ -110,15 +98,15 @@ impl Import<'_> {
 impl Store {
     /// Compares records and indexes in both directions, and the engine with snapshot and WAL, while
     /// commits continue.
-    ///
-    /// # Errors
-    /// An engine error.
     pub fn verify(&self) -> Result<Verified, StoreError> {
         let core = &self.0.core;
+        // The stand-in is snapshot and WAL themselves, so comparing it would prove nothing.
         core.engine().wait_until_ready()?;
         let truth = match &core.disk {
             Some(disk) => {
                 let (tables, truth, matched) = compare::against_truth(core, disk, &self.0.inbox)?;
+                // Differences with commits in flight are possible; the slower examination below tells them from
+                // damage.
                 if matched && truth.is_sound() && tables.iter().all(TableReport::is_sound) {
                     let truth = Some(truth);
                     return Ok(Verified { tables, truth });
@@ -132,52 +120,36 @@ impl Store {
     }
 
     /// Repairs the indexes while commits continue; reports what was wrong.
-    ///
-    /// # Errors
-    /// An engine error, or a failed commit.
     pub fn rebuild(&self) -> Result<Vec<TableReport>, StoreError> {
         self.0.core.engine().wait_until_ready()?;
         verify::examine_engine(self, true)
     }
 
     /// Syncs the engine and retires the WAL segments that neither it nor the snapshot needs.
-    ///
-    /// # Errors
-    /// [`StoreError::NotSynced`] or [`StoreError::Full`].
     pub fn checkpoint(&self) -> Result<(), StoreError> {
         thread::checkpoint(&self.0.core)
     }
 
     /// Writes and verifies a new snapshot with everything committed so far.
-    ///
-    /// # Errors
-    /// [`StoreError::Full`] or [`StoreError::Damaged`].
     pub fn renew_base(&self) -> Result<SnapshotHead, StoreError> {
         let core = &self.0.core;
         core.or_fail(thread::renew_whole(core, &self.0.inbox, (self.0.clock)()))
     }
 
-    /// Builds a new engine while the old one is in use, and switches to it, which frees unused
-    /// space. Returns the size in bytes before and after.
-    ///
-    /// # Errors
-    /// [`StoreError::Full`] or [`StoreError::Damaged`].
+    /// Builds a new engine while the old one is in use, and switches to it, which frees unused space.
+    /// Returns the size in bytes before and after.
     pub fn compact(&self) -> Result<(u64, u64), StoreError> {
         let core = &self.0.core;
         core.or_fail(compaction::compact(core, &self.0.inbox, (self.0.clock)()))
     }
 
-    /// Writes a new snapshot and returns its path. The next snapshot removes the file; an open
-    /// handle stays valid.
-    ///
-    /// # Errors
-    /// [`StoreError::Full`] or [`StoreError::Damaged`].
+    /// Writes a new snapshot and returns its path. The next snapshot removes the file; an open handle
+    /// stays valid.
     pub fn base_file(&self) -> Result<PathBuf, StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
         Ok(disk.base_path(self.renew_base()?.number))
     }
 
-    /// Fails if a table other than those in `own` has records.
     fn must_be_empty(&self, own: &[TreeName]) -> Result<(), StoreError> {
         let empty = self.read(|txn| {
             let tables = self.0.core.schema.tables().iter();
@@ -193,12 +165,12 @@ impl Store {
         }
     }
 
-    /// Imports the records of an export and builds their indexes.
     pub(in crate::store) fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
         const BATCH: usize = 256 * 1024;
         self.must_be_empty(&[])?;
         let schema = &self.0.core.schema;
         dump::read(input, schema, BATCH, &mut |plan| {
+            // Durable commits bound the memory use: the next batch is read once this one is on disk.
             self.write(Durability::Durable, move |txn| {
                 txn.plan = plan;
                 Ok::<_, StoreError>(())
@@ -207,9 +179,8 @@ impl Store {
         })
     }
 
-    /// Runs the upgrade steps to the format of the schema; returns whether there were any. After
-    /// the first step older versions cannot open the store; a downgrade needs the backup made
-    /// before it.
+    /// Runs the upgrade steps to the format of the schema; returns whether there were any. After the
+    /// first step older versions cannot open the store; a downgrade needs the backup made before it.
     pub(in crate::store) fn upgrade(&self, options: &Options) -> Result<bool, StoreError> {
         let core = &self.0.core;
         let Some(disk) = &core.disk else {
@@ -227,11 +198,13 @@ impl Store {
             let backups = options.backups.as_deref().filter(|path| path.is_dir());
             let backup = self.back_up(backups.unwrap_or(&aside))?;
             tracing::info!(backup = %backup.path.display(), format, "upgrading the store; wrote a backup first");
+            // Before the steps: an older version must not open a store that is half upgraded.
             identity.format = format;
             place.identify(&identity)?;
         }
         for (to, step) in core.schema.steps_from(identity.reached) {
             step(self)?;
+            // Recorded after each step, so that an interrupted upgrade continues where it ended.
             identity.reached = to;
             place.identify(&identity)?;
         }

@@ -36,13 +36,11 @@ const PARTIAL: &str = ".partial";
 pub struct Backup {
     pub path: PathBuf,
     pub head: SnapshotHead,
-    /// File size in bytes.
     pub bytes: u64,
 }
 
 impl Backup {
-    /// Returns whether this store created the backup under the name it gives to backups. False for
-    /// a copy that a person keeps under another name.
+    /// False for a copy that a person keeps under another name.
     #[must_use]
     pub fn is_made_by(&self, instance: [u8; 16]) -> bool {
         self.head.instance == instance
@@ -50,20 +48,20 @@ impl Backup {
     }
 }
 
-/// Returns a file name that sorts by age and contains date, commit number and store.
+/// The name sorts by age.
 fn name(head: &SnapshotHead) -> String {
     let when = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
     let when = when.format("%Y%m%dT%H%M%SZ");
     format!("{when}-{}-{}{EXTENSION}", head.number, mark(&head.instance))
 }
 
-/// Returns a short store id, so that a person can tell the backups of two stores apart.
+/// A short store id, so that a person can tell the backups of two stores apart.
 fn mark(instance: &[u8; 16]) -> String {
     let start = instance.first_chunk::<4>().copied().unwrap_or_default();
     data_encoding::HEXLOWER.encode(&start)
 }
 
-/// A snapshot that was just read to its end. The lock keeps it from being replaced.
+/// A snapshot that was just read to its end. The lock prevents its replacement.
 struct Checked<'a> {
     disk: &'a OnDisk,
     base: MutexGuard<'a, Option<SnapshotHead>>,
@@ -72,13 +70,11 @@ struct Checked<'a> {
 }
 
 impl Store {
-    /// Returns the id of the store; `None` for a store in memory.
     #[must_use]
     pub fn instance(&self) -> Option<[u8; 16]> {
         Some(self.0.core.disk.as_ref()?.identity.instance)
     }
 
-    /// Returns the seed of new timeline ids; `None` for a store in memory.
     #[must_use]
     pub fn timeline_seed(&self) -> Option<[u8; 16]> {
         Some(self.0.core.disk.as_ref()?.seed)
@@ -91,28 +87,22 @@ impl Store {
         decode_note(&fs::read(disk.place.restore_note()).ok()?)
     }
 
-    /// Deletes the restore note.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`] if the file cannot be removed.
     pub fn forget_word(&self) -> Result<(), StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
         Ok(fs::remove_file(disk.place.restore_note())?)
     }
 
-    /// Backs up everything committed so far, while the store is in use: copies a new snapshot and
-    /// verifies the copy.
-    ///
-    /// # Errors
-    /// [`StoreError::Full`], [`StoreError::Damaged`] or an I/O error. No partial file is left.
+    /// Backs up everything committed so far, while the store is in use. No partial file is left.
     pub fn back_up(&self, directory: &Path) -> Result<Backup, StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
         let sync = disk.place.sync;
         make_directory(directory, sync)?;
+        // Partial files of an interrupted backup would otherwise use up the disk over time.
         clear_partials(directory, &disk.identity.instance)?;
         self.room(disk, directory)?;
         let checked = match self.checked_base(disk) {
             Err(error @ StoreError::Damaged { .. }) => {
+                // The engine still has every record; a damaged snapshot must not make backups impossible.
                 tracing::error!(%error, "snapshot or WAL is damaged; writing a new snapshot from the engine");
                 let core = &self.0.core;
                 core.or_fail(thread::renew_from_engine(
@@ -139,8 +129,10 @@ impl Store {
         let path = directory.join(name(&head));
         let partial = with_suffix(&path, PARTIAL);
         let copied = format::copy(&disk.base_path(head.number), &partial, &head, sync);
+        // Released before the slow verification, so that maintenance is not held up.
         drop(base);
         let made = copied
+            // The copy is verified before it gets its name: only a complete backup is ever listed.
             .and_then(|()| (disk.prove)(&partial))
             .and_then(|()| Ok(rename(&partial, &path, sync)?))
             .and_then(|()| Ok(fs::metadata(&path)?.len()));
@@ -153,12 +145,12 @@ impl Store {
         }
     }
 
-    /// Writes a new snapshot and reads it back. Disks rot, so only a snapshot that was just
-    /// verified is copied.
+    /// Writes a new snapshot and reads it back.
     fn checked_base<'a>(&'a self, disk: &'a OnDisk) -> Result<Checked<'a>, StoreError> {
         self.renew_base()?;
         let base = disk.base.lock();
         let head = base.clone().ok_or(StoreError::Closed)?;
+        // Disks rot, so only a snapshot that was just verified is copied.
         let (_, report) = check_snapshot(&disk.base_path(head.number), &self.0.core.schema)?;
         Ok(Checked {
             disk,
@@ -168,13 +160,13 @@ impl Store {
         })
     }
 
-    /// Checks that the new snapshot and its copy fit on the disk with the reserved space still
-    /// free.
+    /// Checks that the new snapshot and its copy fit on the disk with the reserved space still free.
     fn room(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
         let bytes = thread::packed_bytes(disk);
         let store = disk.place.store();
         let device = |path: &Path| fs::metadata(path).map(|of| of.dev());
         if device(&store)? == device(directory)? {
+            // On one disk both copies count; a mounted backup disk needs room for one.
             return disk_space::require_free(directory, 2 * bytes);
         }
         disk_space::require_free(&store, bytes)?;
@@ -182,7 +174,6 @@ impl Store {
     }
 }
 
-/// Removes incomplete backups of this store that a kill left behind.
 fn clear_partials(directory: &Path, instance: &[u8; 16]) -> Result<(), StoreError> {
     let end = format!("-{}{EXTENSION}{PARTIAL}", mark(instance));
     for entry in fs::read_dir(directory)? {
@@ -195,8 +186,7 @@ fn clear_partials(directory: &Path, instance: &[u8; 16]) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Lists the backups of a directory, newest first. Files with an unreadable head are logged and
-/// skipped.
+/// Newest first. Files with an unreadable head are logged and skipped.
 #[must_use]
 pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<Backup> {
     let mut backups: Vec<Backup> = snapshots(directory, schema)
@@ -212,7 +202,7 @@ pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<Backup> {
     backups
 }
 
-/// Reads the id of the store in a data directory without opening the store.
+/// Does not open the store.
 #[must_use]
 pub fn instance_of(directory: &Path) -> Option<[u8; 16]> {
     let identity = StoreLayout::new(directory, true).identity().ok()?;
@@ -221,9 +211,6 @@ pub fn instance_of(directory: &Path) -> Option<[u8; 16]> {
 
 /// Reads a snapshot to its end and checks frames, order, checksums, every record, and the indexes
 /// in both directions.
-///
-/// # Errors
-/// [`StoreError::Damaged`] with the place of the damage, or [`StoreError::Newer`].
 pub fn check_snapshot(
     path: &Path,
     schema: &Schema,
@@ -232,6 +219,7 @@ pub fn check_snapshot(
     let head = snapshot.head().clone();
     check_format(head.format, schema.format())?;
     let report = examine_snapshot(snapshot, schema)?;
+    // Backups carry the record count of their source, so that a truncated copy is found.
     let count = head.records.filter(|records| *records != report.total());
     let what = match count {
         Some(records) => Some(format!(
@@ -251,7 +239,6 @@ pub fn check_snapshot(
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// Head of the restored backup.
     pub head: SnapshotHead,
     /// Number of records in each table.
     pub tables: BTreeMap<TreeName, u64>,
@@ -259,12 +246,10 @@ pub struct Restored {
 
 pub struct Restore<'a> {
     pub directory: &'a Path,
-    /// The backup file.
     pub backup: &'a Path,
     /// Directory of this store's backups.
     pub backups: &'a Path,
     pub schema: &'a Schema,
-    /// Id of the store if the data directory has none.
     pub instance: [u8; 16],
     /// Random seed: the restored store begins a new timeline.
     pub timeline: [u8; 16],
@@ -276,12 +261,8 @@ pub struct Restore<'a> {
 }
 
 impl Restore<'_> {
-    /// Unpacks the backup into a staging directory and compares the result with the backup. The
-    /// next start installs it and keeps the replaced store.
-    ///
-    /// # Errors
-    /// [`StoreError::Foreign`], [`StoreError::Full`] or [`StoreError::Damaged`]. No staged files
-    /// are left.
+    /// Unpacks the backup into a staging directory and compares the result with the backup. The next
+    /// start installs it and keeps the replaced store.
     pub fn prepare(&self) -> Result<Restored, StoreError> {
         let place = StoreLayout::new(self.directory, true);
         if place.given_up().exists() {
@@ -297,11 +278,9 @@ impl Restore<'_> {
     }
 
     /// Like [`Restore::prepare`], and installs the store at once.
-    ///
-    /// # Errors
-    /// Also [`StoreError::InUse`] if a process has the store open.
     pub fn run(&self) -> Result<Restored, StoreError> {
         let place = StoreLayout::new(self.directory, true);
+        // A running store would be replaced under its own handles.
         let _lock = place.lock()?;
         let restored = self.prepare()?;
         place.take_side()?;
@@ -309,10 +288,12 @@ impl Restore<'_> {
     }
 
     fn unpack(&self, place: &StoreLayout) -> Result<Restored, StoreError> {
+        // The backup is read to its end before anything is staged.
         let (head, report) = check_snapshot(self.backup, self.schema)?;
         let own = self.own(place, &head)?;
         place.clear_side()?;
         let packed = fs::metadata(self.backup)?.len();
+        // The new engine is larger than the backup.
         disk_space::require_free(self.directory, packed + NEW_ENGINE * packed)?;
         let side = place.side();
         let number = self.number_above_all(place, &head);
@@ -335,6 +316,8 @@ impl Restore<'_> {
             ..head.clone()
         };
         let pairs = Snapshot::open(self.backup, self.schema)?;
+        // The staged snapshot is read back and compared with the backup: a restore that loses a record must
+        // fail now.
         format::write(&base, &of_side, pairs, true, &|path| {
             check_snapshot(path, self.schema).and_then(|(_, copied)| report.same(&copied, path))
         })?;
@@ -345,7 +328,10 @@ impl Restore<'_> {
             number,
         };
         let stop = AtomicBool::new(false);
+        // The engine is read to its end as well: the next start would otherwise find the damage only after
+        // the swap.
         make_engine(&side.next_engine()?, &side, truth, &stop)?.prove(&AtomicU64::new(0), &stop)?;
+        // Before the offer: the next start must find note and store together.
         replace(&side.restore_note(), self.word, true)?;
         place.offer_side()?;
         Ok(Restored {
@@ -354,7 +340,7 @@ impl Restore<'_> {
         })
     }
 
-    /// Returns the id of the restored store: that of the existing store if there is one.
+    /// The id of the existing store, if there is one.
     fn own(&self, place: &StoreLayout, head: &SnapshotHead) -> Result<[u8; 16], StoreError> {
         if !place.exists() {
             return if head.instance == self.instance || self.adopt {
@@ -364,6 +350,7 @@ impl Restore<'_> {
             };
         }
         match place.identity() {
+            // The existing store keeps its id, so that its own backups still belong to it.
             Ok(own) if own.instance == head.instance || self.adopt => Ok(own.instance),
             Ok(_) => Err(StoreError::Foreign),
             // The id of the existing store is lost, so it can only become the backup's store.

@@ -18,10 +18,11 @@ use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::durable_state::replay;
 use crate::store::{StoreError, WritePriority};
 
+/// An engine up to this size is never replaced.
 const ENOUGH: u64 = 64 * 1024 * 1024;
-/// Growth factor since its creation at which an engine is replaced.
+/// Growth factor at which an engine is replaced.
 const GROWTH: u64 = 4;
-/// Size limit, in multiples of the snapshot, for an engine of unknown initial size.
+/// Multiples of the snapshot: the size limit for an engine of unknown initial size.
 const UNPACKED: u64 = 8;
 /// Upper bound of a new engine's size in multiples of the snapshot. Measured: 3.7 with 20,000
 /// users, 1.9 with a million.
@@ -31,7 +32,6 @@ const FEW: u64 = 64;
 /// After this many attempts it replays more, so that steady traffic cannot prevent the switch.
 const CATCH_UPS: u32 = 16;
 
-/// Builds a new engine and switches to it. Returns the size in bytes before and after.
 pub(in crate::store) fn compact(
     core: &Arc<Shared>,
     writer: &SyncSender<Message>,
@@ -39,7 +39,9 @@ pub(in crate::store) fn compact(
 ) -> Result<(u64, u64), StoreError> {
     core.engine().wait_until_ready()?;
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    // Checked first: a rebuild that runs out of space halfway has only made things worse.
     ask_for_room(disk)?;
+    // The new snapshot leaves few commits to replay.
     thread::renew_whole(core, writer, now)?;
     // Locked before the directories are chosen: two compactions would choose the same one.
     let base = disk.base.lock();
@@ -58,11 +60,11 @@ pub(in crate::store) fn compact(
             return Err(error);
         }
     }
+    // The old engine's files go last: until the switch they are the engine.
     fs::remove_dir_all(&old.path)?;
     Ok((before, size_of(&next.path)))
 }
 
-/// Replays commits into a new engine until few are missing, then has the writer switch to it.
 /// Returns the old engine.
 fn change_over(
     core: &Shared,
@@ -73,6 +75,7 @@ fn change_over(
     let mut reached = begin;
     for _ in 0..CATCH_UPS {
         let number = last_number(writer)?;
+        // Replaying happens here and not on the writer thread, which must not wait.
         if number - reached <= FEW {
             break;
         }
@@ -80,21 +83,20 @@ fn change_over(
         replay(&truth.segments, reached, number, truth.schema, &*engine)?;
         reached = number;
     }
+    // A slow or failing sync shows here, while the old engine is still in use.
     engine.sync()?;
     run_exclusive(writer, move |writer| writer.change_engine(engine, reached))
 }
 
-/// Fails if a new snapshot and a new engine would not fit on the disk.
 fn ask_for_room(disk: &OnDisk) -> Result<(), StoreError> {
     let packed = thread::packed_bytes(disk);
     let old = disk.place.engines()?.0;
+    // A new engine is at most as large as the old one.
     let old = old.map_or(u64::MAX, |engine| size_of(&engine.path));
     disk_space::require_free(&disk.place.store(), packed + old.min(NEW_ENGINE * packed))
 }
 
-/// Monitors the size of the engine.
 pub(in crate::store) struct Waste {
-    /// An engine up to this size is never replaced.
     pub(in crate::store) enough: u64,
     /// Path and initial size of the current engine.
     new: Option<(PathBuf, u64)>,
@@ -120,6 +122,7 @@ impl Waste {
         let Some(disk) = &core.disk else {
             return Ok(());
         };
+        // A rebuild in progress produces a compact engine anyway.
         if !core.engine().is_ready() {
             return Ok(());
         }
@@ -131,6 +134,7 @@ impl Waste {
             _ => UNPACKED * base_bytes(disk),
         };
         let allowed = allowed.max(self.enough);
+        // A disk that runs low needs compaction most, but it must have room for both engines.
         let room = disk.space.admits(WritePriority::Telemetry) && disk.space.bytes().0 > allowed;
         if size_of(&engine.path) <= allowed || !room {
             return Ok(());

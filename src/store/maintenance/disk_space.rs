@@ -29,7 +29,6 @@ pub enum WritePriority {
     Telemetry,
 }
 
-/// All priorities, highest first.
 pub const NEEDS: [WritePriority; 4] = [
     WritePriority::Login,
     WritePriority::Change,
@@ -38,7 +37,6 @@ pub const NEEDS: [WritePriority; 4] = [
 ];
 
 impl WritePriority {
-    /// The label value in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,8 +60,8 @@ impl WritePriority {
         }
     }
 
-    /// Free bytes that this priority requires: a share of the file system, within bounds. 256 MiB
-    /// are enough to run, and a large disk need not keep 5 per cent free.
+    /// A share of the file system, within bounds: 256 MiB are enough to run, and a large disk need not
+    /// keep 5 per cent free.
     fn watermark(self, total: u64) -> u64 {
         let (percent, least, most) = match self {
             Self::Login => (1, MIB, 8 * MIB),
@@ -74,7 +72,7 @@ impl WritePriority {
         (total / 100).saturating_mul(percent).clamp(least, most)
     }
 
-    /// Free inodes that this priority requires, since segments of WAL and telemetry are files.
+    /// Segments of WAL and telemetry are files.
     const fn files(self) -> u64 {
         match self {
             Self::Login => 2,
@@ -85,12 +83,9 @@ impl WritePriority {
     }
 }
 
-/// The free space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Disk {
-    /// Bytes available to this user.
     pub free: u64,
-    /// Size of the file system in bytes.
     pub total: u64,
     /// Number of files that can still be created.
     pub files: u64,
@@ -106,7 +101,6 @@ impl Disk {
     }
 }
 
-/// Monitors the file system of a directory.
 pub(in crate::store) struct Space {
     directory: PathBuf,
     ballast: PathBuf,
@@ -131,14 +125,14 @@ impl Space {
         }
     }
 
-    /// Returns whether writes of a priority are allowed as of the last check.
+    /// As of the last check.
     pub(in crate::store) fn admits(&self, need: WritePriority) -> bool {
         self.met.load(Ordering::Relaxed) > need as u8
     }
 
-    /// Returns whether `bytes` more may be written, and counts them. Includes what was announced
-    /// since the last check.
+    /// Counts the bytes if they may be written.
     pub(in crate::store) fn admits_bytes(&self, need: WritePriority, bytes: u64) -> bool {
+        // Added before the check: two threads cannot both use the last space.
         let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let (free, total) = self.bytes();
         let room = self.admits(need) && free.saturating_sub(written) >= need.watermark(total);
@@ -148,7 +142,6 @@ impl Space {
         room
     }
 
-    /// Returns the highest priority that is rejected as of the last check; all lower ones are too.
     pub(in crate::store) fn refuses(&self) -> Option<WritePriority> {
         let met = usize::from(self.met.load(Ordering::Relaxed));
         NEEDS.get(met).copied()
@@ -162,14 +155,14 @@ impl Space {
         )
     }
 
-    /// Reads the free space and creates the ballast if there is room for it. Returns the rejected
-    /// priority if it has changed.
+    /// Returns the rejected priority if it has changed.
     pub(in crate::store) fn check(&self) -> Option<Option<WritePriority>> {
         // Read before the free space: a concurrent write is then counted twice, never missed.
         let counted = self.written.load(Ordering::Relaxed);
         let disk = read(&self.directory)?;
         let refused = disk.refuses();
         if refused == Some(WritePriority::Login) {
+            // As a last resort the ballast gives the store room to log in users and to shut down cleanly.
             self.release();
         } else if refused.is_none() && !self.ballast.exists() {
             self.restore(&disk);
@@ -177,12 +170,12 @@ impl Space {
         let met = refused.map_or(u8::MAX, |need| need as u8);
         self.free.store(disk.free, Ordering::Relaxed);
         self.total.store(disk.total, Ordering::Relaxed);
+        // Only what was counted before the measurement is now part of it.
         self.written.fetch_sub(counted, Ordering::Relaxed);
         let before = self.met.swap(met, Ordering::Relaxed);
         (before != met).then_some(refused)
     }
 
-    /// Deletes the ballast; returns whether there was one.
     pub(in crate::store) fn release(&self) -> bool {
         let gone = fs::remove_file(&self.ballast).is_ok();
         if gone {
@@ -198,6 +191,7 @@ impl Space {
             return;
         }
         let made = File::create(&self.ballast)
+            // Allocated and not sparse, since a sparse file reserves nothing.
             .and_then(|file| Ok(fallocate(&file, FallocateFlags::empty(), 0, size)?));
         if let Err(error) = made {
             tracing::debug!(%error, "cannot create the ballast file");
@@ -206,11 +200,11 @@ impl Space {
     }
 }
 
-/// Fails if a task that writes `bytes` to a directory would use up the reserved free space.
 pub(in crate::store) fn require_free(directory: &Path, bytes: u64) -> Result<(), StoreError> {
     // A directory that does not exist yet will be on the same disk as its parent.
     let there = directory.ancestors().find(|path| path.is_dir());
     let Some(disk) = there.and_then(read) else {
+        // Unknown free space does not prevent the task; the write itself may still fail.
         return Ok(());
     };
     let left = Disk {
@@ -233,10 +227,6 @@ pub(in crate::store) fn require_free(directory: &Path, bytes: u64) -> Result<(),
 }
 
 impl Store {
-    /// Checks whether writes of a priority are allowed.
-    ///
-    /// # Errors
-    /// [`StoreError::Full`].
     pub fn admits(&self, need: WritePriority) -> Result<(), StoreError> {
         if self.0.core.admits(need) {
             Ok(())
@@ -245,28 +235,24 @@ impl Store {
         }
     }
 
-    /// Returns whether commits are accepted; false while the disk is full or read-only.
+    /// False while the disk is full or read-only.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.0.core.is_writable()
     }
 
-    /// Returns the highest priority that is rejected for lack of space; all lower ones are too.
+    /// All lower priorities are rejected too.
     #[must_use]
     pub fn refuses(&self) -> Option<WritePriority> {
         self.0.core.disk.as_ref()?.space.refuses()
     }
 
-    /// Returns free and total bytes of the disk; `None` for a store in memory.
     #[must_use]
     pub fn space(&self) -> Option<(u64, u64)> {
         Some(self.0.core.disk.as_ref()?.space.bytes())
     }
 
     /// Checks whether `bytes` may be written to other files on the store's disk, and counts them.
-    ///
-    /// # Errors
-    /// [`StoreError::Full`].
     pub fn admits_bytes(&self, need: WritePriority, bytes: u64) -> Result<(), StoreError> {
         let disk = self.0.core.disk.as_ref();
         match disk.is_none_or(|disk| disk.space.admits_bytes(need, bytes)) {
@@ -276,12 +262,12 @@ impl Store {
     }
 }
 
-/// Reads the free space of a directory's file system.
 pub(in crate::store) fn read(directory: &Path) -> Option<Disk> {
     let stat = statvfs(directory)
         .inspect_err(|error| tracing::warn!(%error, "cannot read the free space of the disk"))
         .ok()?;
     Some(Disk {
+        // Blocks reserved for root are not available to this process.
         free: stat.f_bavail.saturating_mul(stat.f_frsize),
         total: stat.f_blocks.saturating_mul(stat.f_frsize),
         // File systems without an inode limit report 0 of 0.

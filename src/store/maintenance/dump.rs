@@ -24,13 +24,12 @@ const WORD: &str = "playgate-store";
 const VERSION: &str = "1";
 /// No valid line is longer. A longer one is not read into memory.
 const LINE_MAX: u64 = 4 * crate::store::VALUE_MAX as u64;
-/// Maximum number of invalid lines to report.
 const REPORTED_MAX: usize = 100;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
     pub records: u64,
-    /// Damaged records, which were skipped.
+    /// Skipped.
     pub damaged: Found,
 }
 
@@ -39,13 +38,12 @@ pub struct Imported {
     pub records: u64,
     /// Number of skipped lines.
     pub skipped: u64,
-    /// The first skipped lines: line number and reason.
+    /// The first skipped lines with their reasons.
     pub mistakes: Vec<(u64, &'static str)>,
-    /// Whether the last line is present and its record count is correct.
+    /// Whether the last line is present and its record count is correct; false for a truncated file.
     pub complete: bool,
 }
 
-/// Writes the records among the pairs.
 pub(in crate::store) fn write(
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
     schema: &Schema,
@@ -58,9 +56,11 @@ pub(in crate::store) fn write(
     for pair in pairs {
         let (tree, key, value) = pair?;
         let Some(table) = schema.table(tree.as_bytes()) else {
+            // Indexes are computed again by the import.
             continue;
         };
         match bare(&value).filter(|_| (table.examine)(&key, &value).is_some()) {
+            // A damaged record is not exported: the import could not tell it from a sound one.
             Some(body) => {
                 let line = format!("{tree}\t{}\t{}", HEXLOWER.encode(&key), BASE64.encode(body));
                 writeln!(out, "{line}\t{:08x}", crc32fast::hash(line.as_bytes()))?;
@@ -73,7 +73,7 @@ pub(in crate::store) fn write(
     Ok(exported)
 }
 
-/// Reads records and passes them on in batches of about `batch` bytes.
+/// Passes the records on in batches of about `batch` bytes.
 pub(in crate::store) fn read(
     input: &mut dyn BufRead,
     schema: &Schema,
@@ -92,12 +92,14 @@ pub(in crate::store) fn read(
         }
         match record(&line, schema) {
             Ok((table, key, value)) => {
+                // `examine` has already succeeded for this line, in `record`.
                 for (tree, entry) in (table.examine)(&key, &value).unwrap_or_default() {
                     plan.set(tree, entry, Some(Vec::new()));
                 }
                 plan.set(table.name, key, Some(value));
                 imported.records += 1;
                 if plan.bytes() >= batch {
+                    // Batches bound the memory use and the size of a commit.
                     commit(std::mem::take(&mut plan))?;
                 }
             }
@@ -141,6 +143,7 @@ type Record<'a> = (&'a TableInfo, Vec<u8>, Vec<u8>);
 
 fn record<'a>(line: &str, schema: &'a Schema) -> Result<Record<'a>, &'static str> {
     let (line, sum) = line.rsplit_once('\t').ok_or("is not a record")?;
+    // The checksum covers the line as text, so that an edited line is found before it is decoded.
     if u32::from_str_radix(sum, 16) != Ok(crc32fast::hash(line.as_bytes())) {
         return Err("has a wrong checksum");
     }
@@ -154,6 +157,7 @@ fn record<'a>(line: &str, schema: &'a Schema) -> Result<Record<'a>, &'static str
     let body = BASE64
         .decode(body.as_bytes())
         .map_err(|_| "has no record")?;
+    // The stored form has its own checksum, over tree and key as well.
     let value = sealed(table.name, &key, &body);
     match (table.examine)(&key, &value) {
         Some(_) => Ok((table, key, value)),
@@ -161,14 +165,13 @@ fn record<'a>(line: &str, schema: &'a Schema) -> Result<Record<'a>, &'static str
     }
 }
 
-/// Lines of bounded length, with their numbers.
 struct Lines<'a> {
     input: &'a mut dyn BufRead,
     number: u64,
 }
 
 impl Lines<'_> {
-    /// Returns the next line. One that is too long or not UTF-8 is returned as an invalid record.
+    /// A line that is too long or not UTF-8 is returned as an invalid record.
     fn next(&mut self) -> Result<Option<String>, StoreError> {
         let mut bytes = Vec::new();
         let mut whole = true;
@@ -183,6 +186,7 @@ impl Lines<'_> {
                 break;
             }
             if bytes.len() as u64 >= LINE_MAX {
+                // The rest of the line is read and dropped, so that the next line is found.
                 whole = false;
                 bytes.clear();
                 bytes.push(b' ');

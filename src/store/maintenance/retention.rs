@@ -14,20 +14,14 @@ const DAY: i64 = 86_400;
 pub struct Retention<'a> {
     /// Only backups of this store are pruned.
     pub instance: [u8; 16],
-    /// Number of backups to keep per timeline.
+    /// Per timeline.
     pub keep: usize,
-    /// The backup that was just made, which is always kept, even if the clock was wrong before.
+    /// Always kept, even if the clock was wrong before.
     pub made: &'a Backup,
 }
 
-/// Removes old backups of a store; returns how many were removed.
-///
-/// The newest `keep` of each timeline stay, by date. After a rollback or restore an operator may
-/// still need the abandoned timeline. Its backups are removed only once the current timeline has as
-/// many, all of them newer and spread over at least as many days.
-///
-/// # Errors
-/// [`StoreError::Io`] if a backup cannot be removed.
+/// Removes old backups of a store; returns how many were removed. The newest `keep` of each
+/// timeline stay, by date.
 pub fn prune_backups(
     directory: &Path,
     schema: &Schema,
@@ -39,6 +33,7 @@ pub fn prune_backups(
         made,
     } = retention;
     let mut own = list_backups(directory, schema);
+    // Backups of other stores, and copies under another name, belong to the operator.
     own.retain(|backup| backup.is_made_by(instance));
     let timeline = made.head.history.timeline;
     let present = own
@@ -47,6 +42,9 @@ pub fn prune_backups(
     let oldest_kept = present
         .map(|backup| backup.head.created)
         .nth(keep.saturating_sub(1));
+    // After a rollback or restore an operator may still need the abandoned timeline. Its backups go
+    // only once the current timeline has as many, all of them newer and spread over at least as many
+    // days.
     let rotated = |backup: &Backup| {
         oldest_kept.is_some_and(|oldest| {
             let days = i64::try_from(keep).unwrap_or(i64::MAX).saturating_mul(DAY);
@@ -59,6 +57,7 @@ pub fn prune_backups(
     for old in &own {
         let of_timeline = seen.entry(old.head.history.timeline).or_default();
         *of_timeline += 1;
+        // `own` is sorted by date, newest first.
         let is_over = *of_timeline > keep;
         let is_rotated = old.head.history.timeline != timeline && rotated(old);
         if (is_over || is_rotated) && old.path != made.path {

@@ -26,7 +26,6 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
 /// How often snapshot and WAL are scrubbed, and how soon after the start for the first time.
 const SCRUB_EVERY: Duration = Duration::from_secs(6 * 3_600);
 const SCRUB_AFTER: Duration = Duration::from_secs(60);
-/// How often a read-only store tries to write again.
 const RESUME_EVERY: Duration = Duration::from_secs(2);
 /// Minimum WAL size before a new snapshot is written. The WAL also has to be as large as the
 /// snapshot, so that each byte is written to snapshots about once.
@@ -57,6 +56,7 @@ impl MaintenanceThread {
                 return;
             };
             let Some(disk) = &core.disk else { return };
+            // A failed store is not touched any more: the next start recovers it.
             if core.failure.get().is_some() {
                 continue;
             }
@@ -66,6 +66,7 @@ impl MaintenanceThread {
                     None => tracing::info!("disk space is available again"),
                 }
             }
+            // Connections may have used the reserve up.
             crate::store::files::fill_reserve();
             if core.tail.is_stalled() {
                 self.fall_back_to_memory(&core, disk);
@@ -95,6 +96,7 @@ impl MaintenanceThread {
         let now = (self.clock)();
         let kept = match work(core, now) {
             Err(error @ StoreError::Damaged { .. }) => {
+                // The engine has every record, and replacing both files at once restores two copies.
                 tracing::error!(%error, "snapshot or WAL is damaged; replacing it from the engine");
                 renew_from_engine(core, &self.writer, now).map(drop)
             }
@@ -107,13 +109,13 @@ impl MaintenanceThread {
         }
     }
 
-    /// Replaces an engine without disk space by one in memory, and makes the store read-only.
     fn fall_back_to_memory(&self, core: &Shared, disk: &OnDisk) {
         // Another thread is reading snapshot and WAL; the next tick tries again.
         let Some(base) = disk.base.try_lock() else {
             return;
         };
         let left = last_number(&self.writer).and_then(|number| {
+            // Snapshot and WAL are loaded here; the writer only swaps the engines.
             let memory = MemoryEngine::default();
             truth(core, base.as_ref(), number)?.load(&memory)?;
             run_exclusive(&self.writer, move |writer| {
@@ -128,8 +130,8 @@ impl MaintenanceThread {
         }
     }
 
-    /// Reopens the engine on disk once the disk is writable again.
     fn resume(&self, core: &Shared, disk: &OnDisk) {
+        // Reopening writes a segment and perhaps an engine, which must not fill the disk again.
         if !disk.space.admits(crate::store::WritePriority::Change) {
             return;
         }
@@ -144,6 +146,7 @@ impl MaintenanceThread {
                 on_failure: Arc::clone(&self.on_failure),
                 identity,
                 seed: disk.seed,
+                // Only an operator may give up commits.
                 accept_loss: false,
                 backups: self.backups.as_deref(),
                 make_room: &|| false,
@@ -167,13 +170,13 @@ impl MaintenanceThread {
         };
         match resumed {
             Ok(()) | Err(StoreError::Closed) => {}
+            // The disk became full again; the next tick repeats the attempt.
             Err(error) if error.passes() => {}
             Err(error) => drop(core.failure.report(&error)),
         }
     }
 }
 
-/// Syncs the engine and deletes the segments that neither the engine nor the snapshot needs.
 pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
@@ -182,6 +185,7 @@ pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
         return Ok(());
     }
     let engine = core.engine();
+    // Read before the sync, which may also cover later batches.
     let synced = engine.applied().and_then(|applied| {
         engine.sync()?;
         Ok(applied)
@@ -200,6 +204,7 @@ pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
     };
     let kept = base.as_ref().map_or(0, |base| base.number);
     let segments = disk.segments.read();
+    // Bounds the age of the end record that a power cut leaves: one checkpoint.
     segments.want_end_synced();
     segments.retire(applied.min(kept))
 }
@@ -223,6 +228,7 @@ fn renew_if_long(core: &Shared, now: i64) -> Result<(), StoreError> {
                 .map(|next| next.first)
                 .chain([number + 1]),
         )
+        // Only segments with commits that the snapshot lacks.
         .filter(|(_, next)| *next > from + 1)
         .map(|(segment, _)| fs::metadata(&segment.path).map_or(0, |file| file.len()));
     let log: u64 = sizes.sum();
@@ -241,17 +247,17 @@ fn renew_if_long(core: &Shared, now: i64) -> Result<(), StoreError> {
     renew(core, now).map(drop)
 }
 
-/// Writes a new snapshot of everything committed so far.
 pub(in crate::store) fn renew_whole(
     core: &Shared,
     writer: &SyncSender<Message>,
     now: i64,
 ) -> Result<SnapshotHead, StoreError> {
+    // The open segment is closed, so that its commits are part of the snapshot.
     run_exclusive(writer, Writer::roll)?;
     renew(core, now)
 }
 
-/// Writes a new snapshot from the current one and the closed segments, then retires old segments.
+/// From the current snapshot and the closed segments.
 pub(in crate::store) fn renew(core: &Shared, now: i64) -> Result<SnapshotHead, StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     let mut base = disk.base.lock();
@@ -259,6 +265,7 @@ pub(in crate::store) fn renew(core: &Shared, now: i64) -> Result<SnapshotHead, S
     let closed = disk.segments.read().closed();
     let Closed { segments, number } = match closed {
         Some(closed) if closed.number > begin => closed,
+        // Nothing new was committed.
         _ => match &*base {
             Some(base) => return Ok(base.clone()),
             // Nothing was ever committed: write an empty snapshot.
@@ -271,12 +278,13 @@ pub(in crate::store) fn renew(core: &Shared, now: i64) -> Result<SnapshotHead, S
     let pairs = truth_over(core, disk, base.as_ref(), segments, number)?.pairs()?;
     let made = put_base(disk, head(disk, number, now), pairs)?;
     *base = Some(made.clone());
+    // Released before the checkpoint, which takes the same lock to retire segments.
     drop(base);
     checkpoint(core)?;
     Ok(made)
 }
 
-/// Reads snapshot and closed segments, to find damage while the engine still has every record.
+/// Finds damage while the engine still has every record.
 fn scrub_durable_state(core: &Shared) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
@@ -301,8 +309,8 @@ fn scrub_durable_state(core: &Shared) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the durable state as of a commit. The caller holds the lock of the snapshot, so that no file
-/// is removed. The writer must not wait for that lock: writing a snapshot is slow.
+/// The durable state as of a commit. The caller holds the lock of the snapshot, so that no file is
+/// removed. The writer must not wait for that lock: writing a snapshot is slow.
 pub(in crate::store) fn truth<'a>(
     core: &'a Shared,
     base: Option<&SnapshotHead>,
@@ -330,7 +338,7 @@ fn truth_over<'a>(
     })
 }
 
-/// Writes a new snapshot from an engine that has every commit. Nothing may be committed while this runs.
+/// Nothing may be committed while this runs.
 pub(in crate::store) fn base_from_engine(
     core: &Shared,
     number: u64,
@@ -348,9 +356,7 @@ pub(in crate::store) fn base_from_engine(
     Ok(())
 }
 
-/// Like [`base_from_engine`], while commits continue. A scan of a changing engine is inconsistent, but
-/// all changes since `begin` are in new and therefore sound WAL segments. Merging these over the scan
-/// gives the state as of their last commit.
+/// Like [`base_from_engine`], while commits continue.
 pub(in crate::store) fn renew_from_engine(
     core: &Shared,
     writer: &SyncSender<Message>,
@@ -359,7 +365,11 @@ pub(in crate::store) fn renew_from_engine(
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     core.engine().wait_until_ready()?;
     let mut base = disk.base.lock();
+    // A scan of a changing engine is inconsistent, but all changes since `begin` are in new and
+    // therefore sound WAL segments. Merging these over the scan gives the state as of their last
+    // commit.
     let begin = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
+    // The scan must not miss a commit up to `begin` that is still in the memtable.
     core.tail.reach(begin)?;
     let scanned = disk.place.base().join("engine.unproven");
     let made = from_moving_engine(core, disk, writer, &scanned, (begin, now));
@@ -385,6 +395,7 @@ fn from_moving_engine(
     let engine = core.engine();
     let pairs = engine_pairs(core, &*engine);
     crate::store::files::make_directory(&disk.place.base(), disk.place.sync)?;
+    // Not synced and not verified: it is an intermediate file.
     format::write(scanned, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
     let number = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
     let mut segments = disk.segments.read().all();
@@ -402,6 +413,7 @@ fn engine_pairs<'a>(
     core: &'a Shared,
     engine: &'a dyn Engine,
 ) -> impl Iterator<Item = Result<Triple, StoreError>> + 'a {
+    // Snapshots are sorted by tree.
     let mut trees: Vec<_> = core.schema.trees().collect();
     trees.sort_unstable();
     trees.into_iter().flat_map(move |tree| {
@@ -411,7 +423,7 @@ fn engine_pairs<'a>(
     })
 }
 
-/// Returns the size of snapshot and WAL in bytes: an upper bound for the next snapshot.
+/// Bytes of snapshot and WAL: an upper bound for the next snapshot.
 pub(in crate::store) fn packed_bytes(disk: &OnDisk) -> u64 {
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let base = disk.base.lock().as_ref().map(|base| base.number);
@@ -427,12 +439,14 @@ pub(in crate::store) fn put_base(
 ) -> Result<SnapshotHead, StoreError> {
     let path = disk.base_path(head.number);
     crate::store::files::make_directory(&disk.place.base(), disk.place.sync)?;
+    // The new snapshot is verified and synced before the old ones are removed.
     format::write(&path, &head, pairs, disk.place.sync, &*disk.prove)?;
     for entry in fs::read_dir(disk.place.base())? {
         let other = entry?.path();
         if other == path {
             continue;
         }
+        // Left-over files of interrupted snapshots are removed as well.
         match fs::remove_file(other) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             Ok(()) | Err(_) => {}

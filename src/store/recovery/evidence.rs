@@ -18,7 +18,7 @@ pub(in crate::store) struct RecoverySource {
     pub(in crate::store) survey: Survey,
     /// Snapshots of the store whose history matches, newest first.
     pub(in crate::store) bases: Vec<Found>,
-    /// Backups of this store, of any history, newest first.
+    /// Of any history, newest first.
     pub(in crate::store) backups: Vec<Found>,
     pub(in crate::store) end: Witness,
     /// The last commit that must exist according to the end record of the WAL.
@@ -28,7 +28,6 @@ pub(in crate::store) struct RecoverySource {
 }
 
 impl RecoverySource {
-    /// The last commit known to snapshot and WAL.
     pub(in crate::store) fn in_base_and_log(&self) -> u64 {
         let base = self.bases.first().map_or(0, |(head, _)| head.number);
         base.max(self.survey.last())
@@ -39,22 +38,22 @@ impl RecoverySource {
         self.in_base_and_log().max(self.backed_up)
     }
 
-    /// Returns whether the WAL has every commit after a number.
     pub(in crate::store) fn continues(&self, number: u64) -> bool {
         let last = self.last();
+        // The WAL must reach the last commit without a gap, or replaying it would skip promised commits.
         number >= last
             || (self.survey.next == last + 1 && self.survey.is_whole(number + 1, last + 1))
     }
 
     /// Returns whether a snapshot belongs to the history that the WAL continues.
     pub(in crate::store) fn fits(&self, head: &SnapshotHead, lineage: &Lineage) -> bool {
+        // Number and timeline can agree by accident after a rollback; the chain digest cannot.
         let logged = self.survey.marks.get(&head.number);
         lineage.holds(head.history.timeline, head.number)
             && logged.is_none_or(|logged| logged.agrees(head.history))
     }
 
-    /// Returns the chain digest as of a commit from any source that knows it, or begins a new
-    /// chain.
+    /// The chain digest as of a commit, from any source that knows it, or a new chain.
     pub(in crate::store) fn history(&self, number: u64, timeline: [u8; 16]) -> History {
         let logged = (self.survey.last() == number).then_some(self.survey.history);
         let based = self
@@ -64,6 +63,7 @@ impl RecoverySource {
         let ended = self.end.end().map(|end| (end.written, end.history));
         let others = based.chain(ended).filter(|(at, _)| *at == number);
         logged
+            // The WAL is the newest source; the others are tried only if it does not end here.
             .into_iter()
             .chain(others.map(|(_, history)| history))
             .find(|history| history.is_chained())
@@ -77,10 +77,11 @@ impl RecoverySource {
     }
 }
 impl Recovery<'_> {
-    /// Returns whether a backup of the current timeline is newer than the store. The data directory
-    /// was then rolled back, and new commits would reuse numbers that the backup already has.
+    /// Returns whether a backup of the current timeline is newer than the store.
     pub(in crate::store) fn is_rolled_back(&self, ground: &RecoverySource, number: u64) -> bool {
         let timeline = self.identity.lineage.current;
+        // The data directory was then rolled back, and new commits would reuse numbers that the backup
+        // already has.
         let newer = ground
             .backups
             .iter()
@@ -100,6 +101,7 @@ impl Recovery<'_> {
         let lineage = &self.identity.lineage;
         let own = |directory: &Path| {
             let mut found = snapshots(directory, self.schema);
+            // A snapshot of another store can lie here after a careless copy.
             found.retain(|(head, _)| head.instance == self.identity.instance);
             found
         };
@@ -124,6 +126,7 @@ impl Recovery<'_> {
             promised,
             backed_up: 0,
         };
+        // Ignored and not deleted: an operator may still need it.
         let (bases, others): (Vec<_>, Vec<_>) = bases
             .into_iter()
             .partition(|(head, _)| ground.fits(head, lineage));
@@ -131,6 +134,7 @@ impl Recovery<'_> {
             tracing::warn!(snapshot = %path.display(), "ignoring a snapshot of another history");
         }
         ground.bases = bases;
+        // A backup counts as a source only if snapshot and WAL lack promised commits.
         if promised > ground.in_base_and_log() {
             let fitting = ground
                 .backups
@@ -141,7 +145,6 @@ impl Recovery<'_> {
         Ok(ground)
     }
 
-    /// Reads the end record of the WAL and reports what is wrong with it.
     fn end(&self) -> Result<Witness, StoreError> {
         let path = self.place.log_end();
         let end = Witness::read(&path)?;
@@ -151,6 +154,7 @@ impl Recovery<'_> {
                 if self.identity.lineage.until(end.history.timeline).is_none() =>
             {
                 tracing::warn!(%place, "ignoring the end record of the WAL: it is of another history");
+                // Its numbers mean other commits, so it proves nothing.
                 return Ok(Witness::Damaged);
             }
             Witness::Partial(_) => tracing::warn!(
@@ -170,8 +174,7 @@ impl Recovery<'_> {
         Ok(end)
     }
 
-    /// Fails if more commits were promised than were found. Reports commits that only the engine or
-    /// a backup has.
+    /// Fails if more commits were promised than were found.
     pub(in crate::store) fn check(
         &self,
         ground: &RecoverySource,
@@ -184,6 +187,7 @@ impl Recovery<'_> {
         };
         let logged = ground.in_base_and_log();
         let Some(end) = ground.end.end() else {
+            // A store that was in use had both files, so their absence is damage.
             return if self.identity.begun && ground.survey.segments.is_empty() {
                 lost(format!(
                     "the WAL and its end record are missing: commits after {reached} may be lost"
@@ -202,12 +206,14 @@ impl Recovery<'_> {
             ));
         }
         let marked = ground.survey.marks.get(&end.written);
+        // The same numbers with other content: the log was replaced by a copy from another moment.
         if marked.is_some_and(|marked| !marked.agrees(end.history)) {
             return lost(format!(
                 "the commits up to {} in the WAL differ from those that were written",
                 end.written
             ));
         }
+        // Logged and not fatal: the next snapshot contains these commits again.
         if ground.promised > logged {
             tracing::error!(
                 from = logged + 1,
@@ -219,7 +225,6 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Records what the engine is rebuilt from, for the log and for later verifications.
     pub(in crate::store) fn note_rebuild(&self, from: String, to: u64) {
         tracing::warn!(from, to, "rebuilding the engine");
         let _ = self.rebuilt_from.set(from);
@@ -247,6 +252,7 @@ impl Recovery<'_> {
                 problems.push(format!("the WAL does not continue {}", path.display()));
                 continue;
             }
+            // Read to its end before the old engine is given up for it.
             match prove(path, self.schema) {
                 Ok(()) => {
                     self.note_rebuild(described(head, path), ground.last());
@@ -260,6 +266,7 @@ impl Recovery<'_> {
             .segments
             .first()
             .map_or(1, |segment| segment.first);
+        // A log from the first commit on needs no snapshot.
         if begin == 1 && ground.continues(0) {
             self.note_rebuild(LOG_ALONE.to_owned(), ground.last());
             return Ok(truth(None));
@@ -279,15 +286,12 @@ impl Recovery<'_> {
     }
 }
 
-/// Reads a snapshot to its end.
 pub(in crate::store) fn prove(path: &Path, schema: &Schema) -> Result<(), StoreError> {
     Snapshot::open(path, schema)?.try_for_each(|pair| pair.map(drop))
 }
 
-/// Source of a rebuild without a snapshot.
 pub(in crate::store) const LOG_ALONE: &str = "the WAL only";
 
-/// Describes a snapshot for a person.
 pub(in crate::store) fn described(head: &SnapshotHead, path: &Path) -> String {
     let made = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
     format!(
@@ -298,7 +302,7 @@ pub(in crate::store) fn described(head: &SnapshotHead, path: &Path) -> String {
     )
 }
 
-/// Lists the snapshots of a directory whose head is readable, newest first.
+/// Newest first; files with an unreadable head are logged and skipped.
 pub(in crate::store) fn snapshots(
     directory: &Path,
     schema: &Schema,

@@ -28,7 +28,6 @@ pub(in crate::store) struct StoreLayout {
     pub(in crate::store) sync: bool,
 }
 
-/// The format of a store and the id that distinguishes it from other stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Identity {
     /// The format that a version must support to open the store.
@@ -42,7 +41,7 @@ pub(in crate::store) struct Identity {
     pub(in crate::store) begun: bool,
 }
 
-/// Returns whether a directory has a store, or a staged one. Returns true if it cannot be read.
+/// True for a store, a staged one, or if the directory cannot be read.
 #[must_use]
 pub fn is_begun(directory: &Path) -> bool {
     let place = StoreLayout::new(directory, false);
@@ -64,7 +63,7 @@ impl StoreLayout {
         self.data.join("store")
     }
 
-    /// Returns the newest complete engine directory, and all others (incomplete or replaced).
+    /// The newest complete engine directory, and all others (incomplete or replaced).
     pub(in crate::store) fn engines(
         &self,
     ) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
@@ -79,12 +78,13 @@ impl StoreLayout {
             found.extend(number.map(|number| EngineDir { number, path }));
         }
         found.sort_by_key(|engine| engine.number);
+        // An incomplete directory is a build that was interrupted.
         let whole = found.iter().rposition(EngineDir::is_whole);
         let current = whole.map(|at| found.remove(at));
         Ok((current, found))
     }
 
-    /// Returns the path for a new engine. It is not opened before it is marked complete.
+    /// Not opened before it is marked complete.
     pub(in crate::store) fn next_engine(&self) -> Result<EngineDir, StoreError> {
         let (current, others) = self.engines()?;
         let last = others
@@ -103,7 +103,7 @@ impl StoreLayout {
         self.store().join("log")
     }
 
-    /// Path of the WAL's end record. Not in the directory of the WAL, which may be lost as a whole.
+    /// Not in the directory of the WAL, which may be lost as a whole.
     pub(in crate::store) fn log_end(&self) -> PathBuf {
         with_suffix(&self.log(), ".end")
     }
@@ -125,12 +125,10 @@ impl StoreLayout {
         self.restored().join("given-up")
     }
 
-    /// The data directory.
     pub(in crate::store) fn directory(&self) -> &Path {
         &self.data
     }
 
-    /// The layout of the staging directory.
     pub(in crate::store) fn side(&self) -> Self {
         Self {
             data: self.restored(),
@@ -138,7 +136,6 @@ impl StoreLayout {
         }
     }
 
-    /// Locks the data directory.
     pub(in crate::store) fn lock(&self) -> Result<File, StoreError> {
         make_directory(&self.data, self.sync).map_err(|error| unusable(&self.data, error))?;
         let path = self.data.join("lock");
@@ -166,18 +163,18 @@ impl StoreLayout {
         self.store().exists()
     }
 
-    /// Returns whether the store may contain data. The WAL is created after the identity, so that a
-    /// first start that was interrupted before is simply repeated.
+    /// The WAL is created after the identity, so that a first start that was interrupted before is
+    /// simply repeated.
     pub(in crate::store) fn is_begun(&self) -> bool {
         let store = self.store();
         let parts = ["identity", "identity.copy", "log", "base", "sled.1"];
         parts.iter().any(|part| store.join(part).exists())
     }
 
-    /// Reads the identity from whichever of its two copies is intact.
     pub(in crate::store) fn identity(&self) -> Result<Identity, StoreError> {
         let copies = ["identity", "identity.copy"].map(|name| self.store().join(name));
         let mut problem = None;
+        // One damaged copy is not an error: the other one is complete.
         for path in &copies {
             match fs::read_to_string(path).map(|text| parse(&text)) {
                 Ok(Some(identity)) => return Ok(identity),
@@ -199,17 +196,17 @@ impl StoreLayout {
         })
     }
 
-    /// Writes both copies of the identity.
     pub(in crate::store) fn identify(&self, identity: &Identity) -> Result<(), StoreError> {
         make_directory(&self.store(), self.sync)?;
         let text = write(identity);
+        // One after the other, so that a power cut leaves at least one of them whole.
         for name in ["identity", "identity.copy"] {
             replace(&self.store().join(name), text.as_bytes(), self.sync)?;
         }
         Ok(())
     }
 
-    /// Moves a file or directory to `aside/`, which keeps the last two of each kind.
+    /// `aside/` keeps the last two of each kind.
     pub(in crate::store) fn move_aside(
         &self,
         path: &Path,
@@ -241,14 +238,14 @@ impl StoreLayout {
         Ok(moved)
     }
 
-    /// Path of the note that a restore leaves for the restored store. The name is part of the
-    /// format.
+    /// The name is part of the format.
     pub(in crate::store) fn restore_note(&self) -> PathBuf {
         self.store().join("word")
     }
 
     /// Marks the staged store as complete, so that the next start installs it.
     pub(in crate::store) fn offer_side(&self) -> Result<(), StoreError> {
+        // An empty file that is renamed into place: it exists only if everything before it was synced.
         Ok(replace(&self.side().whole(), b"", self.sync)?)
     }
 
@@ -256,8 +253,8 @@ impl StoreLayout {
         self.store().join("whole")
     }
 
-    /// Installs a staged store and keeps the replaced one; removes other leftovers of a restore.
-    /// After a kill at any step, the next start completes it.
+    /// Installs a staged store and keeps the replaced one. After a kill at any step, the next start
+    /// completes it.
     pub(in crate::store) fn take_side(&self) -> Result<(), StoreError> {
         let side = self.side();
         if side.whole().exists() {
@@ -288,25 +285,23 @@ impl StoreLayout {
         }
     }
 
-    /// Exchanges the store and the staged one. One atomic step where possible, so that a kill
-    /// leaves one of them in place. NFS, CIFS and older file systems do not support this: there the
-    /// old store is renamed first, and a start that finds only a staged store completes the
-    /// installation.
+    /// Exchanges the store and the staged one, in one atomic step where possible.
     fn change_places(&self, side: &Self) -> Result<(), StoreError> {
         let (new, old) = (side.store(), self.store());
         match renameat_with(CWD, &new, CWD, &old, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(()),
+            // NFS, CIFS and older file systems: the old store is renamed first, and a start that finds only a
+            // staged store completes the installation.
             Err(errno) if is_no_exchange(errno) => self.rename_both(side),
             Err(error) => Err(at("put into place", &old)(error.into()).into()),
         }
     }
 
     /// Logs if the file system cannot exchange two directories, before a restore depends on it.
-    /// Tries it with two empty directories in the staging directory, where the next start removes
-    /// leftovers.
     pub(in crate::store) fn report_missing_exchange(&self) {
         let restored = self.restored();
         let [one, other] = ["one", "other"].map(|name| restored.join(name));
+        // In the staging directory, where the next start removes leftovers.
         let made = [&restored, &one, &other].map(|path| fs::create_dir(path).is_ok());
         if made == [true; 3]
             && let Err(errno) = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)
@@ -323,13 +318,12 @@ impl StoreLayout {
         }
     }
 
-    /// Syncs after the first rename, so that a power cut cannot undo only that one.
     pub(in crate::store) fn rename_both(&self, side: &Self) -> Result<(), StoreError> {
+        // Synced between the renames: a power cut must not undo only the first one.
         rename(&self.store(), &self.given_up(), self.sync)?;
         Ok(rename(&side.store(), &self.store(), self.sync)?)
     }
 
-    /// Removes the leftovers of an incomplete restore.
     pub(in crate::store) fn clear_side(&self) -> Result<(), StoreError> {
         let restored = self.restored();
         match fs::remove_dir_all(&restored) {
@@ -355,6 +349,7 @@ impl EngineDir {
     }
 
     pub(in crate::store) fn mark_whole(&self, sync: bool) -> Result<(), StoreError> {
+        // The engine's files were synced before; the mark must not survive without them.
         replace(&self.path.join("whole"), b"", sync)?;
         if sync && let Some(store) = self.path.parent() {
             sync_directory(store)?;
@@ -362,7 +357,6 @@ impl EngineDir {
         Ok(())
     }
 
-    /// The reason why it must not be opened, if there is one.
     pub(in crate::store) fn suspicion(&self) -> Option<String> {
         let bytes = fs::read(self.path.join("suspect")).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -396,6 +390,7 @@ fn write(identity: &Identity) -> String {
         HEXLOWER.encode(&lineage.current),
         ancestors.join(" "),
     );
+    // The checksum comes last, so that a file that was cut is damaged.
     format!("{body}sum = {:08x}\n", crc32fast::hash(body.as_bytes()))
 }
 
@@ -436,12 +431,10 @@ fn id(hex: &str) -> Option<[u8; 16]> {
     HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Whether the file system or kernel does not support exchanging two directories.
 const fn is_no_exchange(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
-/// Rejects a store that a newer version wrote.
 pub(in crate::store) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {
     if found > known {
         return Err(StoreError::Newer { found, known });
@@ -449,7 +442,7 @@ pub(in crate::store) const fn check_format(found: u32, known: u32) -> Result<(),
     Ok(())
 }
 
-/// Adds the directory to the error: "permission denied" without a path does not help an operator.
+/// "Permission denied" without a path does not help an operator.
 fn unusable(directory: &Path, error: io::Error) -> StoreError {
     match StoreError::from(error) {
         StoreError::Io(why) => {

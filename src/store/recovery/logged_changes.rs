@@ -6,8 +6,7 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-/// The changes of one tree. Sorted at the first read, since most trees are never read before the
-/// engine is ready.
+/// Sorted at the first read.
 pub(in crate::store) struct LoggedTree {
     unsorted: Mutex<Changes>,
     sorted: OnceLock<Changes>,
@@ -24,6 +23,7 @@ impl From<Changes> for LoggedTree {
 
 impl LoggedTree {
     pub(in crate::store) fn sorted(&self) -> &Changes {
+        // Most trees are never read before the engine is ready.
         self.sorted
             .get_or_init(|| std::mem::take(&mut *self.unsorted.lock()).sort())
     }
@@ -50,7 +50,6 @@ pub(in crate::store) struct Change {
 pub(in crate::store) const DELETED: u16 = u16::MAX;
 
 impl Changes {
-    /// Adds a change; returns `None` if its lengths or positions are out of range.
     pub(in crate::store) fn push(
         &mut self,
         key: &[u8],
@@ -64,6 +63,7 @@ impl Changes {
                 (u32::try_from(value.start).ok()?, length)
             }
         };
+        // The keys lie in one buffer, since a million small allocations would take several times the space.
         self.entries.push(Change {
             key: u32::try_from(self.keys.len()).ok()?,
             segment,
@@ -75,11 +75,11 @@ impl Changes {
         Some(())
     }
 
-    /// Sorts by key and retains only the last change of each.
     fn sort(self) -> Self {
         let Self { keys, mut entries } = self;
         // A stable sort, so that the last change of a key stays last.
         entries.sort_by(|a, b| key_of(&keys, a).cmp(&key_of(&keys, b)));
+        // Reversed, because `dedup_by` keeps the first of each run.
         entries.reverse();
         entries.dedup_by(|next, kept| key_of(&keys, next) == key_of(&keys, kept));
         entries.reverse();
@@ -90,7 +90,6 @@ impl Changes {
         key_of(&self.keys, self.entries.get(at)?)
     }
 
-    /// Returns the index of a key, or where it would be inserted.
     pub(in crate::store) fn position(&self, key: &[u8]) -> usize {
         self.entries
             .partition_point(|entry| key_of(&self.keys, entry).is_some_and(|found| found < key))

@@ -10,7 +10,6 @@ use crate::store::snapshot::format::Snapshot;
 use crate::store::wal::{Survey, Witness};
 use crate::store::{Store, StoreError};
 
-/// Lost commits that an operator has given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The last commit that the store still has.
@@ -27,7 +26,6 @@ impl Loss {
     }
 }
 impl Store {
-    /// Returns the commits that were given up when the store was opened.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.0.core.disk.as_ref()?.loss.clone()
@@ -36,7 +34,6 @@ impl Store {
 
 impl Recovery<'_> {
     /// Opens with the latest reachable state: engine or snapshot, plus the WAL up to its first gap.
-    /// Moves the WAL aside, since commits after the gap are useless.
     pub(in crate::store) fn give_up(self, ground: RecoverySource) -> Result<Recovered, StoreError> {
         let engine = match self.open_sled() {
             Ok(engine) => {
@@ -47,6 +44,7 @@ impl Recovery<'_> {
             Err(error) => return Err(error),
         };
         let snapshots = ground.bases.iter().chain(&ground.backups);
+        // The state that the undamaged part of the WAL extends furthest.
         let best = snapshots
             .filter(|(head, _)| ground.fits(head, &self.identity.lineage))
             .map(|(head, path)| (ground.survey.reaches(head.number), path))
@@ -55,6 +53,7 @@ impl Recovery<'_> {
         let segments = &ground.survey.segments;
         let opened = match (engine, best) {
             (Some((number, applied, engine)), best)
+                // An engine that reaches as far is preferred, since it needs no rebuild.
                 if best.is_none_or(|(reaches, _)| reaches <= number) =>
             {
                 replay(segments, applied, number, self.schema, &engine)?;
@@ -96,6 +95,7 @@ impl Recovery<'_> {
             lost = loss.count(),
             "an operator accepted the loss of commits; the store continues without them in a new timeline"
         );
+        // Commits after the gap are useless, and their numbers will be used again.
         if self.place.log().exists() {
             let kept = self.place.move_aside(&self.place.log(), "log")?;
             tracing::warn!(kept = %kept.display(), "moved the WAL aside");

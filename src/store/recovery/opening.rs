@@ -35,10 +35,9 @@ pub(in crate::store) struct Recovered {
     pub(in crate::store) engine: Arc<dyn Engine>,
     /// The WAL to append to; `None` if the disk is not writable.
     pub(in crate::store) log: Option<FileLog>,
-    /// The number of the last commit.
     pub(in crate::store) number: u64,
     pub(in crate::store) base: Option<SnapshotHead>,
-    /// Whether snapshot and WAL are not contiguous, so that a new snapshot is needed.
+    /// A new snapshot is then needed.
     pub(in crate::store) broken_chain: bool,
     pub(in crate::store) identity: Identity,
     pub(in crate::store) loss: Option<Loss>,
@@ -47,21 +46,15 @@ pub(in crate::store) struct Recovered {
 pub(in crate::store) struct Recovery<'a> {
     pub(in crate::store) place: &'a StoreLayout,
     pub(in crate::store) schema: &'a Schema,
-    /// Called when the engine panics or hangs.
     pub(in crate::store) on_failure: OnFailure,
-    /// The store's id and timelines; only their snapshots are used.
+    /// Only the snapshots of these timelines are used.
     pub(in crate::store) identity: Identity,
-    /// Random seed from which new timeline ids are derived.
     pub(in crate::store) seed: [u8; 16],
-    /// Whether to open without commits that are lost.
     pub(in crate::store) accept_loss: bool,
-    /// Backup directory, searched if the snapshot is missing or damaged.
     pub(in crate::store) backups: Option<&'a Path>,
-    /// Releases the space reserved for a full disk; returns whether there was any.
+    /// Returns whether any space was released.
     pub(in crate::store) make_room: &'a dyn Fn() -> bool,
-    /// How long to wait for an engine that can also become ready in the background.
     pub(in crate::store) patience: Duration,
-    /// Set to the source of the engine if the engine is rebuilt.
     pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
 }
 
@@ -72,20 +65,22 @@ pub(in crate::store) struct Opened {
 }
 
 impl Recovery<'_> {
-    /// Runs the recovery steps in order.
     pub(in crate::store) fn run(self) -> Result<Recovered, StoreError> {
         let ground = self.ground()?;
         let sled = match self.sled(&ground) {
+            // Opening needs some space; the ballast is kept for this.
             Err(StoreError::Full) if (self.make_room)() => self.sled(&ground),
             other => other,
         };
         match sled {
             Ok(opened) => {
                 let begin = ground.bases.first().map_or(0, |(head, _)| head.number);
+                // Either means that commits exist in the engine only, until a new snapshot is written.
                 let broken = opened.number > ground.in_base_and_log() || !ground.continues(begin);
                 self.go_on(ground, opened, broken, None)
             }
             Err(StoreError::Full) if ground.last() > 0 => {
+                // Serving from memory must not hide a loss.
                 self.check(&ground, ground.last())?;
                 let truth = self.truth(&ground, "the disk is full or read-only")?;
                 let memory = MemoryEngine::default();
@@ -101,12 +96,13 @@ impl Recovery<'_> {
                     loss: None,
                 })
             }
+            // Only an operator sets this.
             Err(StoreError::Lost(_)) if self.accept_loss => self.give_up(ground),
             Err(error) => Err(error),
         }
     }
 
-    /// Opens the WAL for new commits after the last commit of the engine.
+    /// Opens the WAL for new commits.
     pub(in crate::store) fn go_on(
         self,
         ground: RecoverySource,
@@ -117,6 +113,7 @@ impl Recovery<'_> {
         let Opened { engine, number } = opened;
         let mut identity = self.identity.clone();
         let forked = loss.is_some() || self.is_rolled_back(&ground, number);
+        // A new timeline keeps new commits apart from abandoned ones with the same numbers.
         if forked || identity.lineage.is_unknown() {
             identity.lineage.fork(self.seed, number);
         }
@@ -124,6 +121,7 @@ impl Recovery<'_> {
         let base = ground.bases.into_iter().next().map(|(head, _)| head);
         let (log, broken_chain) = match resumed {
             Ok(log) => (Some(log), broken_chain),
+            // Reads continue without a WAL.
             Err(StoreError::Full) => (None, false),
             Err(error) => return Err(error),
         };
@@ -156,6 +154,7 @@ impl Recovery<'_> {
             history: ground.history(number, identity.lineage.current),
             sync: self.place.sync,
         })?;
+        // From now on a missing log is damage and not a first start.
         if !identity.begun {
             identity.begun = true;
             self.place.identify(identity)?;
@@ -163,10 +162,11 @@ impl Recovery<'_> {
         Ok(log)
     }
 
-    /// Opens sled with every promised commit, by replay or by a rebuild.
+    /// Every promised commit is in the engine, by replay or by a rebuild.
     fn sled(&self, ground: &RecoverySource) -> Result<Opened, StoreError> {
         // If snapshot and WAL lack a promised commit, only the engine can have it.
         if ground.promised <= ground.in_base_and_log() {
+            // Checked before anything is changed on disk.
             self.check(ground, ground.last())?;
             if let Some(engine) = self.deferred(ground)? {
                 return Ok(Opened {
@@ -178,6 +178,7 @@ impl Recovery<'_> {
         let why = match self.open_sled() {
             Ok(engine) => {
                 let applied = engine.applied()?;
+                // The engine may lack commits that only the WAL has, but there must be no gap between them.
                 if ground.continues(applied) {
                     let number = ground.last().max(applied);
                     self.check(ground, number)?;
@@ -219,14 +220,17 @@ impl Recovery<'_> {
         let Some(current) = current else {
             let first = self.place.next_engine()?;
             let engine = SledEngine::open(&first.path, self.schema, self.place.sync)?;
+            // A first start: an empty engine is complete.
             first.mark_whole(self.place.sync)?;
             return Ok(self.guarded(engine, &first));
         };
+        // An earlier process saw it panic or hang, so it is not opened again.
         if let Some(why) = current.suspicion() {
             return Err(StoreError::Engine(why));
         }
         let opened = match self.supervised(&current) {
             Err(StoreError::Engine(why)) => {
+                // sled's snapshot files are redundant and are often what it fails on.
                 move_leftovers_aside(self.place, &current, &why)?;
                 self.supervised(&current)
             }
@@ -239,7 +243,6 @@ impl Recovery<'_> {
         guarded(engine, directory, &self.on_failure)
     }
 
-    /// Opens and verifies sled on a supervised thread, since sled may panic or hang.
     fn supervised(&self, current: &EngineDir) -> Result<SledEngine, StoreError> {
         let (directory, schema, sync) =
             (current.path.clone(), self.schema.clone(), self.place.sync);
@@ -248,16 +251,17 @@ impl Recovery<'_> {
             engine.prove(steps, &AtomicBool::new(false))?;
             Ok(engine)
         };
+        // sled may panic or hang on damaged files.
         Supervised::start(current, work)?.wait(current, &AtomicBool::new(false))
     }
 
-    /// Starts an engine that is served from snapshot and WAL until it is verified or rebuilt.
     /// Returns `None` if snapshot and WAL are incomplete, so that the engine has to be ready first.
     fn deferred(&self, ground: &RecoverySource) -> Result<Option<DeferredEngine>, StoreError> {
         let (current, others) = self.place.engines()?;
         let number = ground.last();
         let base = ground.bases.first();
         let begin = base.map_or(0, |(head, _)| head.number);
+        // The stand-in would answer reads wrongly.
         if number == 0 || begin > number || !ground.continues(begin) {
             return Ok(None);
         }
@@ -282,6 +286,7 @@ impl Recovery<'_> {
                         Found::Unproven(engine, current)
                     }
                     Err(StoreError::Engine(why)) => Found::Unusable(why),
+                    // `sled` then handles the full disk.
                     Err(StoreError::Full) => return Ok(None),
                     Err(error) => return Err(error),
                 }
@@ -311,9 +316,9 @@ impl Recovery<'_> {
         DeferredEngine::start(make, on_failure, stand_in, self.patience).map(Some)
     }
 
-    /// Opens sled without verifying it, on a supervised thread, since sled may panic or hang.
     fn open_unproven(&self, current: &EngineDir) -> Result<Supervised<SledEngine>, StoreError> {
         let (directory, schema, place) = (current.clone(), self.schema.clone(), self.place.clone());
+        // sled may panic or hang on damaged files.
         Supervised::start(current, move |_| {
             if let Some(why) = directory.suspicion() {
                 return Err(StoreError::Engine(why));
@@ -334,8 +339,7 @@ impl Recovery<'_> {
         })
     }
 
-    /// Builds a new sled from the durable state; moves the old one aside once the new one is
-    /// complete.
+    /// The old engine is moved aside only once the new one is complete.
     pub(in crate::store) fn rebuild(
         &self,
         truth: DurableState<'_>,
@@ -352,7 +356,6 @@ impl Recovery<'_> {
     }
 }
 
-/// Describes why the WAL cannot be replayed into an engine that ends at a commit.
 fn gap_after(survey: &Survey, applied: u64) -> String {
     match survey.gaps.iter().find(|gap| gap.to > applied) {
         Some(gap) => format!(
@@ -368,7 +371,7 @@ fn gap_after(survey: &Survey, applied: u64) -> String {
     }
 }
 
-/// Wraps an engine so that a fault is recorded for the next start and reported.
+/// A fault is recorded for the next start and reported.
 pub(in crate::store) fn guarded(
     engine: SledEngine,
     directory: &EngineDir,
@@ -377,6 +380,7 @@ pub(in crate::store) fn guarded(
     let (directory, on_failure) = (directory.clone(), Arc::clone(on_failure));
     let fault = Arc::new(move |what: &str| {
         tracing::error!(what, "the engine has failed; the next start rebuilds it");
+        // The process may be killed at any moment now, so the mark comes before the report.
         if let Err(error) = directory.suspect_because(what) {
             tracing::error!(%error, "failed to write the mark that the engine must be rebuilt");
         }
@@ -385,7 +389,6 @@ pub(in crate::store) fn guarded(
     Guarded::new(engine, fault)
 }
 
-/// Builds an engine from snapshot and WAL. Stops early once `abandoned` is set.
 pub(in crate::store) fn make_engine(
     directory: &EngineDir,
     place: &StoreLayout,
@@ -400,6 +403,7 @@ pub(in crate::store) fn make_engine(
                 engine: &engine,
                 abandoned,
             })
+            // The mark is written last: a directory without it is never opened.
             .and_then(|()| engine.sync())
             .and_then(|()| directory.mark_whole(place.sync));
         match filled {

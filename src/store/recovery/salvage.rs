@@ -19,24 +19,23 @@ use crate::store::write_batch::WriteBatch;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Salvaged {
     pub exported: Exported,
-    /// The missing parts, as sentences for an operator.
+    /// Sentences for an operator.
     pub missing: Vec<String>,
 }
 
 /// Exports what is readable of the store in a data directory, which no process may have open.
-///
-/// # Errors
-/// [`StoreError::InUse`], or an error of `out`.
 pub fn salvage(
     directory: &Path,
     schema: &Schema,
     out: &mut dyn Write,
 ) -> Result<Salvaged, StoreError> {
+    // Nothing is written to the data directory.
     let place = StoreLayout::new(directory, false);
     let _lock = place.lock()?;
     let mut missing = Vec::new();
     let memory = MemoryEngine::default();
     let instance = place
+        // An unreadable identity does not matter: the import gets a new one.
         .identity()
         .map_or([0; 16], |identity| identity.instance);
     let mut begin = 0;
@@ -49,6 +48,7 @@ pub fn salvage(
                     plan.set(tree, key, Some(value));
                     memory.apply(begin, &plan)?;
                 }
+                // The pairs read so far are sound, since each frame has a checksum.
                 Err(error) => missing.push(format!("{error}; the rest of this file is missing")),
             }
         }
@@ -71,6 +71,7 @@ pub fn salvage(
     missing.extend(survey.foreign.iter().cloned());
     let end = Witness::read(&place.log_end())?;
     let last = survey.last().max(begin);
+    // Without the end record a log that lost its end would look complete.
     if let Some(end) = end.end().filter(|end| end.written > last) {
         missing.push(format!(
             "commits {} to {} were written, but the WAL ends before them",
@@ -80,6 +81,7 @@ pub fn salvage(
     }
     for segment in &survey.segments {
         read_segment(segment, &mut |frame, _| {
+            // Later frames than `next` belong to another log.
             if frame.number <= begin || frame.number >= survey.next {
                 return Ok(());
             }

@@ -32,8 +32,6 @@ fn digest_of(key: &[u8], value: &[u8]) -> Digest {
 }
 
 /// Compares records and indexes of the durable state at one commit, and the engine with that state.
-/// The engine changes while it is read, so differing keys are read again and compared with the
-/// durable state including later commits.
 pub(in crate::store) fn against_truth(
     core: &Arc<Shared>,
     disk: &OnDisk,
@@ -62,6 +60,8 @@ pub(in crate::store) fn against_truth(
         }
         other => other?,
     }
+    // The engine changes while it is read, so differing keys are read again and compared with the
+    // durable state including later commits.
     settle(core, writer, differing, &mut report)?;
     let (tables, matched) = census.finish();
     Ok((tables, report, matched))
@@ -79,6 +79,7 @@ fn compare(
         let digest = digest_of(&key, &value);
         all.insert((tree, key), Some(digest));
     };
+    // The pairs of the durable state come in this order.
     let mut trees: Vec<_> = core.schema.trees().collect();
     trees.sort_unstable();
     let engine = core.engine();
@@ -91,6 +92,7 @@ fn compare(
                 missing(pair?, census, differing);
             }
             match pairs.next_if(|pair| !matches!(pair, Ok((t, k, _)) if (*t, k) != (tree, &key))) {
+                // Sound pairs are counted in passing; differing ones are counted as the durable state has them.
                 Some(Ok(pair)) if pair.2 == value => census.add(tree, &key, &value),
                 Some(pair) => missing(pair?, census, differing),
                 None => drop(differing.insert((tree, key), None)),
@@ -103,8 +105,7 @@ fn compare(
     Ok(())
 }
 
-/// Reads differing keys again until none of them changed during the read. Reports those that still
-/// differ.
+/// Reports the keys that differ although they did not change during the read.
 fn settle(
     core: &Arc<Shared>,
     writer: &SyncSender<Message>,
@@ -116,6 +117,7 @@ fn settle(
         if expected.len() <= FEW {
             break;
         }
+        // A commit between the two numbers may have changed a key while it was read.
         let before = last_number(writer)?;
         let found = read_again(core, &expected)?;
         let after = last_number(writer)?;
@@ -134,6 +136,7 @@ fn settle(
         return Ok(());
     }
     let core = Arc::clone(core);
+    // Few keys are left: the writer holds still while they are compared.
     let settled = run_exclusive(writer, move |writer| {
         let number = writer.number;
         bring_forward(&core, &mut expected, known, number, number)?;
@@ -146,7 +149,6 @@ fn settle(
     Ok(())
 }
 
-/// Reads the current values: memtable over engine.
 fn read_again(core: &Shared, expected: &Expected) -> Result<Vec<Option<Digest>>, StoreError> {
     let engine = core.engine();
     let read = |(tree, key): &(TreeName, Vec<u8>)| {
@@ -159,8 +161,7 @@ fn read_again(core: &Shared, expected: &Expected) -> Result<Vec<Option<Digest>>,
     expected.keys().map(read).collect()
 }
 
-/// Advances the expected checksums from commit `known` to commit `to`. Returns the keys that
-/// changed after commit `before`.
+/// Returns the keys that changed after commit `before`.
 fn bring_forward(
     core: &Shared,
     expected: &mut Expected,
@@ -174,6 +175,7 @@ fn bring_forward(
     let ends: Vec<u64> = ends.chain([u64::MAX]).collect();
     let newer = segments.iter().zip(ends).filter(|(_, end)| *end > known);
     for (segment, _) in newer {
+        // Only the segments with newer commits are read.
         read_segment(segment, &mut |frame, _| {
             if frame.number <= known || frame.number > to {
                 return Ok(());
@@ -199,8 +201,7 @@ fn bring_forward(
 }
 
 /// Counts the records of a consistent stream of pairs, and sums up expected and actual index
-/// entries. Memory use is constant. It detects that an index is wrong; `verify::examine_engine`
-/// finds out where.
+/// entries. It detects that an index is wrong; `verify::examine_engine` finds out where.
 struct Census<'a> {
     schema: &'a Schema,
     tables: Vec<TableReport>,
@@ -229,6 +230,7 @@ impl<'a> Census<'a> {
         match (table.examine)(key, value) {
             Some(entries) => {
                 for (tree, entry) in entries {
+                    // Sums instead of sets, so that the memory use is constant.
                     self.wanted.entry(tree).or_default().add(&entry, b"");
                 }
             }
@@ -236,7 +238,7 @@ impl<'a> Census<'a> {
         }
     }
 
-    /// Returns the reports, and whether all indexes are correct.
+    /// The second value tells whether all indexes are correct.
     fn finish(self) -> (Vec<TableReport>, bool) {
         let matched = self.wanted == self.found;
         (self.tables, matched)

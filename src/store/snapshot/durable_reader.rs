@@ -27,7 +27,6 @@ use crate::store::write_batch::visit;
 /// Number of recently read frames to cache, since neighbouring keys are often read in sequence.
 const FRAMES_KEPT: usize = 8;
 
-/// A snapshot and the WAL since, up to one commit.
 pub(in crate::store) struct DurableReader {
     base: Option<BaseReader>,
     logged: BTreeMap<TreeName, LoggedTree>,
@@ -52,6 +51,7 @@ impl DurableReader {
                 if frame.number <= begin || frame.number > number {
                     return Ok(());
                 }
+                // Positions are relative to the file, so that values are read without parsing the frame again.
                 let payload = at + payload_at(0).start;
                 let mut fits = true;
                 let known = visit(frame.payload, schema, &mut |tree, key, value| {
@@ -76,7 +76,6 @@ impl DurableReader {
         })
     }
 
-    /// The commit number of the snapshot.
     pub(in crate::store) fn begin(&self) -> u64 {
         self.base.as_ref().map_or(0, |base| base.number)
     }
@@ -86,6 +85,7 @@ impl DurableReader {
         tree: TreeName,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, StoreError> {
+        // A logged change, even a deletion, overrides the snapshot.
         if let Some(changes) = self.changes(tree) {
             let at = changes.position(key);
             if changes.key(at) == Some(key) {
@@ -98,7 +98,6 @@ impl DurableReader {
         }
     }
 
-    /// Iterates the pairs of a tree within `from..to`, in order.
     pub(in crate::store) fn scan(
         self: &Arc<Self>,
         tree: TreeName,
@@ -146,14 +145,13 @@ impl DurableReader {
     }
 }
 
-/// A snapshot file with the offset and the first key of each frame.
+/// The offset and the first key of each frame are in memory.
 struct BaseReader {
     path: PathBuf,
     file: File,
     schema: Schema,
     number: u64,
     frames: Vec<FramePlace>,
-    /// The most recently read payloads.
     kept: Mutex<VecDeque<(usize, Arc<Vec<u8>>)>>,
 }
 
@@ -179,6 +177,7 @@ impl BaseReader {
         let mut offset = MAGIC.len() as u64;
         let mut bytes = Vec::new();
         let mut has_foot = false;
+        // The numbers are consecutive, so a frame that was lost or exchanged is detected.
         for number in 1.. {
             if offset >= length {
                 break;
@@ -204,6 +203,7 @@ impl BaseReader {
             offset += size as u64;
         }
         let frames = reader.frames.iter();
+        // Without the foot the file may have lost frames at its end.
         match has_foot && frames.is_sorted_by(|a, b| a.first < b.first) {
             true => Ok(reader),
             false => Err(reader.damaged("ends too early")),
@@ -222,6 +222,7 @@ impl BaseReader {
         self.file
             .read_exact_at(&mut head, offset)
             .map_err(|_| self.damaged("ends too early"))?;
+        // A damaged length must not cause a huge allocation.
         announced(&head)
             .filter(|size| *size <= FRAME_MAX)
             .ok_or_else(|| self.damaged("is damaged"))
@@ -244,7 +245,7 @@ impl BaseReader {
         }
     }
 
-    /// Returns the frame that would contain a key; `None` if the key sorts before all frames.
+    /// `None` if the key sorts before all frames.
     fn frame_of(&self, tree: TreeName, key: &[u8]) -> Option<usize> {
         let after = self
             .frames
@@ -262,6 +263,7 @@ impl BaseReader {
         if let Some((_, payload)) = kept {
             return Ok(payload);
         }
+        // Read outside the lock: two readers of one frame cost less than a queue.
         let place = self.frames.get(index).ok_or(StoreError::Closed)?;
         let mut bytes = Vec::new();
         let payload = self.payload(place.number, place.offset, place.size, &mut bytes)?;
@@ -286,8 +288,7 @@ impl BaseReader {
         Ok(found.and_then(|value| Some(payload.get(value)?.to_vec())))
     }
 
-    /// Returns the pairs of a frame within `from..to` of a tree; `None` if the frame begins after
-    /// them.
+    /// `None` if the frame begins after them.
     fn pairs(
         &self,
         index: usize,
@@ -335,6 +336,7 @@ impl Iterator for BaseScan {
             match base.pairs(self.next_frame, self.tree, &self.from, self.to.as_deref()) {
                 Ok(pairs) => self.pairs = pairs?.into_iter(),
                 Err(error) => {
+                    // The scan ends after an error instead of skipping a frame.
                     self.next_frame = usize::MAX;
                     return Some(Err(error));
                 }
@@ -344,7 +346,6 @@ impl Iterator for BaseScan {
     }
 }
 
-/// Merges the pairs of the snapshot with the changes of the WAL.
 struct Merge {
     reader: Arc<DurableReader>,
     tree: TreeName,
@@ -358,6 +359,7 @@ impl Iterator for Merge {
     fn next(&mut self) -> Option<Self::Item> {
         let reader = Arc::clone(&self.reader);
         loop {
+            // A tree without changes has no list, and the range is then empty.
             let changes = reader
                 .changes(self.tree)
                 .filter(|_| !self.logged.is_empty());

@@ -14,10 +14,8 @@ use crate::store::table::{Schema, TreeName};
 use crate::store::wal::{Segment, payload_at, read_segment};
 use crate::store::write_batch::{WriteBatch, visit};
 
-/// Size of the batches that are loaded into an engine.
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// A snapshot and the segments that follow it.
 pub(in crate::store) struct DurableState<'a> {
     pub(in crate::store) base: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
@@ -26,7 +24,6 @@ pub(in crate::store) struct DurableState<'a> {
     pub(in crate::store) number: u64,
 }
 
-/// Position of a value in the WAL.
 struct Place {
     segment: usize,
     offset: u64,
@@ -40,7 +37,6 @@ impl DurableState<'_> {
         self.base.as_ref().map_or(0, |base| base.head().number)
     }
 
-    /// Loads all pairs into an empty engine.
     pub(in crate::store) fn load(mut self, engine: &dyn Engine) -> Result<(), StoreError> {
         let begin = self.begin();
         if let Some(base) = self.base.take() {
@@ -49,6 +45,7 @@ impl DurableState<'_> {
                 let (tree, key, value) = pair?;
                 plan.set(tree, key, Some(value));
                 if plan.bytes() >= BATCH_BYTES {
+                    // The number stays 0 until the snapshot is complete, so that an interrupted load is noticed.
                     engine.apply(0, &std::mem::take(&mut plan))?;
                 }
             }
@@ -57,11 +54,11 @@ impl DurableState<'_> {
         replay(&self.segments, begin, self.number, self.schema, engine)
     }
 
-    /// Iterates all pairs, sorted by tree and key. The changes of the WAL are held as positions
-    /// only, so that the values need not fit into memory.
+    /// Sorted by tree and key.
     pub(in crate::store) fn pairs(
         mut self,
     ) -> Result<impl Iterator<Item = Result<Triple, StoreError>>, StoreError> {
+        // Only the positions of the changed values are held, so that the values need not fit into memory.
         let changes = self.changes()?;
         let changed = changes.into_iter().flat_map(|(tree, changes)| {
             changes
@@ -91,6 +88,7 @@ impl DurableState<'_> {
                         offset: (payload + value.start) as u64,
                         length: value.len(),
                     });
+                    // A later change of a key replaces the earlier one.
                     changes.entry(tree).or_default().insert(key.to_vec(), place);
                 })
                 .ok_or_else(|| unknown(frame.number))
@@ -100,7 +98,6 @@ impl DurableState<'_> {
     }
 }
 
-/// Applies the commits after one number up to and including another.
 pub(in crate::store) fn replay(
     segments: &[Segment],
     after: u64,
@@ -113,6 +110,7 @@ pub(in crate::store) fn replay(
     for segment in segments.iter().filter(|segment| segment.end > after + 1) {
         read_segment(segment, &mut |frame, _| {
             if frame.number <= after || frame.number > number {
+                // A batch that repeats an applied one would be harmless, but the engine's number must only grow.
                 return Ok(());
             }
             let plan =
@@ -130,7 +128,6 @@ fn unknown(number: u64) -> StoreError {
     }
 }
 
-/// Merges the pairs of the snapshot with the changes of the WAL.
 struct Merge<B: Iterator, C: Iterator> {
     base: Peekable<B>,
     changed: Peekable<C>,

@@ -23,34 +23,29 @@ use crate::store::wal::{announced, frame, parse};
 use crate::store::write_batch::WriteBatch;
 
 pub(in crate::store) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
-/// A frame is written once its payload reaches this size.
 const FRAME_BYTES: usize = 256 * 1024;
-/// Upper bound of the frame size. A longer frame is damage and is not read into memory.
+/// A longer frame is damage and is not read into memory.
 pub(in crate::store) const FRAME_MAX: usize = FRAME_BYTES + 2 * crate::store::VALUE_MAX;
-/// Number of bytes from which the size of a frame is known.
+/// From this many bytes the size of a frame is known.
 pub(in crate::store) const FRAME_HEAD: usize = 24;
 
-/// The metadata of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHead {
-    /// Format of the store.
     pub format: u32,
-    /// Id of the store that wrote it.
     pub instance: [u8; 16],
     /// The last commit that it contains.
     pub number: u64,
-    /// Creation time in Unix seconds.
+    /// Unix seconds.
     pub created: i64,
-    /// Number of records. Present in backups, so that listing them need not read them.
+    /// Present in backups, so that listing them need not read them.
     pub records: Option<u64>,
-    /// Metadata of the application, such as which keys it needs.
     pub notes: BTreeMap<String, String>,
-    /// History up to that commit; unknown in files of versions before timelines.
+    /// Unknown in files of versions before timelines.
     pub history: History,
 }
 
-/// The encoded head. The history is stored in the notes, so that versions before timelines can read
-/// the file: a downgrade depends on its backups.
+/// The history is stored in the notes, so that versions before timelines can read the file: a
+/// downgrade depends on its backups.
 #[derive(Serialize, Deserialize)]
 struct StoredHead {
     format: u32,
@@ -95,6 +90,7 @@ impl SnapshotHead {
             HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
         };
         let history = History {
+            // Files of versions before timelines have neither note.
             timeline: id(TIMELINE_NOTE).unwrap_or_default(),
             chain: id(CHAIN_NOTE).unwrap_or_default(),
         };
@@ -115,7 +111,6 @@ struct Foot {
     trees: Vec<(String, [u8; 16])>,
 }
 
-/// A tree, a key in it and its value.
 pub(in crate::store) type Triple = (TreeName, Vec<u8>, Vec<u8>);
 
 const fn options() -> impl bincode::config::Config {
@@ -130,7 +125,7 @@ fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
         .map_err(|error| StoreError::Io(error.to_string()))
 }
 
-/// Writes a snapshot of pairs sorted by tree and key. The file gets its final name only after it is
+/// The pairs must be sorted by tree and key. The file gets its final name only after it is
 /// complete, synced and accepted by `prove`.
 pub(in crate::store) fn write(
     path: &Path,
@@ -141,6 +136,7 @@ pub(in crate::store) fn write(
 ) -> Result<(), StoreError> {
     let partial = with_suffix(path, ".partial");
     let written = fill(&partial, head, pairs, sync)
+        // Verified before the rename, so that a snapshot under its final name is always readable.
         .and_then(|()| prove(&partial))
         .and_then(|()| Ok(rename(&partial, path, sync)?));
     if written.is_err() {
@@ -178,7 +174,7 @@ fn fill(
     out.finish(path, sync)
 }
 
-/// Copies a snapshot under another head. The frames after the head are copied without verification.
+/// Replaces the head. The frames after it are copied without verification.
 pub(in crate::store) fn copy(
     from: &Path,
     to: &Path,
@@ -192,6 +188,7 @@ pub(in crate::store) fn copy(
         .get(MAGIC.len()..)
         .and_then(announced)
         .ok_or_else(|| damaged(from, "has no head"))?;
+    // Every frame carries its own number and checksum, so the rest can be copied as bytes.
     input.seek(SeekFrom::Start((MAGIC.len() + size) as u64))?;
     let mut out = Frames::begin(to, head)?;
     io::copy(&mut input, &mut out.out)?;
@@ -218,6 +215,7 @@ impl Frames {
         let file = self
             .out
             .into_inner()
+            // `into_inner` flushes, and unlike `drop` reports an error.
             .map_err(|error| StoreError::from(error.into_error()))?;
         if sync {
             sync_file(&file, path)?;
@@ -232,8 +230,8 @@ impl Frames {
     }
 }
 
-/// A reader that iterates all pairs in order. It yields an error instead of ending if the file is
-/// incomplete or damaged.
+/// Iterates all pairs in order. Yields an error instead of ending if the file is incomplete or
+/// damaged.
 pub(in crate::store) struct Snapshot {
     path: PathBuf,
     head: SnapshotHead,
@@ -293,11 +291,11 @@ impl Snapshot {
         &self.head
     }
 
-    /// Returns the payload of the next frame; `None` at the end of the file.
     fn frame(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
         let mut bytes = vec![0; FRAME_HEAD];
         match self.input.read(&mut bytes)? {
             0 => return Ok(None),
+            // A file that ends within a head was cut.
             read => {
                 let rest = bytes.get_mut(read..).unwrap_or_default();
                 self.input
@@ -326,8 +324,9 @@ impl Snapshot {
         damaged(&self.path, &format!("{what}, at frame {}", self.number + 1))
     }
 
-    /// Decodes the next write batch, or checks the foot. Returns whether there are more pairs.
+    /// Returns whether there are more pairs.
     fn advance(&mut self) -> Result<bool, StoreError> {
+        // The last frame is the foot; which one it is shows only at the end of the file.
         let Some(next) = self.frame()? else {
             return self.check_foot().map(|()| false);
         };
@@ -337,6 +336,7 @@ impl Snapshot {
         let mut pairs = Vec::new();
         for (tree, key, change) in plan.into_changes() {
             let value = change.ok_or_else(|| self.damaged("has a deletion, before it"))?;
+            // Merging and comparing rely on the order.
             if self
                 .last
                 .as_ref()
@@ -392,7 +392,6 @@ impl Iterator for Snapshot {
     }
 }
 
-/// Returns whether the payload of a frame is the foot of a snapshot.
 pub(in crate::store) fn is_foot(payload: &[u8]) -> bool {
     decode::<Foot>(payload).is_some()
 }

@@ -10,16 +10,13 @@ use ring::digest::{Context, SHA256};
 /// Files written before timelines existed have neither id.
 const UNKNOWN: [u8; 16] = [0; 16];
 
-/// How many ancestors are remembered. Each restore or rollback adds one, and new snapshots make old
-/// ones superfluous.
+/// Each restore or rollback adds one, and new snapshots make old ones superfluous.
 const ANCESTORS: usize = 16;
 
-/// The timeline of a commit, and the digest of all commits up to and including it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// Zeros if unknown.
+    /// Zeros if unknown, as the chain.
     pub timeline: [u8; 16],
-    /// Zeros if unknown.
     pub chain: [u8; 16],
 }
 
@@ -30,10 +27,10 @@ impl History {
         Self { timeline, chain }
     }
 
-    /// Returns the history after one more commit: `d(n) = SHA-256(d(n-1) || n || batch)`, truncated
-    /// to 16 bytes.
+    /// `d(n) = SHA-256(d(n-1) || n || batch)`, truncated to 16 bytes.
     #[must_use]
     pub(in crate::store) fn after(self, number: u64, batch: &[u8]) -> Self {
+        // An unknown digest stays unknown: a chain that begins in the middle would agree with nothing.
         if !self.is_chained() {
             return self;
         }
@@ -41,7 +38,7 @@ impl History {
         Self { chain, ..self }
     }
 
-    /// Drops the digest, for use after missing commits.
+    /// For use after missing commits.
     pub(in crate::store) const fn unchained(self) -> Self {
         Self {
             chain: UNKNOWN,
@@ -49,12 +46,11 @@ impl History {
         }
     }
 
-    /// Returns whether the digest is known.
     pub(in crate::store) fn is_chained(self) -> bool {
         self.chain != UNKNOWN
     }
 
-    /// Returns whether two digests of the same commit match; unknown ones match all.
+    /// Unknown digests agree with all.
     pub(in crate::store) fn agrees(self, other: Self) -> bool {
         !self.is_chained() || !other.is_chained() || self.chain == other.chain
     }
@@ -72,7 +68,6 @@ fn digest(parts: &[&[u8]]) -> [u8; 16] {
     short
 }
 
-/// The timeline of a store and its ancestors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct Lineage {
     pub(in crate::store) current: [u8; 16],
@@ -81,7 +76,6 @@ pub(in crate::store) struct Lineage {
 }
 
 impl Lineage {
-    /// Creates the lineage of a new store.
     pub(in crate::store) fn new(seed: [u8; 16], instance: [u8; 16], number: u64) -> Self {
         Self {
             current: derive(seed, instance, number),
@@ -94,8 +88,7 @@ impl Lineage {
         self.current == UNKNOWN
     }
 
-    /// Returns the last commit of a timeline that belongs to this store; `None` for another
-    /// history.
+    /// The last commit of a timeline that belongs to this store; `None` for another history.
     pub(in crate::store) fn until(&self, timeline: [u8; 16]) -> Option<u64> {
         if timeline == self.current {
             return Some(u64::MAX);
@@ -106,26 +99,25 @@ impl Lineage {
             .map(|(_, until)| *until)
     }
 
-    /// Returns whether a snapshot as of a commit of a timeline belongs to this store's past.
     pub(in crate::store) fn holds(&self, timeline: [u8; 16], number: u64) -> bool {
         self.until(timeline).is_some_and(|until| number <= until)
     }
 
-    /// Like [`Lineage::until`], for a segment. A segment without a timeline is from an older
-    /// version; its frames are checked by number and checksum only.
+    /// Like [`Lineage::until`], for a segment.
     pub(in crate::store) fn until_in_log(&self, timeline: [u8; 16]) -> Option<u64> {
+        // Written by a version before timelines: its frames are checked by number and checksum only.
         if timeline == UNKNOWN {
             return Some(u64::MAX);
         }
         self.until(timeline)
     }
 
-    /// Begins a new timeline after a commit. Commits of other timelines above that number are
-    /// abandoned.
+    /// Commits of other timelines above that number are abandoned.
     pub(in crate::store) fn fork(&mut self, seed: [u8; 16], number: u64) {
         let next = derive(seed, self.current, number);
         self.ancestors.insert(0, (self.current, number));
         self.ancestors.truncate(ANCESTORS);
+        // An ancestor's commits after the fork are not part of this store's past.
         for (_, until) in &mut self.ancestors {
             *until = number.min(*until);
         }
@@ -133,7 +125,7 @@ impl Lineage {
     }
 }
 
-/// Derives a timeline id: random by its seed, and different for each fork within a process.
+/// Random by its seed, and different for each fork within a process.
 fn derive(seed: [u8; 16], parent: [u8; 16], number: u64) -> [u8; 16] {
     digest(&[b"timeline", &seed, &parent, &number.to_le_bytes()])
 }

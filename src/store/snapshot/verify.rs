@@ -17,21 +17,16 @@ const NAMED: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableReport {
     pub table: TreeName,
-    /// Number of records that were read.
     pub records: u64,
-    /// Damaged records.
     pub damaged: Found,
-    /// Missing index entries.
     pub missing: Found,
-    /// Index entries without a record.
     pub stale: Found,
 }
 
-/// A count and examples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     pub count: u64,
-    /// Up to a hundred examples, as `tree:key in hexadecimal`.
+    /// Up to a hundred, as `tree:key in hexadecimal`.
     pub some: Vec<String>,
 }
 
@@ -64,26 +59,19 @@ impl TableReport {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// Each table with its indexes.
     pub tables: Vec<TableReport>,
-    /// Differences of the engine from snapshot and WAL; `None` for a store in memory.
     pub truth: Option<DurableStateReport>,
 }
 
-/// Differences of the engine from snapshot and WAL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DurableStateReport {
-    /// Commit number of the snapshot; `None` without a snapshot.
+    /// `None` without a snapshot.
     pub base: Option<u64>,
-    /// The last commit.
     pub number: u64,
-    /// Pairs that the engine lacks or has with another value.
     pub missing: Found,
-    /// Pairs that only the engine has.
     pub extra: Found,
     /// Why snapshot or WAL could not be read to the end.
     pub damage: Option<String>,
-    /// Source of the rebuild if the engine was rebuilt when the store was opened.
     pub rebuilt_from: Option<String>,
 }
 
@@ -108,7 +96,6 @@ impl DurableStateReport {
     }
 }
 
-/// A suspected problem, found while the engine was changing.
 #[derive(Clone)]
 enum Suspect {
     Damaged(Vec<u8>),
@@ -116,9 +103,7 @@ enum Suspect {
     Stale(Entry),
 }
 
-/// Compares each table with its indexes in the engine. Suspected problems are checked again in
-/// transactions, a few at a time, since a transaction sees one consistent state. With `repair` it
-/// also repairs them.
+/// Compares each table with its indexes in the engine, and with `repair` repairs the indexes.
 pub(in crate::store) fn examine_engine(
     store: &Store,
     repair: bool,
@@ -135,6 +120,8 @@ pub(in crate::store) fn examine_engine(
             records,
             ..TableReport::new(table.name)
         };
+        // Suspected problems are checked again in transactions, since a transaction sees one consistent
+        // state. A few at a time, so that commits are not held up.
         for some in suspects.chunks(AT_A_TIME) {
             let (table, some) = (*table, some.to_vec());
             let wrong = store.write(Durability::Durable, move |txn| {
@@ -159,8 +146,7 @@ pub(in crate::store) fn examine_engine(
     Ok(reports)
 }
 
-/// Returns the number of records of a table, and suspected problems in it, which may come from
-/// concurrent changes.
+/// The problems are suspected only: they may come from concurrent changes.
 fn examine(engine: &dyn Engine, table: &TableInfo) -> Result<(u64, Vec<Suspect>), StoreError> {
     let mut records = 0;
     let mut suspects = Vec::new();
@@ -176,6 +162,7 @@ fn examine(engine: &dyn Engine, table: &TableInfo) -> Result<(u64, Vec<Suspect>)
     for tree in table.indexes {
         for pair in engine.scan(tree, &[], None) {
             let entry = (*tree, pair?.0);
+            // What is left at the end is missing.
             if !wanted.remove(&entry) {
                 suspects.push(Suspect::Stale(entry));
             }
@@ -185,7 +172,7 @@ fn examine(engine: &dyn Engine, table: &TableInfo) -> Result<(u64, Vec<Suspect>)
     Ok((records, suspects))
 }
 
-/// Returns whether a suspected problem is real; with `repair` adds the repair to the transaction.
+/// With `repair` adds the repair to the transaction.
 fn is_wrong(
     txn: &mut Txn<'_>,
     table: &TableInfo,
@@ -195,6 +182,7 @@ fn is_wrong(
     let ((tree, entry), missing) = match suspect {
         Suspect::Damaged(key) => {
             let value = txn.raw(table.name, key)?;
+            // A damaged record cannot be repaired here; a restore or its next change replaces it.
             return Ok(value.is_some_and(|value| (table.examine)(key, &value).is_none()));
         }
         Suspect::Missing(entry) => (entry, true),
@@ -209,14 +197,14 @@ fn is_wrong(
     Ok(wrong)
 }
 
-/// Returns whether a record should have an index entry. The primary key is a suffix of the entry of
-/// unknown length, so all suffixes are tried.
+/// Returns whether a record should have an index entry.
 fn is_wanted(
     txn: &Txn<'_>,
     table: &TableInfo,
     tree: TreeName,
     entry: &[u8],
 ) -> Result<bool, StoreError> {
+    // The primary key is a suffix of the entry of unknown length, so all suffixes are tried.
     for at in 0..entry.len() {
         let key = entry.get(at..).unwrap_or_default();
         let Some(value) = txn.raw(table.name, key)? else {
@@ -235,10 +223,8 @@ fn is_wanted(
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotReport {
-    /// Number of records of each table.
     pub records: BTreeMap<TreeName, u64>,
     pub damaged: Found,
-    /// Index entries without their record, or records without their entry.
     pub unmatched: Found,
 }
 
@@ -248,7 +234,6 @@ impl SnapshotReport {
         self.records.values().sum()
     }
 
-    /// Describes the damage, if there is any.
     #[must_use]
     pub fn damage(&self) -> Option<String> {
         let places = [&self.damaged.some[..], &self.unmatched.some[..]].concat();
@@ -262,7 +247,6 @@ impl SnapshotReport {
         })
     }
 
-    /// Fails if another snapshot has different counts.
     pub(in crate::store) fn same(&self, other: &Self, path: &Path) -> Result<(), StoreError> {
         if self.records == other.records {
             return Ok(());

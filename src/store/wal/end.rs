@@ -21,7 +21,6 @@ const SLOTS: usize = 2;
 /// Magic, turn, written, synced, timeline, chain, boot id; followed by a checksum.
 const BODY: usize = 8 + 3 * 8 + 3 * 16;
 
-/// The content of the end record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct End {
     /// The last appended commit, which may have been answered. A kill loses no commit up to it.
@@ -35,9 +34,10 @@ pub(in crate::store) struct End {
 }
 
 impl End {
-    /// Returns the last commit that must exist. Within one boot a missing written commit is damage;
-    /// after a reboot only synced commits are promised.
+    /// The last commit that must exist.
     pub(in crate::store) fn promised(&self, boot: [u8; 16]) -> u64 {
+        // Within one boot the page cache has every written commit, so a missing one is damage; after a
+        // reboot only synced commits are promised.
         if boot == self.boot && boot != [0; 16] {
             self.written
         } else {
@@ -83,14 +83,12 @@ impl End {
     }
 }
 
-/// The state of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Witness {
     /// Both slots are readable.
     Sound(End),
     /// One slot is unreadable, so the end may be one update too old.
     Partial(End),
-    /// No slot is readable.
     Damaged,
     Missing,
 }
@@ -103,6 +101,7 @@ impl Witness {
             Err(error) => return Err(error),
         };
         let slots: Vec<_> = slots(&bytes).collect();
+        // The slots are written in turn.
         let newest = slots.iter().max_by_key(|(turn, _)| *turn);
         Ok(match newest {
             Some((_, end)) if slots.len() == SLOTS => Self::Sound(*end),
@@ -119,12 +118,11 @@ impl Witness {
     }
 }
 
-/// Returns the readable slots with their turns.
 fn slots(bytes: &[u8]) -> impl Iterator<Item = (u64, End)> {
     bytes.chunks(SECTOR).take(SLOTS).filter_map(End::decode)
 }
 
-/// Returns the boot id; zeros if unknown, in which case only synced commits count.
+/// Zeros if unknown, in which case only synced commits count.
 pub(in crate::store) fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let hex: String = text.trim().split('-').collect();
@@ -132,7 +130,6 @@ pub(in crate::store) fn boot_id() -> [u8; 16] {
     id.ok().and_then(|id| id.try_into().ok()).unwrap_or([0; 16])
 }
 
-/// The end record, opened for writing.
 pub(super) struct EndFile {
     path: PathBuf,
     file: File,
@@ -161,9 +158,9 @@ impl EndFile {
         })
     }
 
-    /// Writes both slots and syncs them.
     pub(super) fn begin(&mut self, end: End, sync: bool) -> io::Result<()> {
         self.file.set_len((SLOTS * SECTOR) as u64)?;
+        // Both slots: an old one would otherwise win after damage to the new one.
         for _ in 0..SLOTS {
             self.write(end)?;
         }
@@ -174,13 +171,13 @@ impl EndFile {
         Ok(())
     }
 
-    /// Overwrites the older slot.
     pub(super) fn write(&mut self, end: End) -> io::Result<()> {
         self.turn += 1;
         let end = End {
             boot: self.boot,
             ..end
         };
+        // The older slot is overwritten, so that a torn write leaves the newer one intact.
         let slot = if self.turn.is_multiple_of(2) {
             0
         } else {

@@ -13,7 +13,6 @@ use super::StoreError;
 const HEAD: usize = 24;
 /// The number again, with all bits inverted so that it is never zero.
 const TRAILER: usize = 8;
-/// The smallest unit that a disk writes.
 const SECTOR: usize = 512;
 
 pub(in crate::store) struct Frame<'a> {
@@ -23,13 +22,11 @@ pub(in crate::store) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Size of the whole frame in bytes.
     pub(in crate::store) const fn size(&self) -> usize {
         size(self.payload.len())
     }
 }
 
-/// Returns the range of the payload within a frame.
 pub(in crate::store) const fn payload_at(length: usize) -> Range<usize> {
     HEAD..HEAD + length
 }
@@ -38,7 +35,6 @@ const fn size(length: usize) -> usize {
     (HEAD + length).next_multiple_of(8) + TRAILER
 }
 
-/// Encodes a frame. Numbers begin at 1.
 pub(in crate::store) fn frame(
     number: u64,
     synced: u64,
@@ -53,6 +49,7 @@ pub(in crate::store) fn frame(
     frame.extend_from_slice(&number.to_le_bytes());
     frame.extend_from_slice(&synced.to_le_bytes());
     frame.extend_from_slice(payload);
+    // The checksum covers everything after itself.
     let sum = crc32fast::hash(frame.get(8..).unwrap_or_default());
     if let Some(field) = frame.get_mut(4..8) {
         field.copy_from_slice(&sum.to_le_bytes());
@@ -62,7 +59,7 @@ pub(in crate::store) fn frame(
     Ok(frame)
 }
 
-/// Reads length and number from the head of a frame, without checking them.
+/// Does not check them.
 fn head(bytes: &[u8]) -> Option<(usize, u64)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let number = rest.get(4..)?.first_chunk::<8>()?;
@@ -72,12 +69,11 @@ fn head(bytes: &[u8]) -> Option<(usize, u64)> {
     ))
 }
 
-/// Returns the frame size according to the head at the start of `bytes`, without checking it.
+/// The frame size according to the head, without checking it.
 pub(in crate::store) fn announced(bytes: &[u8]) -> Option<usize> {
     head(bytes).map(|(length, _)| size(length))
 }
 
-/// Parses the frame at the start of `bytes`.
 pub(in crate::store) fn parse(bytes: &[u8]) -> Option<Frame<'_>> {
     let (length, number) = head(bytes)?;
     let sum = bytes.get(4..8)?;
@@ -94,8 +90,7 @@ pub(in crate::store) fn parse(bytes: &[u8]) -> Option<Frame<'_>> {
     })
 }
 
-/// Returns whether the unreadable frame `number` at offset `at` was once written completely. Its
-/// end is found by its trailer, or else by the length in its head.
+/// Returns whether the unreadable frame `number` at offset `at` was once written completely.
 pub(in crate::store) fn was_whole(bytes: &[u8], at: usize, number: u64) -> bool {
     let Some((length, found)) = bytes.get(at..).and_then(head) else {
         return false;
@@ -103,17 +98,18 @@ pub(in crate::store) fn was_whole(bytes: &[u8], at: usize, number: u64) -> bool 
     let trailer = (!number).to_le_bytes();
     let rest = bytes.get(at + HEAD..).unwrap_or_default();
     let (words, _) = rest.as_chunks::<TRAILER>();
+    // The head itself may be damaged, so the trailer is searched first.
     match words.iter().position(|word| *word == trailer) {
         Some(index) => !is_missing(bytes, at, at + HEAD + (index + 1) * TRAILER),
         None => found == number && !is_missing(bytes, at, at.saturating_add(size(length))),
     }
 }
 
-/// Returns whether some sector of the range was never written completely.
 fn is_missing(bytes: &[u8], from: usize, to: usize) -> bool {
     let mut at = from;
     while at < to {
         let end = (at + 1).next_multiple_of(SECTOR).min(to);
+        // A sector that was never written still ends with its preallocated zeros.
         let Some(last) = bytes.get(at.max(end - 8)..end) else {
             // A length beyond the end of the file is damage and not a torn write.
             return false;

@@ -14,7 +14,6 @@ const OLD_HEAD: usize = 16;
 pub(super) struct Head {
     /// The length at creation. The store never truncates a segment, so a shorter file is damage.
     pub(super) length: u64,
-    /// The number of the first frame.
     pub(super) first: u64,
     /// As of the commit before the first frame.
     pub(super) history: History,
@@ -54,16 +53,15 @@ impl Head {
     }
 }
 
-/// Parses the head of a segment; returns it, if readable, and the offset of the first frame.
 pub(super) fn begin(bytes: &[u8]) -> (Option<Head>, usize) {
     let head = Head::decode(bytes);
     let is_new = head.is_some()
         || bytes.starts_with(MAGIC)
+        // A new head may be damaged while its frames are intact.
         || bytes.get(HEAD..).is_some_and(|rest| parse(rest).is_some());
     (head, if is_new { HEAD } else { OLD_HEAD })
 }
 
-/// Returns whether a file is shorter than when it was created.
 pub(super) fn is_cut(bytes: &[u8]) -> bool {
     let length = match Head::decode(bytes) {
         Some(head) => Some(head.length),

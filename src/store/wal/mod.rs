@@ -33,12 +33,11 @@ use head::{HEAD, Head};
 #[cfg(test)]
 use segment::Gap;
 
-/// A commit log. A replicated log could implement this as well.
+/// A replicated log could implement this as well.
 pub(super) trait CommitLog: Send {
     /// Appends the payload of the next commit; `number` must follow the last one.
     fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError>;
 
-    /// Makes every appended payload survive a power cut.
     fn sync(&mut self) -> Result<(), StoreError>;
 
     /// Closes the open segment, so that its content no longer changes.
@@ -48,7 +47,6 @@ pub(super) trait CommitLog: Send {
 /// Size of a segment, unless a single payload needs more.
 const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A log in the files of a directory.
 pub(super) struct FileLog {
     directory: PathBuf,
     segments: Segments,
@@ -56,7 +54,6 @@ pub(super) struct FileLog {
     ahead: PreallocatedSegment,
     next: u64,
     synced: u64,
-    /// As of the last commit.
     history: History,
     end: EndFile,
     sync: bool,
@@ -71,20 +68,15 @@ struct OpenSegment {
 
 pub(super) struct Resume<'a> {
     pub(super) directory: &'a Path,
-    /// Path of the end record.
     pub(super) end: &'a Path,
     pub(super) survey: &'a Survey,
-    /// The number of the last commit.
     pub(super) number: u64,
-    /// As of that commit.
     pub(super) history: History,
     pub(super) sync: bool,
 }
 
 impl FileLog {
-    /// Continues a log in a new segment after it was read. Overwrites a torn write at its end with
-    /// zeros, and syncs frames that a killed process had not synced, since they count as promised
-    /// from now on.
+    /// Continues a log in a new segment after it was read.
     pub(super) fn resume(resume: Resume<'_>) -> Result<Self, StoreError> {
         let Resume {
             directory,
@@ -106,6 +98,7 @@ impl FileLog {
                 let length = file.metadata()?.len();
                 fill(&file, end as u64, length)?;
             }
+            // Frames that a killed process had not synced count as promised from now on.
             if sync {
                 sync_file(&file, &last.path)?;
             }
@@ -129,17 +122,18 @@ impl FileLog {
             end,
             sync,
         };
+        // A new segment, so that damage at the old end stays where it was found.
         log.open = Some(log.start_segment(0)?);
         Ok(log)
     }
 
-    /// The list of segments, for checkpoints.
     pub(super) fn segments(&self) -> Segments {
         self.segments.clone()
     }
 
     fn start_segment(&mut self, frame: u64) -> Result<OpenSegment, StoreError> {
         let path = self.directory.join(format!("{:020}.log", self.next));
+        // A frame is never split over two segments.
         let length = SEGMENT_BYTES.max(frame + HEAD as u64);
         let head = Head {
             length,
@@ -184,7 +178,6 @@ impl FileLog {
         Ok(file)
     }
 
-    /// Updates the end record without a sync.
     fn keep_end(&mut self) -> Result<(), StoreError> {
         let end = End {
             written: self.next - 1,
@@ -201,8 +194,9 @@ impl FileLog {
         })
     }
 
-    /// Syncs the end record. Only valid right after a sync of the log.
+    /// Only valid right after a sync of the log.
     fn sync_end(&self) -> Result<(), StoreError> {
+        // Otherwise the record on disk would promise commits that a power cut can still lose.
         if self.sync && self.synced + 1 == self.next {
             self.end.sync()?;
         }
@@ -217,7 +211,7 @@ impl Drop for FileLog {
     }
 }
 
-/// Creates a segment without frames. Does not sync its directory entry.
+/// Does not sync its directory entry.
 fn prepare(path: &Path, length: u64, head: &[u8], sync: bool) -> io::Result<File> {
     let file = create_private(path)?;
     file.write_all_at(head, 0)?;
@@ -228,8 +222,9 @@ fn prepare(path: &Path, length: u64, head: &[u8], sync: bool) -> io::Result<File
     Ok(file)
 }
 
-/// Writes zeros to a range of a file.
 fn fill(file: &File, mut from: u64, to: u64) -> io::Result<()> {
+    // Written zeros and not a sparse file: later writes must not change block allocations, which
+    // `fdatasync` would have to store too.
     let zeros = [0; 64 * 1024];
     while from < to {
         let part = usize::try_from(to - from)
@@ -243,6 +238,7 @@ fn fill(file: &File, mut from: u64, to: u64) -> io::Result<()> {
 
 impl CommitLog for FileLog {
     fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError> {
+        // A gap in the numbers would look like lost commits at the next start.
         if number != self.next {
             return Err(StoreError::Failed(format!(
                 "the WAL expects commit {}, not {number}",
@@ -267,10 +263,12 @@ impl CommitLog for FileLog {
         };
         open.file.write_all_at(&frame, open.position)?;
         open.position += size;
+        // Early enough that the next segment is ready when this one is full.
         if open.position > open.length / 2 {
             self.ahead.begin();
         }
         self.history = self.history.after(number, payload);
+        // Only after the write: a failed append leaves the log as it was.
         self.next = number + 1;
         self.keep_end()
     }
@@ -283,6 +281,7 @@ impl CommitLog for FileLog {
         }
         self.synced = self.next - 1;
         self.keep_end()?;
+        // Requested by a checkpoint.
         if self.segments.take_end_is_due() {
             self.sync_end()?;
         }
@@ -294,6 +293,7 @@ impl CommitLog for FileLog {
             .open
             .as_ref()
             .is_none_or(|open| open.position == HEAD as u64);
+        // An empty segment is already a place to begin.
         if !empty {
             self.sync()?;
             self.sync_end()?;

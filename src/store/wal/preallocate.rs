@@ -21,7 +21,7 @@ pub(super) struct PreallocatedSegment {
 }
 
 impl PreallocatedSegment {
-    /// Removes a file that an earlier process left behind.
+    /// Removes the file of an earlier process, whose content is unknown.
     pub(super) fn new(directory: &Path, length: u64, sync: bool) -> io::Result<Self> {
         let path = directory.join(NAME);
         match fs::remove_file(&path) {
@@ -36,7 +36,6 @@ impl PreallocatedSegment {
         })
     }
 
-    /// Starts the preallocation unless it is running or done.
     pub(super) fn begin(&mut self) {
         if self.making.is_none() {
             let (path, length, sync) = (self.path.clone(), self.length, self.sync);
@@ -50,15 +49,14 @@ impl PreallocatedSegment {
         }
     }
 
-    /// Renames the file to its final name. Returns `None` if there is no file; the caller then
-    /// creates one and gets the error. Only a failed sync is returned here, since it must not be
-    /// retried.
+    /// Returns `None` if there is no file; the caller then creates one and gets the error.
     pub(super) fn adopt(&mut self, path: &Path, head: &[u8]) -> io::Result<Option<File>> {
         let Some(making) = self.making.take() else {
             return Ok(None);
         };
         let file = match making.join() {
             Ok(Ok(file)) => file,
+            // A failed sync must not be retried, so it is the only error that is returned.
             Ok(Err(error)) if is_failed_sync(&error) => return Err(error),
             Ok(Err(_)) | Err(_) => {
                 let _ = fs::remove_file(&self.path);
@@ -73,8 +71,8 @@ impl PreallocatedSegment {
 }
 
 impl Drop for PreallocatedSegment {
-    /// Waits for the thread, so that it cannot write to the file of a log that is opened next.
     fn drop(&mut self) {
+        // Waits for the thread, so that it cannot write to the file of a log that is opened next.
         if let Some(making) = self.making.take() {
             let _ = making.join();
             let _ = fs::remove_file(&self.path);

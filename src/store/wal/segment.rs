@@ -19,29 +19,23 @@ use crate::store::snapshot::history::{History, Lineage};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Segment {
-    /// The number of its first frame.
     pub(in crate::store) first: u64,
-    /// One above the number of its last frame; unbounded while the segment is open. Frames in the
-    /// file outside of `first..end` do not belong to this log.
+    /// One above the number of its last frame; unbounded while the segment is open.
     pub(in crate::store) end: u64,
     pub(in crate::store) path: PathBuf,
     /// As of the commit before the first frame; may be unknown.
     pub(in crate::store) history: History,
 }
 
-/// The segments that are no longer written to.
 pub(in crate::store) struct Closed {
     pub(in crate::store) segments: Vec<Segment>,
-    /// The number of their last frame.
     pub(in crate::store) number: u64,
 }
 
-/// The list of segments, shared with the threads that retire them. The last one is open for
-/// writing.
+/// Shared with the threads that retire segments. The last one is open for writing.
 #[derive(Clone, Default)]
 pub(in crate::store) struct Segments {
     all: Arc<Mutex<Vec<Segment>>>,
-    /// Whether the next sync of the WAL also syncs its end record.
     end_is_due: Arc<AtomicBool>,
 }
 
@@ -53,9 +47,10 @@ impl Segments {
         }
     }
 
-    /// Requests a sync of the end record. The WAL does this right after its own next sync, so that
-    /// the record on disk never claims more commits than were synced.
+    /// Requests a sync of the end record.
     pub(in crate::store) fn want_end_synced(&self) {
+        // The WAL does it right after its own next sync, so that the record on disk never claims more
+        // commits than were synced.
         self.end_is_due.store(true, Ordering::Relaxed);
     }
 
@@ -63,11 +58,12 @@ impl Segments {
         self.end_is_due.load(Ordering::Relaxed) && self.end_is_due.swap(false, Ordering::Relaxed)
     }
 
-    /// Adds a new last segment. It replaces one of the same name, which had no frames.
+    /// Replaces a segment of the same name, which had no frames.
     pub(super) fn push(&self, segment: Segment) {
         let mut segments = self.all.lock();
         segments.retain(|other| other.path != segment.path);
         if let Some(before) = segments.last_mut() {
+            // Frames of a failed roll beyond this number do not belong to the log.
             before.end = before.end.min(segment.first);
         }
         segments.push(segment);
@@ -77,7 +73,6 @@ impl Segments {
         self.all.lock().clone()
     }
 
-    /// Returns the segments that are no longer written to; `None` if there are none.
     pub(in crate::store) fn closed(&self) -> Option<Closed> {
         let segments = self.all.lock();
         let (last, closed) = segments.split_last()?;
@@ -87,8 +82,7 @@ impl Segments {
         })
     }
 
-    /// Returns the history as of the commit before a segment; for any other commit, only the
-    /// timeline.
+    /// For a commit that is not the last before a segment, only the timeline is known.
     pub(in crate::store) fn history(&self, number: u64) -> History {
         let segments = self.all.lock();
         let after = segments.iter().find(|after| after.first == number + 1);
@@ -99,9 +93,9 @@ impl Segments {
             .unwrap_or_default()
     }
 
-    /// Deletes the segments that hold no commit after `number`.
     pub(in crate::store) fn retire(&self, number: u64) -> Result<(), StoreError> {
         let mut segments = self.all.lock();
+        // Oldest first and never the last one, so that the log stays without gaps.
         while let [oldest, next, ..] = segments.as_slice() {
             if next.first > number.saturating_add(1) {
                 break;
@@ -125,7 +119,6 @@ pub(in crate::store) struct Gap {
     pub(in crate::store) path: PathBuf,
 }
 
-/// The result of reading the segments of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct Survey {
     pub(in crate::store) segments: Vec<Segment>,
@@ -139,11 +132,9 @@ pub(in crate::store) struct Survey {
     pub(in crate::store) foreign: Vec<String>,
     /// As of the last frame.
     pub(in crate::store) history: History,
-    /// The histories of the requested commits, where known.
     pub(in crate::store) marks: BTreeMap<u64, History>,
 }
 
-/// What the segments are checked against.
 #[derive(Default)]
 pub(in crate::store) struct Expected<'a> {
     /// Accepts only segments of these timelines; `None` accepts all.
@@ -163,7 +154,6 @@ impl Survey {
         Self::over(list(directory)?, expected)
     }
 
-    /// Reads segments in order. The last one may end in a torn write.
     pub(in crate::store) fn over(
         mut segments: Vec<Segment>,
         expected: &Expected<'_>,
@@ -180,19 +170,17 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The number of the last frame; 0 if there is none.
     pub(in crate::store) const fn last(&self) -> u64 {
         self.next.saturating_sub(1)
     }
 
-    /// Returns whether every frame of `from..to` is readable.
     pub(in crate::store) fn is_whole(&self, from: u64, to: u64) -> bool {
         let first = self.segments.first().map_or(from, |segment| segment.first);
         (from >= to)
             || (first <= from && !self.gaps.iter().any(|gap| gap.from < to && from < gap.to))
     }
 
-    /// Returns the last commit that can be reached from `number` without a gap.
+    /// The last commit that can be reached from `number` without a gap.
     pub(in crate::store) fn reaches(&self, number: u64) -> u64 {
         let begins = self.segments.first().map(|segment| segment.first);
         if self.last() <= number || begins.is_none_or(|first| first > number + 1) {
@@ -210,6 +198,7 @@ impl Survey {
         last: bool,
         expected: &Expected<'_>,
     ) -> Result<(), StoreError> {
+        // Commits before this segment are missing, so the chain cannot be continued.
         if segment.first > self.next {
             self.reach(segment.first, &segment.path);
             self.next = segment.first;
@@ -217,6 +206,7 @@ impl Survey {
         }
         let bytes = fs::read(&segment.path)?;
         let (head, start) = begin(&bytes);
+        // Its frames would replace commits of this log, so none of them is read.
         if let Some(why) = self.is_foreign(segment, head.as_ref(), bytes.get(start..), expected) {
             self.foreign
                 .push(format!("{} {why}", segment.path.display()));
@@ -234,6 +224,7 @@ impl Survey {
         let mut at = start;
         loop {
             at = frames(&bytes, at, &mut |frame, _| {
+                // Frames above the limit belong to a timeline that was abandoned there.
                 if (self.next..=limit).contains(&frame.number) {
                     self.step(&frame, &segment.path, expected);
                 }
@@ -256,6 +247,7 @@ impl Survey {
                 Some((found, synced)) if whole || !last || synced >= missing => at = found,
                 None if whole => {
                     self.reach(missing + 1, &segment.path);
+                    // Skipping the damaged frame reports exactly one missing commit; how many followed is unknown.
                     self.next = missing + 1;
                     self.history = self.history.unchained();
                     break;
@@ -272,7 +264,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Explains why a file is not the segment that its name says; `None` if it is.
+    /// `None` if it is the segment that its name says.
     fn is_foreign(
         &self,
         segment: &Segment,
@@ -281,6 +273,7 @@ impl Survey {
         expected: &Expected<'_>,
     ) -> Option<String> {
         let first = head.map(|head| head.first);
+        // A segment with a damaged head is still identified by its first frame.
         let first = first.or_else(|| frames.and_then(parse).map(|frame| frame.number));
         if let Some(found) = first.filter(|found| *found != segment.first) {
             return Some(format!("begins with commit {found}"));
@@ -299,7 +292,6 @@ impl Survey {
         None
     }
 
-    /// Continues with the history in the head of a segment.
     fn join(&mut self, segment: &mut Segment, head: Option<&Head>, expected: &Expected<'_>) {
         if let Some(head) = head.filter(|head| head.first == segment.first) {
             self.history = head.history;
@@ -325,7 +317,6 @@ impl Survey {
         self.mark(frame.number, expected);
     }
 
-    /// Records a gap if frames before `number` are missing.
     fn reach(&mut self, number: u64, path: &Path) {
         if number > self.next {
             self.gaps.push(Gap {
@@ -337,23 +328,23 @@ impl Survey {
     }
 }
 
-/// Finds the next readable frame from `at` on with at least this number; returns its offset and its
-/// synced mark.
+/// Returns offset and synced mark of the next readable frame with at least this number.
 fn later(bytes: &[u8], mut at: usize, number: u64) -> Option<(usize, u64)> {
     let bytes = used(bytes);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
         if let Some(frame) = parse(rest).filter(|frame| frame.number >= number) {
             return Some((at, frame.synced));
         }
+        // Frames are aligned to eight bytes.
         at += 8;
     }
     None
 }
 
-/// Trims trailing zeros; no frame ends in a zero. Skips whole pages, since most of a segment can be
-/// preallocated zeros.
+/// No frame ends in a zero.
 fn used(mut bytes: &[u8]) -> &[u8] {
     const PAGE: [u8; 4_096] = [0; 4_096];
+    // Whole pages first, since most of a segment can be preallocated zeros.
     while let Some((before, page)) = bytes.split_last_chunk()
         && *page == PAGE
     {
@@ -365,7 +356,6 @@ fn used(mut bytes: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// Calls `each` for consecutive frames from an offset on; returns the offset after the last one.
 fn frames(
     bytes: &[u8],
     mut at: usize,
@@ -379,7 +369,6 @@ fn frames(
     Ok(at)
 }
 
-/// Calls `each` for every readable frame within the segment's range, with its offset.
 pub(in crate::store) fn read_segment(
     segment: &Segment,
     each: &mut dyn FnMut(Frame<'_>, usize) -> Result<(), StoreError>,
@@ -392,6 +381,7 @@ pub(in crate::store) fn read_segment(
     let mut at = begin(&bytes).1;
     loop {
         at = frames(&bytes, at, &mut |frame, at| {
+            // A repeated or older number is a remnant of an earlier log in the same file.
             if !(next..segment.end).contains(&frame.number) {
                 return Ok(());
             }
@@ -405,7 +395,6 @@ pub(in crate::store) fn read_segment(
     }
 }
 
-/// Lists the segments of a directory, in order.
 fn list(directory: &Path) -> Result<Vec<Segment>, StoreError> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(directory)? {
