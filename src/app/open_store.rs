@@ -101,10 +101,10 @@ fn options(config: &Config, ports: &Ports, opening: StoreOpener) -> Options {
             notes.extend(key.map(|key| (KEY_NOTE.to_owned(), key)));
             notes
         }),
-        prove: Some(Arc::new(move |path| {
+        verify_snapshot: Some(Arc::new(move |path| {
             examine(path).map(drop).map_err(StoreError::from)
         })),
         backups: Some(config.backup.dir.clone()),
-        engine_patience: ENGINE_PATIENCE,
+        engine_timeout: ENGINE_PATIENCE,
     }
 }

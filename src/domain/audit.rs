@@ -159,7 +159,7 @@ impl Audit {
         // the restore twice.
         let recorded = audit.store.restore_note().map(|restore| {
             audit.add(restore).wait()?;
-            audit.store.forget_word()
+            audit.store.delete_restore_note()
         });
         if let Some(Err(error)) = recorded {
             tracing::warn!(%error, "failed to write the audit entry of the restore; will retry at the next start");

@@ -32,7 +32,7 @@ pub struct DurableStateHealth {
 impl From<DurableStateReport> for DurableStateHealth {
     fn from(report: DurableStateReport) -> Self {
         let DurableStateReport {
-            base,
+            snapshot: base,
             number,
             missing,
             extra,
@@ -148,7 +148,7 @@ impl StoreAdmin {
 
     /// Writes a new snapshot with every commit so far and returns its file, for a reader on this machine.
     pub fn base_file(&self) -> Result<PathBuf, StoreError> {
-        self.0.base_file()
+        self.0.snapshot_file()
     }
 
     /// Rewrites the engine while the service runs; returns its size in bytes before and after.
@@ -159,7 +159,10 @@ impl StoreAdmin {
     /// Verifies records and indexes in both directions, and compares the engine with snapshot and log. Commits
     /// continue.
     pub fn verify(&self) -> Result<Health, StoreError> {
-        let Verified { tables, truth } = self.0.verify()?;
+        let Verified {
+            tables,
+            durable_state: truth,
+        } = self.0.verify()?;
         Ok(Health {
             tables: tables.into_iter().map(TableHealth::from).collect(),
             truth: truth.map(DurableStateHealth::from),

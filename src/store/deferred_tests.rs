@@ -16,7 +16,7 @@ use crate::store::snapshot::durable_reader::DurableReader;
 /// Opens without waiting for the engine.
 fn open_at_once(directory: &Path) -> Result<Store, StoreError> {
     let options = Options {
-        engine_patience: Duration::ZERO,
+        engine_timeout: Duration::ZERO,
         ..Options::default()
     };
     Store::open(directory, schema(), options)
@@ -45,7 +45,7 @@ fn filled(directory: &Path, count: u32) -> BTreeMap<u32, Person> {
     for key in 0..count {
         put(&store, key, person(&"x".repeat(300), 30)).unwrap();
     }
-    store.renew_base().unwrap();
+    store.write_snapshot().unwrap();
     for key in (0..count).step_by(3) {
         put(&store, key, person("Ystad", 31)).unwrap();
     }
@@ -109,7 +109,7 @@ fn store_is_read_and_written_while_its_engine_is_proven_or_rebuilt() {
         model.remove(&1_500);
         assert_eq!(all(&store), model, "round {round}");
         assert_eq!(indexed(&store), ystad + 1);
-        store.renew_base().unwrap();
+        store.write_snapshot().unwrap();
         store.checkpoint().unwrap();
         assert_sound(&store);
         assert_eq!(all(&store), model, "round {round}");
@@ -150,8 +150,13 @@ fn store_that_is_closed_before_its_engine_is_ready_loses_nothing() {
 fn store_with_a_damaged_base_opens_with_its_engine() {
     let directory = tempfile::tempdir().unwrap();
     let model = filled(directory.path(), 1_500);
-    let base = StoreLayout::new(directory.path(), true).base();
-    let snapshot = fs::read_dir(base).unwrap().next().unwrap().unwrap().path();
+    let snapshot = StoreLayout::new(directory.path(), true).snapshots();
+    let snapshot = fs::read_dir(snapshot)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
     let sound = fs::read(&snapshot).unwrap();
     for at in [60, sound.len() / 2, sound.len() - 60] {
         let copy = tempfile::tempdir().unwrap();
@@ -159,7 +164,11 @@ fn store_with_a_damaged_base_opens_with_its_engine() {
         let mut bytes = sound.clone();
         bytes[at] ^= 16;
         let name = snapshot.file_name().unwrap();
-        fs::write(StoreLayout::new(copy.path(), true).base().join(name), bytes).unwrap();
+        fs::write(
+            StoreLayout::new(copy.path(), true).snapshots().join(name),
+            bytes,
+        )
+        .unwrap();
         let store = open_at_once(copy.path()).unwrap();
         assert_eq!(all(&store), model, "byte {at}");
     }
@@ -200,17 +209,17 @@ proptest! {
                 }
                 Act::Delete(key) => delete(&store, u32::from(key)),
                 Act::Renew => {
-                    store.renew_base().unwrap();
+                    store.write_snapshot().unwrap();
                 }
             }
         }
-        store.0.core.tail.drain().unwrap();
+        store.0.core.memtable.drain().unwrap();
         let engine = store.0.core.engine();
         let disk = store.0.core.disk.as_ref().unwrap();
-        let base = disk.base.lock().clone().map(|base| disk.base_path(base.number));
+        let snapshot = disk.snapshot.lock().clone().map(|snapshot| disk.snapshot_path(snapshot.number));
         let segments = disk.segments.read().all();
         let number = store.run_exclusive(|writer| Ok(writer.number)).unwrap();
-        let reader = DurableReader::open(base.as_deref(), &segments, number, &schema()).unwrap();
+        let reader = DurableReader::open(snapshot.as_deref(), &segments, number, &schema()).unwrap();
         let reader = Arc::new(reader);
         for tree in schema().trees() {
             let whole: Vec<_> = engine.scan(tree, &[], None).map(Result::unwrap).collect();

@@ -22,8 +22,8 @@ fn filled(directory: &Path) -> Store {
 
 fn exported(store: &Store) -> String {
     let mut out = Vec::new();
-    let base = store.base_file().unwrap();
-    let report = SnapshotExport::open(&base, &schema())
+    let snapshot = store.snapshot_file().unwrap();
+    let report = SnapshotExport::open(&snapshot, &schema())
         .and_then(|export| export.write(&schema(), &mut out))
         .unwrap();
     assert_eq!((report.records, report.damaged.count), (50, 0));

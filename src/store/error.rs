@@ -64,7 +64,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Returns whether nothing was changed and a retry may succeed with more space or descriptors.
-    pub(super) const fn passes(&self) -> bool {
+    pub(super) const fn is_transient(&self) -> bool {
         matches!(self, Self::Full | Self::NoDescriptor(_))
     }
 

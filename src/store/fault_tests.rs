@@ -49,8 +49,8 @@ impl Engine for Gated {
         }))
     }
 
-    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
-        self.engine.apply(number, plan)
+    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
+        self.engine.apply(number, batch)
     }
 
     fn applied(&self) -> Result<u64, StoreError> {
@@ -66,7 +66,7 @@ impl Engine for Gated {
 /// releases it.
 fn gate(store: &Store) -> (Receiver<()>, Sender<()>) {
     let core = &store.0.core;
-    core.tail.drain().unwrap();
+    core.memtable.drain().unwrap();
     let (entered, waits) = channel();
     let (release, released) = channel();
     let gated = Gated {
@@ -87,7 +87,7 @@ fn filled(directory: &Path) -> Store {
     for key in 0..50 {
         put(&store, key, person("Lund", 30)).unwrap();
         if key == 20 {
-            store.renew_base().unwrap();
+            store.write_snapshot().unwrap();
         }
     }
     store
@@ -109,7 +109,7 @@ fn change_meanwhile(store: &Store) {
             gone.unwrap();
         }
         // The engine has them before the scan continues.
-        store.0.core.tail.drain().unwrap();
+        store.0.core.memtable.drain().unwrap();
         answered.send(()).unwrap();
     });
     let answer = answers.recv_timeout(PATIENCE);
@@ -135,11 +135,14 @@ fn commits_are_answered_while_verification_is_held_in_the_middle() {
     waits.recv_timeout(PATIENCE).unwrap();
     change_meanwhile(&store);
     release.send(()).unwrap();
-    let Verified { tables, truth } = verifying.join().unwrap();
+    let Verified {
+        tables,
+        durable_state: state,
+    } = verifying.join().unwrap();
     // Changes made during the comparison are not reported as damage.
     assert!(tables.iter().all(TableReport::is_sound), "{tables:?}");
     assert!(
-        truth.as_ref().is_some_and(DurableStateReport::is_sound),
+        state.as_ref().is_some_and(DurableStateReport::is_sound),
         "{truth:?}"
     );
     assert_eq!(tables[0].records, 50);
@@ -168,10 +171,13 @@ fn damage_is_found_while_commits_go_on() {
     waits.recv_timeout(PATIENCE).unwrap();
     change_meanwhile(&store);
     release.send(()).unwrap();
-    let Verified { tables, truth } = verifying.join().unwrap();
-    let truth = truth.unwrap();
-    assert_eq!(truth.missing.some, ["people:00000007", "people:00000008"]);
-    assert_eq!((truth.missing.count, truth.extra.count), (2, 1));
+    let Verified {
+        tables,
+        durable_state: state,
+    } = verifying.join().unwrap();
+    let state = state.unwrap();
+    assert_eq!(state.missing.some, ["people:00000007", "people:00000008"]);
+    assert_eq!((state.missing.count, state.extra.count), (2, 1));
     let report = &tables[0];
     assert_eq!(report.damaged.some, ["people:00000008"]);
     // The entries of the two records, and one without a record.
@@ -183,7 +189,7 @@ fn indexes_are_made_right_while_commits_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     let core = &store.0.core;
-    core.tail.drain().unwrap();
+    core.memtable.drain().unwrap();
     let mut damage = WriteBatch::default();
     let mut entry = ("Lund".to_owned(), 30_u8).to_bytes();
     entry.extend(9_u32.to_bytes());
@@ -216,22 +222,24 @@ fn commits_are_answered_while_the_engine_becomes_the_new_base() {
         let store = store.clone();
         thread::spawn(move || {
             let Inner { core, inbox, .. } = &*store.0;
-            super::maintenance::thread::renew_from_engine(core, inbox, 0).unwrap()
+            super::maintenance::new_snapshot::from_running_engine(core, inbox, 0).unwrap()
         })
     };
     waits.recv_timeout(PATIENCE).unwrap();
     change_meanwhile(&store);
     release.send(()).unwrap();
-    let base = renewing.join().unwrap();
+    let snapshot = renewing.join().unwrap();
     assert_sound(&store);
     let last = put(&store, 70, person("Lund", 1));
     last.unwrap();
     drop(store);
     // From the new snapshot and later commits.
     let place = StoreLayout::new(directory.path(), true);
-    let path = place.base().join(format!("{:020}.snapshot", base.number));
+    let path = place
+        .snapshots()
+        .join(format!("{:020}.snapshot", snapshot.number));
     check_snapshot(&path, &schema()).unwrap();
-    assert_eq!(fs::read_dir(place.base()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(place.snapshots()).unwrap().count(), 1);
     fs::remove_dir_all(place.engines().unwrap().0.unwrap().path).unwrap();
     let mut people = after_changes();
     people.insert(70, person("Lund", 1));
@@ -395,7 +403,7 @@ fn writes_that_fail_for_want_of_space_or_descriptors_are_refused_and_the_store_g
         for roll in [false, true] {
             fail_once(&store, error.clone());
             if roll {
-                assert_eq!(store.renew_base(), Err(error.clone()));
+                assert_eq!(store.write_snapshot(), Err(error.clone()));
             }
             let refused = put(&store, 60, person("Lund", 30));
             assert_eq!(refused.is_err(), !roll, "{refused:?}");
@@ -412,7 +420,7 @@ fn a_failed_sync_ends_the_store_wherever_it_is_met() {
         let store = filled(directory.path());
         fail_once(&store, StoreError::NotSynced("no space left".to_owned()));
         if roll {
-            store.renew_base().unwrap_err();
+            store.write_snapshot().unwrap_err();
         } else {
             put(&store, 60, person("Lund", 30)).unwrap_err();
         }

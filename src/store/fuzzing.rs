@@ -75,10 +75,10 @@ pub fn log(schema: &Schema, data: &[u8]) {
     if let Some(read) = parse(data) {
         assert!(read.size() <= data.len(), "a frame beyond the bytes");
     }
-    if let Some(plan) = WriteBatch::decode(data, schema) {
-        let again = WriteBatch::decode(&plan.encode(), schema);
+    if let Some(batch) = WriteBatch::decode(data, schema) {
+        let again = WriteBatch::decode(&batch.encode(), schema);
         assert!(
-            again.is_some_and(|again| again.into_changes().eq(plan.into_changes())),
+            again.is_some_and(|again| again.into_changes().eq(batch.into_changes())),
             "a plan that reads otherwise once it was written"
         );
     }
@@ -152,8 +152,8 @@ pub fn export(schema: &Schema, data: &[u8]) {
     }
     let mut all = WriteBatch::default();
     let mut input = text.as_slice();
-    let read = dump::read(&mut input, schema, 1_000, &mut |plan| {
-        all.merge(plan);
+    let read = dump::read(&mut input, schema, 1_000, &mut |batch| {
+        all.merge(batch);
         Ok(())
     });
     let Ok(first) = read else { return };

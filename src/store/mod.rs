@@ -112,12 +112,12 @@ pub struct Options {
     pub accept_loss: bool,
     pub notes: SnapshotMetadata,
     /// Verifies a newly written snapshot; the default reads it in this process.
-    pub prove: Option<VerifySnapshot>,
+    pub verify_snapshot: Option<VerifySnapshot>,
     /// Backup directory, searched for a snapshot if the store's own is missing.
     pub backups: Option<PathBuf>,
     /// How long [`Store::open`] waits for the engine to be verified or rebuilt. After that the work
     /// continues in the background, and reads are answered from snapshot and WAL.
-    pub engine_patience: Duration,
+    pub engine_timeout: Duration,
 }
 
 impl Default for Options {
@@ -130,9 +130,9 @@ impl Default for Options {
             timeline: [0; 16],
             accept_loss: false,
             notes: Arc::new(BTreeMap::new),
-            prove: None,
+            verify_snapshot: None,
             backups: None,
-            engine_patience: Duration::from_secs(60),
+            engine_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -145,7 +145,7 @@ struct Inner {
     core: Arc<Shared>,
     inbox: SyncSender<Message>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    stop_keeper: Mutex<Option<std::sync::mpsc::Sender<()>>>,
+    stop_maintenance: Mutex<Option<std::sync::mpsc::Sender<()>>>,
     clock: Clock,
     /// Holds the lock of the data directory while the store is open.
     _lock: Option<File>,
@@ -155,26 +155,26 @@ impl Store {
     /// Opens the store of a directory, or creates it. Replays the WAL, and after a backup upgrades the
     /// tables to the format of the schema.
     pub fn open(directory: &Path, schema: Schema, options: Options) -> Result<Self, StoreError> {
-        let store = Self::open_as_it_is(directory, schema.clone(), options.clone())?;
+        let store = Self::open_without_upgrade(directory, schema.clone(), options.clone())?;
         if store.upgrade(&options)? {
             drop(store);
-            return Self::open_as_it_is(directory, schema, options);
+            return Self::open_without_upgrade(directory, schema, options);
         }
         Ok(store)
     }
 
-    fn open_as_it_is(
+    fn open_without_upgrade(
         directory: &Path,
         schema: Schema,
         options: Options,
     ) -> Result<Self, StoreError> {
-        let place = StoreLayout::new(directory, options.sync);
-        let lock = place.lock()?;
+        let layout = StoreLayout::new(directory, options.sync);
+        let lock = layout.lock()?;
         // A staged restore is installed before anything of the old state is read.
-        place.take_side()?;
-        place.report_missing_exchange();
-        let identity = if place.is_begun() {
-            let identity = place.identity()?;
+        layout.install_staged()?;
+        layout.report_missing_exchange();
+        let identity = if layout.is_begun() {
+            let identity = layout.identity()?;
             crate::store::recovery::layout::check_format(identity.format, schema.format())?;
             identity
         } else {
@@ -187,13 +187,13 @@ impl Store {
             };
             // The identity is written first: every later file names it, so a crash in between leaves an empty
             // store and not a foreign one.
-            place.identify(&identity)?;
+            layout.write_identity(&identity)?;
             identity
         };
         let space = Space::new(directory);
         let rebuilt_from = Arc::default();
         let recovered = Recovery {
-            place: &place,
+            layout: &layout,
             schema: &schema,
             on_failure: Arc::clone(&options.on_failure),
             identity,
@@ -201,7 +201,7 @@ impl Store {
             accept_loss: options.accept_loss,
             backups: options.backups.as_deref(),
             make_room: &|| space.release(),
-            patience: options.engine_patience,
+            patience: options.engine_timeout,
             rebuilt_from: Arc::clone(&rebuilt_from),
         }
         .run()?;
@@ -211,23 +211,23 @@ impl Store {
             engine,
             log,
             number,
-            base,
+            snapshot,
             broken_chain,
             identity,
             loss,
         } = recovered;
         let segments = log.as_ref().map(wal::FileLog::segments);
-        let prove = options.prove.clone().unwrap_or_else(|| {
+        let prove = options.verify_snapshot.clone().unwrap_or_else(|| {
             let schema = schema.clone();
             Arc::new(move |path: &Path| check_snapshot(path, &schema).map(drop))
         });
         let disk = OnDisk {
-            place,
+            layout,
             identity,
             space,
             segments: RwLock::new(segments.unwrap_or_else(Segments::default)),
-            base: Mutex::new(base),
-            prove,
+            snapshot: Mutex::new(snapshot),
+            verify_snapshot: prove,
             notes: options.notes,
             seed: options.timeline,
             rebuilt_from,
@@ -238,7 +238,11 @@ impl Store {
         let core = Shared::new(schema, engine, options.on_failure, writable, Some(disk));
         if broken_chain {
             // Snapshot and WAL are not contiguous here: only the engine has every commit.
-            crate::store::maintenance::thread::base_from_engine(&core, number, (options.clock)())?;
+            crate::store::maintenance::new_snapshot::from_idle_engine(
+                &core,
+                number,
+                (options.clock)(),
+            )?;
             crate::store::maintenance::thread::checkpoint(&core)?;
         }
         // No WAL means that the disk is full or read-only: reads continue, and writes fail with `Full`.
@@ -247,7 +251,7 @@ impl Store {
             None => Box::new(FullLog),
         };
         let store = Self::start(core, log, number, Arc::clone(&options.clock), Some(lock));
-        store.start_keeper(on_failure, options.backups);
+        store.start_maintenance(on_failure, options.backups);
         Ok(store)
     }
 
@@ -274,7 +278,7 @@ impl Store {
         let writer = Writer {
             core: Arc::clone(&core),
             log,
-            mirrors: HashMap::new(),
+            listeners: HashMap::new(),
             number,
             unsynced: None,
         };
@@ -287,13 +291,13 @@ impl Store {
             core,
             inbox,
             threads: Mutex::new(threads.into_iter().flatten().collect()),
-            stop_keeper: Mutex::new(None),
+            stop_maintenance: Mutex::new(None),
             clock,
             _lock: lock,
         }))
     }
 
-    fn start_keeper(&self, on_failure: OnFailure, backups: Option<PathBuf>) {
+    fn start_maintenance(&self, on_failure: OnFailure, backups: Option<PathBuf>) {
         let (stop, stopped) = channel();
         let keeper = MaintenanceThread {
             core: Arc::downgrade(&self.0.core),
@@ -302,7 +306,7 @@ impl Store {
             backups,
             clock: Arc::clone(&self.0.clock),
         };
-        *self.0.stop_keeper.lock() = Some(stop);
+        *self.0.stop_maintenance.lock() = Some(stop);
         let thread = spawn("store-keeper", &self.0.core, move || {
             keeper.run(&stopped);
         });
@@ -311,20 +315,20 @@ impl Store {
 
     /// Runs a closure on the writer thread and commits its changes if it returns `Ok`. The closure
     /// sees all earlier changes, including those of its own group that are not committed yet.
-    pub fn write<T, E, F>(&self, class: Durability, plan: F) -> Commit<T, E>
+    pub fn write<T, E, F>(&self, class: Durability, batch: F) -> Commit<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
         F: FnOnce(&mut Txn<'_>) -> Result<T, E> + Send + 'static,
     {
-        self.write_for(WritePriority::Change, class, plan)
+        self.write_for(WritePriority::Change, class, batch)
     }
 
     pub fn write_for<T, E, F>(
         &self,
         need: WritePriority,
         class: Durability,
-        plan: F,
+        batch: F,
     ) -> Commit<T, E>
     where
         T: Send + 'static,
@@ -343,21 +347,21 @@ impl Store {
         };
         let core = Arc::clone(&self.0.core);
         let job = Box::new(move |mut txn: Txn<'_>| {
-            let mut result = plan(&mut txn);
+            let mut result = batch(&mut txn);
             // Checked only here, so that a transaction without changes is never rejected.
-            if result.is_ok() && !txn.plan.is_empty() && !core.admits(need) {
+            if result.is_ok() && !txn.batch.is_empty() && !core.admits(need) {
                 result = Err(StoreError::Full.into());
             }
             // A failed transaction commits nothing, but its caller is answered with the rest of the group.
-            let plan = if result.is_ok() {
-                txn.plan
+            let batch = if result.is_ok() {
+                txn.batch
             } else {
                 WriteBatch::default()
             };
             let answer = Box::new(move |committed: Result<(), StoreError>| {
                 reply(committed.map_err(E::from).and(result));
             });
-            Outcome { plan, answer }
+            Outcome { batch, answer }
         });
         // A full queue rejects at once: callers must not pile up behind a slow disk, and some are runtime
         // threads.
@@ -378,16 +382,16 @@ impl Store {
         let nothing = WriteBatch::default();
         read(&Txn {
             engine: &*self.0.core.engine(),
-            tail: &self.0.core.tail,
+            memtable: &self.0.core.memtable,
             group: &nothing,
-            plan: WriteBatch::default(),
+            batch: WriteBatch::default(),
         })
     }
 
     /// Blocks until the memtable is nearly empty. Bulk writers call this so that other commits do
     /// not have to wait for the engine.
     pub fn pace(&self) {
-        self.0.core.tail.pace();
+        self.0.core.memtable.pace();
     }
 
     #[must_use]
@@ -423,7 +427,7 @@ impl Drop for Inner {
         self.core.engine().abandon();
         // The queue may be full. The writer empties it and then finds that all senders are gone.
         let _ = self.inbox.send(Message::Stop);
-        self.stop_keeper.lock().take();
+        self.stop_maintenance.lock().take();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }

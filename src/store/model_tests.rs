@@ -84,7 +84,7 @@ fn take_care(store: &Store, care: Care) {
         Care::Checkpoint => store.checkpoint().unwrap(),
         // These operations need files.
         _ if store.instance().is_none() => {}
-        Care::RenewBase => drop(store.renew_base().unwrap()),
+        Care::RenewBase => drop(store.write_snapshot().unwrap()),
         Care::Compact => drop(store.compact().unwrap()),
     }
 }

@@ -69,15 +69,15 @@ impl Killed {
         let store = open(&live).unwrap();
         fill(&store, 0..10);
         if with_base {
-            store.renew_base().unwrap();
+            store.write_snapshot().unwrap();
         }
         fill(&store, 10..EARLY);
-        store.0.core.tail.drain().unwrap();
+        store.0.core.memtable.drain().unwrap();
         store.checkpoint().unwrap();
         copy_tree(&sled(&live), &folder.path().join("sled"));
         let older = fs::read(last_segment(&live)).unwrap();
         fill(&store, EARLY..COUNT);
-        store.0.core.tail.drain().unwrap();
+        store.0.core.memtable.drain().unwrap();
         store.0.core.engine().sync().unwrap();
         copy_tree(&live, &folder.path().join("killed"));
         Self { folder, older }
@@ -227,7 +227,7 @@ fn without_the_record_of_its_end_the_damages_are_not_seen() {
             begun: false,
             ..identity
         };
-        place.identify(&before).unwrap();
+        place.write_identity(&before).unwrap();
         if let Ok(store) = open(copy.path()) {
             assert!(all(&store).len() < COUNT as usize, "{name}");
             passed += 1;
@@ -328,7 +328,7 @@ fn as_before_timelines(data: &Path) {
         old.extend(&bytes[64..]);
         fs::write(&path, old).unwrap();
     }
-    for entry in fs::read_dir(place.base()).into_iter().flatten() {
+    for entry in fs::read_dir(place.snapshots()).into_iter().flatten() {
         let path = entry.unwrap().path();
         let head = super::snapshot::format::Snapshot::open(&path, &schema())
             .unwrap()
@@ -406,7 +406,7 @@ impl RolledBack {
     fn damage(&self) {
         let place = StoreLayout::new(self.data.path(), true);
         fs::remove_dir_all(sled(self.data.path())).unwrap();
-        let _ = fs::remove_dir_all(place.base());
+        let _ = fs::remove_dir_all(place.snapshots());
         // Makes the WAL insufficient without a snapshot.
         let survey = Survey::read_directory(&place.log(), &Expected::default()).unwrap();
         fs::remove_file(&survey.segments[0].path).unwrap();
@@ -504,11 +504,20 @@ fn an_engine_that_was_rebuilt_says_from_what() {
     let killed = Killed::new(true);
     let copy = killed.copy(EngineIs::Gone);
     let store = open(copy.path()).unwrap();
-    let from = store.verify().unwrap().truth.unwrap().rebuilt_from.unwrap();
+    let from = store
+        .verify()
+        .unwrap()
+        .durable_state
+        .unwrap()
+        .rebuilt_from
+        .unwrap();
     assert!(from.contains("00000000000000000010.snapshot"), "{from}");
     drop(store);
     let store = open(copy.path()).unwrap();
-    assert_eq!(store.verify().unwrap().truth.unwrap().rebuilt_from, None);
+    assert_eq!(
+        store.verify().unwrap().durable_state.unwrap().rebuilt_from,
+        None
+    );
 }
 
 /// A failed roll can leave an empty file whose name is the number of a frame that is then written
@@ -541,7 +550,7 @@ fn a_segment_that_is_gone_already_does_not_stop_the_others_from_going() {
     }
     let log = StoreLayout::new(directory.path(), true).log();
     fs::remove_file(log.join(format!("{:020}.log", 1))).unwrap();
-    store.0.core.tail.drain().unwrap();
+    store.0.core.memtable.drain().unwrap();
     let disk = store.0.core.disk.as_ref().unwrap();
     disk.segments.read().retire(3).unwrap();
     assert_eq!(fs::read_dir(log).unwrap().count(), 1);

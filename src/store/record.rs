@@ -78,15 +78,15 @@ pub(super) fn read_body<R: Record>(body: &[u8]) -> Option<R> {
 }
 
 /// Replaces the table name in the checksum of an [`encode_note`]. Part of the format on disk.
-const WORD: &str = "word";
+const NOTE_TABLE: &str = "word";
 
 /// Encodes a record for a file of its kind, outside of any table.
 pub fn encode_note<R: Record>(record: &R) -> Result<Vec<u8>, StoreError> {
-    seal(WORD, b"", record)
+    seal(NOTE_TABLE, b"", record)
 }
 
 pub(super) fn decode_note<R: Record>(bytes: &[u8]) -> Option<R> {
-    open(WORD, b"", bytes)
+    open(NOTE_TABLE, b"", bytes)
 }
 
 /// Returns version and body of a stored value without verifying its checksum.

@@ -25,7 +25,7 @@ fn filled(directory: &Path, count: u32) {
     for key in 0..count {
         put(&store, key, person("Lund", 30)).unwrap();
         if key == count / 2 {
-            store.renew_base().unwrap();
+            store.write_snapshot().unwrap();
         }
     }
 }
@@ -36,7 +36,7 @@ fn without_checkpoint(directory: &Path, at: &Path) {
     for key in 0..100 {
         put(&store, key, person("Lund", 30)).unwrap();
         if key == 50 {
-            store.renew_base().unwrap();
+            store.write_snapshot().unwrap();
         }
     }
     copy_tree(directory, at);
@@ -56,7 +56,7 @@ pub(super) fn restore(
         instance,
         timeline: [8; 16],
         adopt,
-        word: b"",
+        restore_note: b"",
     }
     .prepare()
 }
@@ -97,7 +97,7 @@ fn an_engine_that_is_gone_or_damaged_is_made_anew_from_base_and_log() {
         &|| fs::write(sled(&place).join("db"), [0xFF; 65_536]).unwrap(),
         &|| {
             let engine = place.engines().unwrap().0.unwrap();
-            engine.suspect_because("a test says so").unwrap();
+            engine.mark_suspect("a test says so").unwrap();
         },
     ];
     for damage in damages {
@@ -166,7 +166,7 @@ fn damage_in_what_the_engine_has_is_healed_by_a_new_base() {
             flip(&newest_file(&place.log(), "log"), 100);
         }
         if broken != "log" {
-            flip(&newest_file(&place.base(), "snapshot"), 60);
+            flip(&newest_file(&place.snapshots(), "snapshot"), 60);
         }
         let store = open(directory.path()).unwrap();
         assert_eq!(all(&store), numbered(40), "{broken}");
@@ -190,7 +190,7 @@ fn a_base_that_is_gone_is_taken_from_the_backups() {
     put(&store, 1, person("Lund", 30)).unwrap();
     drop(store);
     let place = StoreLayout::new(directory.path(), true);
-    fs::remove_dir_all(place.base()).unwrap();
+    fs::remove_dir_all(place.snapshots()).unwrap();
     fs::remove_dir_all(sled(&place)).unwrap();
     let refused = open(directory.path()).err();
     assert!(matches!(refused, Some(StoreError::Lost(_))), "{refused:?}");
@@ -279,11 +279,11 @@ fn segments_are_kept_until_the_base_has_them() {
         fs::read_dir(log).unwrap().count()
     };
     put(&store, 0, person("Lund", 30)).unwrap();
-    store.0.core.tail.drain().unwrap();
+    store.0.core.memtable.drain().unwrap();
     store.run_exclusive(|writer| writer.log.roll()).unwrap();
     store.checkpoint().unwrap();
     assert_eq!(segments(), 2);
-    store.renew_base().unwrap();
+    store.write_snapshot().unwrap();
     assert_eq!(segments(), 1);
     assert_sound(&store);
 }
@@ -325,7 +325,9 @@ fn an_engine_that_has_grown_is_made_anew_by_itself() {
     let mut waste = Waste::default();
     let mut clear = |enough| {
         waste.enough = enough;
-        waste.clear(&store.0.core, &store.0.inbox, 0).unwrap();
+        waste
+            .compact_if_wasteful(&store.0.core, &store.0.inbox, 0)
+            .unwrap();
     };
     for round in 0..50 {
         for key in 0..20 {

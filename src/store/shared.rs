@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub(super) schema: Schema,
     /// The engine below the memtable; replaced when it has no disk space or was compacted.
     engine: RwLock<Arc<dyn Engine>>,
-    pub(super) tail: Memtable,
+    pub(super) memtable: Memtable,
     pub(super) failure: Failure,
     /// Whether commits are accepted; false while the disk is full or read-only.
     writable: AtomicBool,
@@ -43,14 +43,14 @@ pub(super) struct Shared {
 }
 
 pub(super) struct OnDisk {
-    pub(super) place: StoreLayout,
+    pub(super) layout: StoreLayout,
     pub(super) identity: Identity,
     pub(super) space: Space,
     pub(super) segments: RwLock<Segments>,
     /// The newest verified snapshot; the WAL may drop what it contains. Held while the snapshot or
     /// the segments change.
-    pub(super) base: Mutex<Option<SnapshotHead>>,
-    pub(super) prove: VerifySnapshot,
+    pub(super) snapshot: Mutex<Option<SnapshotHead>>,
+    pub(super) verify_snapshot: VerifySnapshot,
     pub(super) notes: SnapshotMetadata,
     /// Random seed from which new timeline ids are derived.
     pub(super) seed: [u8; 16],
@@ -62,8 +62,10 @@ pub(super) struct OnDisk {
 
 impl OnDisk {
     /// Zero-padded, so that names sort by commit number.
-    pub(super) fn base_path(&self, number: u64) -> PathBuf {
-        self.place.base().join(format!("{number:020}.snapshot"))
+    pub(super) fn snapshot_path(&self, number: u64) -> PathBuf {
+        self.layout
+            .snapshots()
+            .join(format!("{number:020}.snapshot"))
     }
 }
 
@@ -78,7 +80,7 @@ impl Shared {
         Self {
             schema,
             engine: RwLock::new(engine),
-            tail: Memtable::default(),
+            memtable: Memtable::default(),
             failure: Failure::new(on_failure),
             writable: AtomicBool::new(writable),
             counts: Counts::default(),
@@ -99,38 +101,38 @@ impl Shared {
         // The write lock waits for `apply_tail`, so no batch reaches the old engine after the switch.
         let mut current = self.engine.write();
         self.writable.store(writable, Ordering::Release);
-        self.tail.reset();
+        self.memtable.reset();
         std::mem::replace(&mut current, engine)
     }
 
     /// Hands the waiting commits to the engine.
-    pub(super) fn apply_tail(&self) -> Result<(), StoreError> {
+    pub(super) fn apply_memtable(&self) -> Result<(), StoreError> {
         // Locked until the batch is applied: the engine must not be replaced between taking the commits and
         // applying them.
         let engine = self.engine.read();
-        if let Some((number, plan)) = self.tail.next_batch() {
-            engine.apply(number, &plan)?;
-            self.tail.applied();
+        if let Some((number, batch)) = self.memtable.next_batch() {
+            engine.apply(number, &batch)?;
+            self.memtable.applied();
         }
         Ok(())
     }
 
     pub(super) fn apply_loop(&self) {
-        while self.tail.wait() {
+        while self.memtable.wait() {
             // Waits a moment so that commits in quick succession are applied together.
             std::thread::park_timeout(LINGER);
-            match self.apply_tail() {
+            match self.apply_memtable() {
                 Ok(()) => {}
                 // The WAL has every commit, and the memtable stays readable.
-                Err(StoreError::Full) => self.tail.stall(),
+                Err(StoreError::Full) => self.memtable.stall(),
                 // The store is closing before the engine became ready.
                 Err(StoreError::Closed) => {
-                    self.tail.end();
+                    self.memtable.end();
                     return;
                 }
                 Err(error) => {
                     self.failure.report(&error);
-                    self.tail.end();
+                    self.memtable.end();
                     return;
                 }
             }
@@ -148,7 +150,7 @@ impl Shared {
     }
 
     pub(super) fn is_writable(&self) -> bool {
-        self.writable.load(Ordering::Acquire) && !self.tail.is_stalled()
+        self.writable.load(Ordering::Acquire) && !self.memtable.is_stalled()
     }
 
     pub(super) fn admits(&self, need: WritePriority) -> bool {

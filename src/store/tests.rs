@@ -65,12 +65,15 @@ pub(super) fn all(store: &Store) -> BTreeMap<u32, Person> {
 }
 
 pub(super) fn assert_sound(store: &Store) {
-    let Verified { tables, truth } = store.verify().unwrap();
+    let Verified {
+        tables,
+        durable_state: state,
+    } = store.verify().unwrap();
     for report in tables {
         assert!(report.is_sound(), "{report:?}");
     }
     assert!(
-        truth.as_ref().is_none_or(DurableStateReport::is_sound),
+        state.as_ref().is_none_or(DurableStateReport::is_sound),
         "{truth:?}"
     );
 }
@@ -188,7 +191,7 @@ fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
 fn a_newer_store_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     StoreLayout::new(directory.path(), true)
-        .identify(&Identity {
+        .write_identity(&Identity {
             format: 2,
             reached: 2,
             instance: [1; 16],
@@ -207,11 +210,11 @@ fn a_newer_store_is_refused() {
 fn damage_is_reported_with_its_place_and_never_served() {
     let store = Store::in_memory(schema());
     put(&store, 1, person("Lund", 30)).unwrap();
-    let mut plan = WriteBatch::default();
-    plan.set("people", 1_u32.to_bytes(), Some(b"nonsense".to_vec()));
-    plan.set("people.by_town", b"stale".to_vec(), Some(Vec::new()));
-    store.0.core.tail.drain().unwrap();
-    store.0.core.engine().apply(2, &plan).unwrap();
+    let mut batch = WriteBatch::default();
+    batch.set("people", 1_u32.to_bytes(), Some(b"nonsense".to_vec()));
+    batch.set("people.by_town", b"stale".to_vec(), Some(Vec::new()));
+    store.0.core.memtable.drain().unwrap();
+    store.0.core.engine().apply(2, &batch).unwrap();
     let read = store.read(|txn| txn.get::<People>(&1));
     assert!(
         matches!(&read, Err(StoreError::Damaged { place, .. }) if place == "table people, key 00000001"),

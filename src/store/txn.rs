@@ -13,9 +13,9 @@ use crate::store::commit::memtable::Memtable;
 /// them.
 pub struct Txn<'a> {
     pub(super) engine: &'a dyn Engine,
-    pub(super) tail: &'a Memtable,
+    pub(super) memtable: &'a Memtable,
     pub(super) group: &'a WriteBatch,
-    pub(super) plan: WriteBatch,
+    pub(super) batch: WriteBatch,
 }
 
 impl Txn<'_> {
@@ -31,7 +31,7 @@ impl Txn<'_> {
     pub(super) fn raw(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let pending = self.pending(tree, key).cloned();
         // The newest layer first: this transaction, its group, the memtable, the engine.
-        match pending.or_else(|| self.tail.get(tree, key)) {
+        match pending.or_else(|| self.memtable.get(tree, key)) {
             Some(change) => Ok(change),
             None => self.engine.get(tree, key),
         }
@@ -98,7 +98,7 @@ impl Txn<'_> {
     pub fn for_each_key<I: Index>(&self, each: &mut dyn FnMut(I::Key)) -> Result<(), StoreError> {
         // Read before the engine: a commit that is applied in between is then seen twice, never
         // missed.
-        let tail = self.tail.range(I::NAME, &[], None);
+        let tail = self.memtable.range(I::NAME, &[], None);
         for pair in self.engine.scan(I::NAME, &[], None) {
             each(split_entry::<I>(&pair?.0)?.0);
         }
@@ -127,7 +127,7 @@ impl Txn<'_> {
         let value = record::seal(T::NAME, &bytes, record)?;
         // Before the record is set: the old record, which names the old entries, must still be readable.
         self.reindex::<T>(key, &bytes, &table::entries::<T>(key, record))?;
-        self.plan.set(T::NAME, bytes, Some(value));
+        self.batch.set(T::NAME, bytes, Some(value));
         Ok(())
     }
 
@@ -137,16 +137,16 @@ impl Txn<'_> {
         let bytes = key.to_bytes();
         let value = record::seal(T::NAME, &bytes, record)?;
         for (tree, entry) in table::entries::<T>(key, record) {
-            self.plan.set(tree, entry, Some(Vec::new()));
+            self.batch.set(tree, entry, Some(Vec::new()));
         }
-        self.plan.set(T::NAME, bytes, Some(value));
+        self.batch.set(T::NAME, bytes, Some(value));
         Ok(())
     }
 
     pub fn delete<T: Table>(&mut self, key: &T::Key) -> Result<(), StoreError> {
         let bytes = key.to_bytes();
         self.reindex::<T>(key, &bytes, &[])?;
-        self.plan.set(T::NAME, bytes, None);
+        self.batch.set(T::NAME, bytes, None);
         Ok(())
     }
 
@@ -168,16 +168,16 @@ impl Txn<'_> {
         };
         // An entry that stays is not written again, which keeps the WAL small.
         for (tree, entry) in old.iter().filter(|entry| !new.contains(entry)) {
-            self.plan.set(tree, entry.clone(), None);
+            self.batch.set(tree, entry.clone(), None);
         }
         for (tree, entry) in new.iter().filter(|entry| !old.contains(entry)) {
-            self.plan.set(tree, entry.clone(), Some(Vec::new()));
+            self.batch.set(tree, entry.clone(), Some(Vec::new()));
         }
         Ok(())
     }
 
     fn pending(&self, tree: TreeName, key: &[u8]) -> Option<&Change> {
-        self.plan
+        self.batch
             .get(tree, key)
             .or_else(|| self.group.get(tree, key))
     }
@@ -192,11 +192,11 @@ impl Txn<'_> {
     ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
         // Read before the engine: a commit that is applied in between is then seen twice, never
         // missed.
-        let tail = self.tail.range(tree, from, to);
+        let tail = self.memtable.range(tree, from, to);
         let mut pending = tail.iter().collect::<std::collections::BTreeMap<_, _>>();
         // Later layers override earlier ones: memtable, group, this transaction.
         pending.extend(self.group.range(tree, from, to));
-        pending.extend(self.plan.range(tree, from, to));
+        pending.extend(self.batch.range(tree, from, to));
         let mut pending = pending.into_iter().peekable();
         let mut stored = self.engine.scan(tree, from, to).peekable();
         let mut pairs = Vec::new();

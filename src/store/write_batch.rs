@@ -90,12 +90,12 @@ impl WriteBatch {
 
     /// Decodes a batch; `None` if the bytes are invalid or name a tree that the schema lacks.
     pub(super) fn decode(input: &[u8], schema: &Schema) -> Option<Self> {
-        let mut plan = Self::default();
+        let mut batch = Self::default();
         visit(input, schema, &mut |tree, key, value| {
             let change = value.map(|at| input.get(at).unwrap_or_default().to_vec());
-            plan.set(tree, key.to_vec(), change);
+            batch.set(tree, key.to_vec(), change);
         })?;
-        Some(plan)
+        Some(batch)
     }
 
     pub(super) fn into_changes(self) -> impl Iterator<Item = (TreeName, Vec<u8>, Change)> {

@@ -27,25 +27,21 @@ pub const VERSION_NOTE: &str = "version";
 pub struct Settings {
     pub data: PathBuf,
     pub directory: PathBuf,
-    /// Number of backups to retain.
     pub keep: usize,
     /// Local time of the nightly backup; `None` disables it.
     pub at: Option<NaiveTime>,
-    /// Time zone of `at`.
     pub zone: Tz,
     /// Fingerprint of this server's at-rest key, if there is one.
     pub key: Option<String>,
 }
 
-/// Options of a restore.
 pub struct Restoring {
-    /// The instance id to use if there is no store yet.
     pub instance: [u8; 16],
     /// Random seed of the new timeline id.
     pub timeline: [u8; 16],
-    /// Whether to accept the backup of another instance.
+    /// Accept the backup of another instance.
     pub adopt: bool,
-    /// The audit entry that the restored store receives.
+    /// The restored store receives it.
     pub change: Change,
 }
 
@@ -54,7 +50,6 @@ pub struct Backup {
     pub name: String,
     pub path: PathBuf,
     pub created: UnixSeconds,
-    /// The last commit in it.
     pub number: u64,
     /// Number of records, if recorded in the file.
     pub records: Option<u64>,
@@ -71,17 +66,13 @@ pub enum Keys {
     Unknown,
 }
 
-/// Summary of a verified backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     pub created: UnixSeconds,
-    /// The last commit in it.
     pub number: u64,
     pub records: u64,
-    /// Records per table.
     pub tables: BTreeMap<String, u64>,
     pub version: Option<String>,
-    /// Fingerprint of the key that its sealed content keys need.
     pub key: Option<String>,
 }
 
@@ -112,10 +103,7 @@ impl Contents {
 /// Verifies a backup, in this process or another.
 pub type Examine = Arc<dyn Fn(&Path) -> Result<Contents, BackupError> + Send + Sync>;
 
-/// Verifies a backup in this process: checksums, every record, and indexes in both directions.
-///
-/// # Errors
-/// [`BackupError::Damaged`] or [`BackupError::Newer`] if it is not a readable backup.
+/// Verifies checksums, every record, and indexes in both directions.
 pub fn examine(path: &Path) -> Result<Contents, BackupError> {
     let (head, report) = check_snapshot(path, &domain::schema())?;
     Ok(Contents::new(&head, report.records))
@@ -124,7 +112,7 @@ pub fn examine(path: &Path) -> Result<Contents, BackupError> {
 #[derive(Clone, Debug)]
 pub struct BackupDirectory {
     pub(super) settings: Settings,
-    /// The instance id of the store; `None` if there is no store or it cannot be read.
+    /// `None` if there is no store or it cannot be read.
     instance: Option<[u8; 16]>,
 }
 
@@ -139,22 +127,18 @@ impl BackupDirectory {
         Self { settings, instance }
     }
 
-    /// Fingerprint of this server's at-rest key.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.settings.key.as_deref()
     }
 
-    /// Lists the backups with a readable header, newest first.
-    ///
-    /// # Errors
-    /// [`BackupError::NoDirectory`] if the directory is missing, [`BackupError::Directory`] if it cannot be
-    /// read.
+    /// Newest first; files with an unreadable header are left out.
     pub fn list(&self) -> Result<Vec<Backup>, BackupError> {
         let directory = &self.settings.directory;
         match fs::read_dir(directory) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // The store creates it with the first backup.
                 return if self.is_inside() {
                     Ok(Vec::new())
                 } else {
@@ -170,10 +154,7 @@ impl BackupDirectory {
             .collect())
     }
 
-    /// Finds the file of a backup by name; does not verify it.
-    ///
-    /// # Errors
-    /// [`BackupError::NotFound`], also for names with a path separator.
+    /// Does not verify the file.
     pub fn find(&self, name: &str) -> Result<PathBuf, BackupError> {
         let path = self.settings.directory.join(name);
         // Reject names with separators or `..`, which would leave the directory.
@@ -186,10 +167,6 @@ impl BackupDirectory {
         }
     }
 
-    /// Restores a backup while no process has the store open.
-    ///
-    /// # Errors
-    /// [`BackupError::Foreign`] if another instance made it and `adopt` is not set; [`BackupError::Damaged`].
     pub fn restore_at_rest(&self, path: &Path, how: Restoring) -> Result<Contents, BackupError> {
         self.restore(path, how, true)
     }
@@ -214,7 +191,7 @@ impl BackupDirectory {
             instance,
             timeline,
             adopt,
-            word: &change.encode()?,
+            restore_note: &change.encode()?,
         };
         let restored = if into_place {
             restore.run()?
@@ -224,7 +201,6 @@ impl BackupDirectory {
         Ok(Contents::new(&restored.head, restored.tables))
     }
 
-    /// Temporary file of an uploaded backup.
     pub(super) fn upload(&self) -> PathBuf {
         self.settings.data.join("upload.snapshot")
     }
@@ -233,9 +209,10 @@ impl BackupDirectory {
         self.settings.directory.starts_with(&self.settings.data)
     }
 
-    /// Fails if the directory is missing and outside the data directory: it is then never created.
+    /// A missing directory outside the data directory is an error.
     pub(super) fn ensure_exists(&self) -> Result<(), BackupError> {
         let directory = &self.settings.directory;
+        // It is never created: its disk may not be mounted, and the backups would fill the mount point.
         if self.is_inside() || directory.is_dir() {
             Ok(())
         } else {
@@ -243,11 +220,11 @@ impl BackupDirectory {
         }
     }
 
-    /// Removes backups over the retention count, never `made`.
     pub(super) fn prune(&self, made: &store::Backup) -> Result<usize, BackupError> {
         let Settings {
             directory, keep, ..
         } = &self.settings;
+        // Without an id every backup could belong to another store.
         let Some(instance) = self.instance else {
             return Ok(0);
         };
@@ -275,7 +252,7 @@ impl BackupDirectory {
         }
     }
 
-    /// Adds the directory to errors that are usually caused by its disk.
+    /// Names the directory in errors that its disk usually causes.
     pub(super) fn failed(&self, error: StoreError) -> BackupError {
         match error {
             StoreError::Full

@@ -76,7 +76,7 @@ impl Place {
             clock: Arc::new(move || clock.now().0),
             instance: [instance; 16],
             notes: Arc::new(|| [(KEY_NOTE.to_owned(), "ours".to_owned())].into()),
-            prove: Some(Arc::new(move |path| {
+            verify_snapshot: Some(Arc::new(move |path| {
                 if sound.load(Ordering::Relaxed) {
                     examine(path).map(drop).map_err(StoreError::from)
                 } else {

@@ -94,7 +94,7 @@ impl Store {
         self.run_exclusive(move |writer| {
             // Read before the engine: a commit that is applied in between is then seen twice, never
             // missed.
-            let tail = writer.core.tail.range(tree, &[], None);
+            let tail = writer.core.memtable.range(tree, &[], None);
             let engine = writer.core.engine();
             let mut scan = engine.scan(tree, &[], None);
             loop {
@@ -112,7 +112,7 @@ impl Store {
             // The memtable after the engine: its values are newer.
             let tail = tail.iter();
             listener.apply(&mut tail.map(|(key, change)| (key.as_slice(), change.as_deref())));
-            writer.mirrors.entry(tree).or_default().push(listener);
+            writer.listeners.entry(tree).or_default().push(listener);
             Ok(())
         })
     }

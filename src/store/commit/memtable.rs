@@ -54,7 +54,7 @@ impl Memtable {
     pub(in crate::store) fn push(
         &self,
         number: u64,
-        plan: WriteBatch,
+        batch: WriteBatch,
         is_ready: impl Fn() -> bool,
     ) {
         let mut state = self.state.lock();
@@ -67,7 +67,7 @@ impl Memtable {
         while state.stage == Stage::Running && full(&state.waiting) {
             self.changed.wait(&mut state);
         }
-        state.waiting.merge(plan);
+        state.waiting.merge(batch);
         state.number = number;
         self.changed.notify_all();
     }
@@ -99,7 +99,7 @@ impl Memtable {
         let applying = state
             .applying
             .iter()
-            .flat_map(|plan| plan.range(tree, from, to));
+            .flat_map(|batch| batch.range(tree, from, to));
         // Later changes of a key override earlier ones.
         applying
             .chain(state.waiting.range(tree, from, to))
@@ -126,11 +126,11 @@ impl Memtable {
         if state.stage == Stage::Stalled || state.waiting.is_empty() {
             return None;
         }
-        let plan = Arc::new(std::mem::take(&mut state.waiting));
-        state.applying = Some(Arc::clone(&plan));
+        let batch = Arc::new(std::mem::take(&mut state.waiting));
+        state.applying = Some(Arc::clone(&batch));
         state.taken = state.number;
         self.changed.notify_all();
-        Some((state.number, plan))
+        Some((state.number, batch))
     }
 
     pub(in crate::store) fn applied(&self) {
@@ -189,22 +189,22 @@ impl Memtable {
 mod tests {
     use super::*;
 
-    fn plan(key: &[u8], value: Option<&[u8]>) -> WriteBatch {
-        let mut plan = WriteBatch::default();
-        plan.set("t", key.to_vec(), value.map(<[u8]>::to_vec));
-        plan
+    fn batch(key: &[u8], value: Option<&[u8]>) -> WriteBatch {
+        let mut batch = WriteBatch::default();
+        batch.set("t", key.to_vec(), value.map(<[u8]>::to_vec));
+        batch
     }
 
     #[test]
     fn the_latest_change_is_read_until_the_engine_has_it() {
         let tail = Memtable::default();
-        tail.push(1, plan(b"a", Some(b"1")), || true);
+        tail.push(1, batch(b"a", Some(b"1")), || true);
         let (number, taken) = tail.next_batch().unwrap();
         assert_eq!(
             (number, taken.get("t", b"a").cloned()),
             (1, Some(Some(b"1".to_vec())))
         );
-        tail.push(2, plan(b"a", None), || true);
+        tail.push(2, batch(b"a", None), || true);
         assert_eq!(tail.get("t", b"a"), Some(None));
         assert_eq!(
             tail.range("t", b"", None),
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn what_stalls_stays_readable() {
         let tail = Memtable::default();
-        tail.push(1, plan(b"a", Some(b"1")), || true);
+        tail.push(1, batch(b"a", Some(b"1")), || true);
         tail.next_batch().unwrap();
         tail.stall();
         assert_eq!(tail.get("t", b"a"), Some(Some(b"1".to_vec())));

@@ -144,7 +144,7 @@ where
         shard.compact_if_wasteful(&self.hasher);
     }
 
-    fn forget_decoded(&self, key: &[u8]) {
+    fn evict_decoded(&self, key: &[u8]) {
         let Some(key) = T::Key::from_bytes(key) else {
             return;
         };
@@ -171,7 +171,7 @@ where
                 Some(None) => report_damage(T::NAME, key),
             }
             // After the change: a reader that fills the slot in between decodes the new record.
-            self.forget_decoded(key);
+            self.evict_decoded(key);
         }
     }
 }

@@ -27,7 +27,7 @@ pub(in crate::store) fn spawn(
                 "the thread {name} panicked: {words}"
             )));
             // Wakes threads that wait for the memtable, so that the process can end.
-            core.tail.end();
+            core.memtable.end();
         }
     };
     // Without the thread every write fails with `Closed`.

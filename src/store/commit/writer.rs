@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::store::StoreError;
 use crate::store::commit::memory_table::Listener;
 use crate::store::engine::{Engine, MemoryEngine};
-use crate::store::maintenance::thread;
+use crate::store::maintenance::{new_snapshot, thread};
 use crate::store::shared::Shared;
 use crate::store::snapshot::durable_state::replay;
 use crate::store::table::TreeName;
@@ -65,7 +65,7 @@ type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// The changes are empty if the transaction failed.
 pub(in crate::store) struct Outcome {
-    pub(in crate::store) plan: WriteBatch,
+    pub(in crate::store) batch: WriteBatch,
     pub(in crate::store) answer: Answer,
 }
 
@@ -74,7 +74,7 @@ pub(in crate::store) type Job = Box<dyn FnOnce(Txn<'_>) -> Outcome + Send>;
 pub(in crate::store) enum Message {
     Write(Durability, Job),
     /// Runs between two groups and holds up every commit until it returns.
-    Between(Box<dyn FnOnce(&mut Writer) + Send>),
+    Exclusive(Box<dyn FnOnce(&mut Writer) + Send>),
     /// Waits for at most one sync and for no group to form.
     Probe(oneshot::Sender<Result<(), StoreError>>),
     Stop,
@@ -85,7 +85,7 @@ pub(in crate::store) fn run_exclusive<R: Send + 'static>(
     work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<R, StoreError> {
     let (sender, receiver) = oneshot::channel();
-    let message = Message::Between(Box::new(move |writer| {
+    let message = Message::Exclusive(Box::new(move |writer| {
         // The caller may have given up; the work is done all the same.
         let _ = sender.send(work(writer));
     }));
@@ -102,7 +102,7 @@ pub(in crate::store) fn last_number(writer: &SyncSender<Message>) -> Result<u64,
 pub(in crate::store) struct Writer {
     pub(in crate::store) core: Arc<Shared>,
     pub(in crate::store) log: Box<dyn CommitLog>,
-    pub(in crate::store) mirrors: HashMap<TreeName, Vec<Arc<dyn Listener>>>,
+    pub(in crate::store) listeners: HashMap<TreeName, Vec<Arc<dyn Listener>>>,
     pub(in crate::store) number: u64,
     /// When the oldest commit that is logged but not synced was appended.
     pub(in crate::store) unsynced: Option<Instant>,
@@ -119,7 +119,7 @@ impl Writer {
             };
             match first {
                 Ok(Message::Write(class, job)) => held = self.group(class, job, inbox),
-                Ok(Message::Between(work)) => {
+                Ok(Message::Exclusive(work)) => {
                     // `work` may read or roll the WAL and must find all commits synced.
                     self.sync_or_fail();
                     work(&mut self);
@@ -131,7 +131,7 @@ impl Writer {
         }
         // Logged commits become durable before the store closes.
         self.sync_or_fail();
-        self.core.tail.end();
+        self.core.memtable.end();
     }
 
     fn sync_timeout(&self) -> Duration {
@@ -156,12 +156,12 @@ impl Writer {
         let (mut durable, mut changes) = (false, 0);
         let mut next = None;
         loop {
-            if let Some(outcome) = self.plan(&*engine, job, &group) {
+            if let Some(outcome) = self.run_transaction(&*engine, job, &group) {
                 // One durable commit makes the sync of the whole group necessary; commits without changes need
                 // none.
-                durable |= class == Durability::Durable && !outcome.plan.is_empty();
-                changes += u64::from(!outcome.plan.is_empty());
-                group.merge(outcome.plan);
+                durable |= class == Durability::Durable && !outcome.batch.is_empty();
+                changes += u64::from(!outcome.batch.is_empty());
+                group.merge(outcome.batch);
                 answers.push(outcome.answer);
             }
             if answers.len() >= GROUP_JOBS || group.bytes() >= GROUP_BYTES {
@@ -202,12 +202,17 @@ impl Writer {
     }
 
     /// A panicking transaction loses its changes, and its caller gets [`StoreError::Closed`].
-    fn plan(&self, engine: &dyn Engine, job: Job, group: &WriteBatch) -> Option<Outcome> {
+    fn run_transaction(
+        &self,
+        engine: &dyn Engine,
+        job: Job,
+        group: &WriteBatch,
+    ) -> Option<Outcome> {
         let txn = Txn {
             engine,
-            tail: &self.core.tail,
+            memtable: &self.core.memtable,
             group,
-            plan: WriteBatch::default(),
+            batch: WriteBatch::default(),
         };
         catch_unwind(AssertUnwindSafe(|| job(txn)))
             .inspect_err(|_| tracing::error!("a transaction panicked; its changes were dropped"))
@@ -229,7 +234,7 @@ impl Writer {
             match self.log.append(number, &group.encode()) {
                 // Nothing has changed. The same commit may succeed once space or descriptors are
                 // free.
-                Err(error) if error.passes() => return Err(error),
+                Err(error) if error.is_transient() => return Err(error),
                 other => self.or_fail(other)?,
             }
             // A number is used up only by a commit that is in the WAL.
@@ -242,7 +247,7 @@ impl Writer {
         if !empty {
             self.publish(&group);
             let is_ready = || self.core.engine().is_ready();
-            self.core.tail.push(self.number, group, is_ready);
+            self.core.memtable.push(self.number, group, is_ready);
         }
         Ok(())
     }
@@ -250,7 +255,7 @@ impl Writer {
     /// Closes the open segment.
     pub(in crate::store) fn roll(&mut self) -> Result<(), StoreError> {
         match self.log.roll() {
-            Err(error) if error.passes() => Err(error),
+            Err(error) if error.is_transient() => Err(error),
             other => self.or_fail(other),
         }
     }
@@ -263,7 +268,7 @@ impl Writer {
         number: u64,
     ) -> Option<Arc<dyn Engine>> {
         // The engine may have recovered, or commits may have followed that the copy in memory lacks.
-        if !self.core.tail.is_stalled() || number != self.number {
+        if !self.core.memtable.is_stalled() || number != self.number {
             return None;
         }
         tracing::warn!("the disk is full: serving from memory, read-only");
@@ -278,9 +283,9 @@ impl Writer {
         engine: Arc<dyn Engine>,
         number: u64,
     ) -> Result<Arc<dyn Engine>, StoreError> {
-        let truth = thread::truth(&self.core, None, self.number)?;
+        let state = new_snapshot::durable_state(&self.core, None, self.number)?;
         // The new engine was built while commits went on; the few later ones are replayed here.
-        replay(&truth.segments, number, self.number, truth.schema, &*engine)?;
+        replay(&state.segments, number, self.number, state.schema, &*engine)?;
         Ok(self.core.replace_engine(engine, true))
     }
 
@@ -323,7 +328,7 @@ impl Writer {
 
     fn publish(&self, group: &WriteBatch) {
         for (tree, changes) in group.trees() {
-            for mirror in self.mirrors.get(tree).into_iter().flatten() {
+            for mirror in self.listeners.get(tree).into_iter().flatten() {
                 mirror.apply(
                     &mut changes
                         .iter()

@@ -56,16 +56,16 @@ struct DeferredState {
 
 pub(in crate::store) enum Found {
     /// Opened but not verified.
-    Unproven(SledEngine, EngineDir),
+    Unverified(SledEngine, EngineDir),
     Unusable(String),
 }
 
 pub(in crate::store) struct Preparation {
-    pub(in crate::store) place: StoreLayout,
+    pub(in crate::store) layout: StoreLayout,
     pub(in crate::store) schema: Schema,
     pub(in crate::store) on_failure: OnFailure,
     /// Snapshot, WAL and the last commit that the engine must have.
-    pub(in crate::store) base: Option<Snapshot>,
+    pub(in crate::store) snapshot: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
     pub(in crate::store) number: u64,
     /// Description of the snapshot, and where to record a rebuild from it.
@@ -191,11 +191,11 @@ impl Engine for DeferredEngine {
         }
     }
 
-    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
+    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
         // Blocks the apply thread, which has nothing else to do; the memtable holds the commits until then.
         self.wait_until_ready()?;
         match self.shared.ready.get() {
-            Some(engine) => engine.apply(number, plan),
+            Some(engine) => engine.apply(number, batch),
             None => Err(StoreError::Closed),
         }
     }
@@ -249,7 +249,8 @@ impl Preparation {
         let why = match found {
             Found::Unusable(why) => why,
             // Every error of sled itself leads to a rebuild; full disks and closing stores do not.
-            Found::Unproven(engine, directory) => match self.prove(engine, &directory, abandoned) {
+            Found::Unverified(engine, directory) => match self.prove(engine, &directory, abandoned)
+            {
                 Ok(engine) => return Ok(guarded(engine, &directory, &self.on_failure)),
                 Err(StoreError::Engine(why)) => why,
                 // The hanging thread holds the file, so a rebuild in this process could not replace it.
@@ -263,18 +264,18 @@ impl Preparation {
             why,
             "the engine cannot be used; rebuilding it from snapshot and WAL"
         );
-        let next = self.place.next_engine()?;
-        let truth = DurableState {
-            base: self.base.take(),
+        let next = self.layout.next_engine()?;
+        let state = DurableState {
+            snapshot: self.snapshot.take(),
             segments: std::mem::take(&mut self.segments),
             schema: &self.schema,
             number: self.number,
         };
         // The old engine stays in place until the new one is complete: a crash in between repeats the
         // rebuild.
-        let made = make_engine(&next, &self.place, truth, abandoned)?;
-        for old in self.place.engines()?.1 {
-            let moved = self.place.move_aside(&old.path, "sled")?;
+        let made = make_engine(&next, &self.layout, state, abandoned)?;
+        for old in self.layout.engines()?.1 {
+            let moved = self.layout.move_aside(&old.path, "sled")?;
             tracing::warn!(kept = %moved.display(), "moved the damaged engine aside");
         }
         tracing::warn!(from = self.from, to = self.number, "rebuilt the engine");
@@ -288,14 +289,14 @@ impl Preparation {
         directory: &EngineDir,
         abandoned: &Arc<AtomicBool>,
     ) -> Result<SledEngine, StoreError> {
-        let engine = match proven(directory, abandoned, move || Ok(engine)) {
+        let engine = match verify_supervised(directory, abandoned, move || Ok(engine)) {
             // The error may lie in a file that sled can recreate, so the engine is tried once more without it.
             Err(StoreError::Engine(why)) => {
-                move_leftovers_aside(&self.place, directory, &why)?;
+                move_leftovers_aside(&self.layout, directory, &why)?;
                 let (path, schema) = (directory.path.clone(), self.schema.clone());
-                let sync = self.place.sync;
+                let sync = self.layout.sync;
                 let open = move || SledEngine::open(&path, &schema, sync);
-                proven(directory, abandoned, open)?
+                verify_supervised(directory, abandoned, open)?
             }
             other => other?,
         };
@@ -323,7 +324,7 @@ impl Preparation {
     }
 }
 
-fn proven(
+fn verify_supervised(
     directory: &EngineDir,
     abandoned: &Arc<AtomicBool>,
     open: impl FnOnce() -> Result<SledEngine, StoreError> + Send + 'static,
@@ -331,7 +332,7 @@ fn proven(
     let stop = Arc::clone(abandoned);
     let work = move |steps: &AtomicU64| {
         let engine = open()?;
-        engine.prove(steps, &stop)?;
+        engine.verify(steps, &stop)?;
         Ok(engine)
     };
     // sled may panic or hang on damaged files, so it is read on a thread that can be left behind.
@@ -340,7 +341,7 @@ fn proven(
 
 /// Moves aside files that sled can recreate but may fail on. Returns the error if there are none.
 pub(in crate::store) fn move_leftovers_aside(
-    place: &StoreLayout,
+    layout: &StoreLayout,
     directory: &EngineDir,
     why: &str,
 ) -> Result<(), StoreError> {
@@ -349,7 +350,7 @@ pub(in crate::store) fn move_leftovers_aside(
         return Err(StoreError::Engine(why.to_owned()));
     }
     for path in left {
-        let moved = place.move_aside(&path, "snap")?;
+        let moved = layout.move_aside(&path, "snap")?;
         tracing::warn!(why, kept = %moved.display(), "moved a file of the engine aside");
     }
     Ok(())
@@ -410,7 +411,7 @@ impl<R: Send + 'static> Supervised<R> {
                 seen = (Instant::now(), now);
             } else if seen.0.elapsed() > self.patience {
                 // The thread cannot be ended and holds the file: only a restart helps.
-                directory.suspect_because("a read did not return")?;
+                directory.mark_suspect("a read did not return")?;
                 return Err(StoreError::Hung);
             }
         }
@@ -431,12 +432,12 @@ impl Engine for Stoppable<'_> {
         self.engine.scan(tree, from, to)
     }
 
-    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
+    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
         // A long replay ends here when the store closes; what was applied is complete and counted.
         if self.abandoned.load(Ordering::Relaxed) {
             return Err(StoreError::Closed);
         }
-        self.engine.apply(number, plan)
+        self.engine.apply(number, batch)
     }
 
     fn applied(&self) -> Result<u64, StoreError> {

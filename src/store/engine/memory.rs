@@ -44,9 +44,9 @@ impl Engine for MemoryEngine {
         Box::new(pairs.into_iter().map(Ok))
     }
 
-    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
+    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
         let mut state = self.0.write();
-        for (name, changes) in plan.trees() {
+        for (name, changes) in batch.trees() {
             let tree = state.trees.entry(name).or_default();
             for (key, change) in changes {
                 match change {

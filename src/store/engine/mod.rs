@@ -30,7 +30,7 @@ pub(super) trait Engine: Send + Sync {
     fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a>;
 
     /// Applies a write batch and its number atomically.
-    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError>;
+    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError>;
 
     fn applied(&self) -> Result<u64, StoreError>;
 

@@ -69,7 +69,7 @@ impl SledEngine {
 
     /// Reads everything and compares it with the stored checksums, to detect lost, changed and
     /// reappeared pairs. `stop` ends it early with [`StoreError::Closed`].
-    pub(in crate::store) fn prove(
+    pub(in crate::store) fn verify(
         &self,
         steps: &AtomicU64,
         stop: &AtomicBool,
@@ -195,13 +195,13 @@ impl Engine for SledEngine {
         }))
     }
 
-    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
+    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
         // Changes, checksums and commit number form one transaction, so that a crash leaves all or none of
         // them.
         let mut trees = vec![self.meta.clone()];
         let mut parts = Vec::new();
         let mut digests = self.digests.lock();
-        for (name, changes) in plan.trees() {
+        for (name, changes) in batch.trees() {
             trees.push(self.tree(name)?.clone());
             let digest = digests.get(name).copied().unwrap_or_default();
             parts.push((name, changes, digest));

@@ -33,7 +33,7 @@ struct Watch {
     began: Instant,
     /// For each running call its start in milliseconds after `began`, plus one; 0 if unused.
     running: [AtomicU64; PLACES],
-    told: AtomicBool,
+    reported: AtomicBool,
     fault: Fault,
 }
 
@@ -42,7 +42,7 @@ impl<E: Engine> Guarded<E> {
         let watch = Arc::new(Watch {
             began: Instant::now(),
             running: [const { AtomicU64::new(0) }; PLACES],
-            told: AtomicBool::new(false),
+            reported: AtomicBool::new(false),
             fault,
         });
         let watched = Arc::downgrade(&watch);
@@ -104,7 +104,7 @@ impl Watch {
 
     fn report(&self, what: &str) {
         // Reported once: the process restarts, and later faults are consequences.
-        if !self.told.swap(true, Ordering::AcqRel) {
+        if !self.reported.swap(true, Ordering::AcqRel) {
             (self.fault)(what);
         }
     }
@@ -146,8 +146,8 @@ impl<E: Engine> Engine for Guarded<E> {
         }
     }
 
-    fn apply(&self, number: u64, plan: &WriteBatch) -> Result<(), StoreError> {
-        self.step(|engine| engine.apply(number, plan))
+    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
+        self.step(|engine| engine.apply(number, batch))
     }
 
     fn applied(&self) -> Result<u64, StoreError> {

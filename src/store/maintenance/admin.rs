@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use crate::store::maintenance::dump::{self, Exported, Imported};
-use crate::store::maintenance::{compaction, disk_space, thread};
+use crate::store::maintenance::{compaction, disk_space, new_snapshot, thread};
 use crate::store::recovery::layout::StoreLayout;
 use crate::store::snapshot::compare;
 use crate::store::snapshot::format::{Snapshot, SnapshotHead};
@@ -48,26 +48,26 @@ impl Import<'_> {
         store.must_be_empty(self.own)?;
         let instance = store.instance().ok_or(StoreError::Closed)?;
         drop(store);
-        let place = StoreLayout::new(self.directory, self.options.sync);
-        let _lock = place.lock()?;
+        let layout = StoreLayout::new(self.directory, self.options.sync);
+        let _lock = layout.lock()?;
         if let Some(bytes) = self.bytes {
             disk_space::require_free(self.directory, COPIES * bytes)?;
         }
         // An earlier import may have been interrupted.
-        place.clear_side()?;
-        let side = place.side();
-        let imported = self.fill(&side, instance, input).and_then(|imported| {
-            place.offer_side()?;
+        layout.clear_staged()?;
+        let staged = layout.staged();
+        let imported = self.fill(&staged, instance, input).and_then(|imported| {
+            layout.mark_staged_complete()?;
             Ok(imported)
         });
         match imported {
             Ok(imported) => {
                 // The complete store replaces the empty one; before this point nothing has changed.
-                place.take_side()?;
+                layout.install_staged()?;
                 Ok(imported)
             }
             Err(error) => {
-                let _ = place.clear_side();
+                let _ = layout.clear_staged();
                 Err(error)
             }
         }
@@ -75,7 +75,7 @@ impl Import<'_> {
 
     fn fill(
         &self,
-        side: &StoreLayout,
+        staged: &StoreLayout,
         instance: [u8; 16],
         input: &mut dyn BufRead,
     ) -> Result<Imported, StoreError> {
@@ -88,7 +88,7 @@ impl Import<'_> {
             backups: None,
             ..self.options.clone()
         };
-        let store = Store::open(side.directory(), self.schema.clone(), options)?;
+        let store = Store::open(staged.directory(), self.schema.clone(), options)?;
         let imported = store.import(input)?;
         store.checkpoint()?;
         Ok(imported)
@@ -102,21 +102,28 @@ impl Store {
         let core = &self.0.core;
         // The stand-in is snapshot and WAL themselves, so comparing it would prove nothing.
         core.engine().wait_until_ready()?;
-        let truth = match &core.disk {
+        let state = match &core.disk {
             Some(disk) => {
-                let (tables, truth, matched) = compare::against_truth(core, disk, &self.0.inbox)?;
+                let (tables, state, matched) =
+                    compare::against_durable_state(core, disk, &self.0.inbox)?;
                 // Differences with commits in flight are possible; the slower examination below tells them from
                 // damage.
-                if matched && truth.is_sound() && tables.iter().all(TableReport::is_sound) {
-                    let truth = Some(truth);
-                    return Ok(Verified { tables, truth });
+                if matched && state.is_sound() && tables.iter().all(TableReport::is_sound) {
+                    let state = Some(state);
+                    return Ok(Verified {
+                        tables,
+                        durable_state: state,
+                    });
                 }
-                Some(truth)
+                Some(state)
             }
             None => None,
         };
         let tables = verify::examine_engine(self, false)?;
-        Ok(Verified { tables, truth })
+        Ok(Verified {
+            tables,
+            durable_state: state,
+        })
     }
 
     /// Repairs the indexes while commits continue; reports what was wrong.
@@ -131,9 +138,13 @@ impl Store {
     }
 
     /// Writes and verifies a new snapshot with everything committed so far.
-    pub fn renew_base(&self) -> Result<SnapshotHead, StoreError> {
+    pub fn write_snapshot(&self) -> Result<SnapshotHead, StoreError> {
         let core = &self.0.core;
-        core.or_fail(thread::renew_whole(core, &self.0.inbox, (self.0.clock)()))
+        core.or_fail(new_snapshot::with_all_commits(
+            core,
+            &self.0.inbox,
+            (self.0.clock)(),
+        ))
     }
 
     /// Builds a new engine while the old one is in use, and switches to it, which frees unused space.
@@ -145,9 +156,9 @@ impl Store {
 
     /// Writes a new snapshot and returns its path. The next snapshot removes the file; an open handle
     /// stays valid.
-    pub fn base_file(&self) -> Result<PathBuf, StoreError> {
+    pub fn snapshot_file(&self) -> Result<PathBuf, StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
-        Ok(disk.base_path(self.renew_base()?.number))
+        Ok(disk.snapshot_path(self.write_snapshot()?.number))
     }
 
     fn must_be_empty(&self, own: &[TreeName]) -> Result<(), StoreError> {
@@ -169,10 +180,10 @@ impl Store {
         const BATCH: usize = 256 * 1024;
         self.must_be_empty(&[])?;
         let schema = &self.0.core.schema;
-        dump::read(input, schema, BATCH, &mut |plan| {
+        dump::read(input, schema, BATCH, &mut |batch| {
             // Durable commits bound the memory use: the next batch is read once this one is on disk.
             self.write(Durability::Durable, move |txn| {
-                txn.plan = plan;
+                txn.batch = batch;
                 Ok::<_, StoreError>(())
             })
             .wait()
@@ -186,7 +197,7 @@ impl Store {
         let Some(disk) = &core.disk else {
             return Ok(false);
         };
-        let (place, mut identity) = (&disk.place, disk.identity.clone());
+        let (layout, mut identity) = (&disk.layout, disk.identity.clone());
         let format = core.schema.format();
         if identity.reached >= format {
             return Ok(false);
@@ -194,19 +205,19 @@ impl Store {
         if identity.format < format {
             // A missing backup directory may be on a disk that is not mounted. The upgrade goes
             // ahead, and the backup must not fill the mount point, so it is written to `aside/`.
-            let aside = place.aside();
+            let aside = layout.aside();
             let backups = options.backups.as_deref().filter(|path| path.is_dir());
             let backup = self.back_up(backups.unwrap_or(&aside))?;
             tracing::info!(backup = %backup.path.display(), format, "upgrading the store; wrote a backup first");
             // Before the steps: an older version must not open a store that is half upgraded.
             identity.format = format;
-            place.identify(&identity)?;
+            layout.write_identity(&identity)?;
         }
         for (to, step) in core.schema.steps_from(identity.reached) {
             step(self)?;
             // Recorded after each step, so that an interrupted upgrade continues where it ended.
             identity.reached = to;
-            place.identify(&identity)?;
+            layout.write_identity(&identity)?;
         }
         Ok(true)
     }

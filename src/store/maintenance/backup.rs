@@ -12,7 +12,7 @@ use parking_lot::MutexGuard;
 use crate::store::files::{make_directory, rename, replace, with_suffix};
 use crate::store::maintenance::compaction::NEW_ENGINE;
 use crate::store::maintenance::disk_space;
-use crate::store::maintenance::thread;
+use crate::store::maintenance::new_snapshot;
 use crate::store::record::{Record, decode_note};
 use crate::store::recovery::evidence::snapshots;
 use crate::store::recovery::layout::{Identity, StoreLayout, check_format};
@@ -64,7 +64,7 @@ fn mark(instance: &[u8; 16]) -> String {
 /// A snapshot that was just read to its end. The lock prevents its replacement.
 struct Checked<'a> {
     disk: &'a OnDisk,
-    base: MutexGuard<'a, Option<SnapshotHead>>,
+    snapshot: MutexGuard<'a, Option<SnapshotHead>>,
     head: SnapshotHead,
     report: SnapshotReport,
 }
@@ -84,39 +84,39 @@ impl Store {
     #[must_use]
     pub fn restore_note<R: Record>(&self) -> Option<R> {
         let disk = self.0.core.disk.as_ref()?;
-        decode_note(&fs::read(disk.place.restore_note()).ok()?)
+        decode_note(&fs::read(disk.layout.restore_note()).ok()?)
     }
 
-    pub fn forget_word(&self) -> Result<(), StoreError> {
+    pub fn delete_restore_note(&self) -> Result<(), StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
-        Ok(fs::remove_file(disk.place.restore_note())?)
+        Ok(fs::remove_file(disk.layout.restore_note())?)
     }
 
     /// Backs up everything committed so far, while the store is in use. No partial file is left.
     pub fn back_up(&self, directory: &Path) -> Result<Backup, StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
-        let sync = disk.place.sync;
+        let sync = disk.layout.sync;
         make_directory(directory, sync)?;
         // Partial files of an interrupted backup would otherwise use up the disk over time.
         clear_partials(directory, &disk.identity.instance)?;
-        self.room(disk, directory)?;
-        let checked = match self.checked_base(disk) {
+        self.require_space(disk, directory)?;
+        let checked = match self.checked_snapshot(disk) {
             Err(error @ StoreError::Damaged { .. }) => {
                 // The engine still has every record; a damaged snapshot must not make backups impossible.
                 tracing::error!(%error, "snapshot or WAL is damaged; writing a new snapshot from the engine");
                 let core = &self.0.core;
-                core.or_fail(thread::renew_from_engine(
+                core.or_fail(new_snapshot::from_running_engine(
                     core,
                     &self.0.inbox,
                     (self.0.clock)(),
                 ))?;
-                self.checked_base(disk)?
+                self.checked_snapshot(disk)?
             }
             other => other?,
         };
         let Checked {
             disk,
-            base,
+            snapshot,
             head,
             report,
         } = checked;
@@ -128,12 +128,12 @@ impl Store {
         };
         let path = directory.join(name(&head));
         let partial = with_suffix(&path, PARTIAL);
-        let copied = format::copy(&disk.base_path(head.number), &partial, &head, sync);
+        let copied = format::copy(&disk.snapshot_path(head.number), &partial, &head, sync);
         // Released before the slow verification, so that maintenance is not held up.
-        drop(base);
+        drop(snapshot);
         let made = copied
             // The copy is verified before it gets its name: only a complete backup is ever listed.
-            .and_then(|()| (disk.prove)(&partial))
+            .and_then(|()| (disk.verify_snapshot)(&partial))
             .and_then(|()| Ok(rename(&partial, &path, sync)?))
             .and_then(|()| Ok(fs::metadata(&path)?.len()));
         match made {
@@ -146,24 +146,24 @@ impl Store {
     }
 
     /// Writes a new snapshot and reads it back.
-    fn checked_base<'a>(&'a self, disk: &'a OnDisk) -> Result<Checked<'a>, StoreError> {
-        self.renew_base()?;
-        let base = disk.base.lock();
-        let head = base.clone().ok_or(StoreError::Closed)?;
+    fn checked_snapshot<'a>(&'a self, disk: &'a OnDisk) -> Result<Checked<'a>, StoreError> {
+        self.write_snapshot()?;
+        let snapshot = disk.snapshot.lock();
+        let head = snapshot.clone().ok_or(StoreError::Closed)?;
         // Disks rot, so only a snapshot that was just verified is copied.
-        let (_, report) = check_snapshot(&disk.base_path(head.number), &self.0.core.schema)?;
+        let (_, report) = check_snapshot(&disk.snapshot_path(head.number), &self.0.core.schema)?;
         Ok(Checked {
             disk,
-            base,
+            snapshot,
             head,
             report,
         })
     }
 
     /// Checks that the new snapshot and its copy fit on the disk with the reserved space still free.
-    fn room(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
-        let bytes = thread::packed_bytes(disk);
-        let store = disk.place.store();
+    fn require_space(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
+        let bytes = new_snapshot::packed_bytes(disk);
+        let store = disk.layout.store();
         let device = |path: &Path| fs::metadata(path).map(|of| of.dev());
         if device(&store)? == device(directory)? {
             // On one disk both copies count; a mounted backup disk needs room for one.
@@ -257,58 +257,58 @@ pub struct Restore<'a> {
     pub adopt: bool,
     /// Sealed note for the restored store ([`encode_note`](crate::store::encode_note)). Changes written to
     /// the replaced store from now on are not in the restored one. Read by [`Store::restore_note`].
-    pub word: &'a [u8],
+    pub restore_note: &'a [u8],
 }
 
 impl Restore<'_> {
     /// Unpacks the backup into a staging directory and compares the result with the backup. The next
     /// start installs it and keeps the replaced store.
     pub fn prepare(&self) -> Result<Restored, StoreError> {
-        let place = StoreLayout::new(self.directory, true);
-        if place.given_up().exists() {
+        let layout = StoreLayout::new(self.directory, true);
+        if layout.replaced_store().exists() {
             // A restore was interrupted between its two renames: the staging directory has the only
             // store.
-            place.take_side()?;
+            layout.install_staged()?;
         }
-        let prepared = self.unpack(&place);
+        let prepared = self.unpack(&layout);
         if prepared.is_err() {
-            let _ = place.clear_side();
+            let _ = layout.clear_staged();
         }
         prepared
     }
 
     /// Like [`Restore::prepare`], and installs the store at once.
     pub fn run(&self) -> Result<Restored, StoreError> {
-        let place = StoreLayout::new(self.directory, true);
+        let layout = StoreLayout::new(self.directory, true);
         // A running store would be replaced under its own handles.
-        let _lock = place.lock()?;
+        let _lock = layout.lock()?;
         let restored = self.prepare()?;
-        place.take_side()?;
+        layout.install_staged()?;
         Ok(restored)
     }
 
-    fn unpack(&self, place: &StoreLayout) -> Result<Restored, StoreError> {
+    fn unpack(&self, layout: &StoreLayout) -> Result<Restored, StoreError> {
         // The backup is read to its end before anything is staged.
         let (head, report) = check_snapshot(self.backup, self.schema)?;
-        let own = self.own(place, &head)?;
-        place.clear_side()?;
+        let own = self.own(layout, &head)?;
+        layout.clear_staged()?;
         let packed = fs::metadata(self.backup)?.len();
         // The new engine is larger than the backup.
         disk_space::require_free(self.directory, packed + NEW_ENGINE * packed)?;
-        let side = place.side();
-        let number = self.number_above_all(place, &head);
+        let staged = layout.staged();
+        let number = self.number_above_all(layout, &head);
         // A backup of an older format is upgraded by the start that installs it.
         let lineage = Lineage::new(self.timeline, own, number);
         let history = History::begin(lineage.current, number);
-        side.identify(&Identity {
+        staged.write_identity(&Identity {
             format: head.format,
             reached: head.format,
             instance: own,
             lineage,
             begun: false,
         })?;
-        make_directory(&side.base(), true)?;
-        let base = side.base().join(format!("{number:020}{EXTENSION}"));
+        make_directory(&staged.snapshots(), true)?;
+        let snapshot = staged.snapshots().join(format!("{number:020}{EXTENSION}"));
         let of_side = SnapshotHead {
             instance: own,
             number,
@@ -318,11 +318,11 @@ impl Restore<'_> {
         let pairs = Snapshot::open(self.backup, self.schema)?;
         // The staged snapshot is read back and compared with the backup: a restore that loses a record must
         // fail now.
-        format::write(&base, &of_side, pairs, true, &|path| {
+        format::write(&snapshot, &of_side, pairs, true, &|path| {
             check_snapshot(path, self.schema).and_then(|(_, copied)| report.same(&copied, path))
         })?;
-        let truth = DurableState {
-            base: Some(Snapshot::open(&base, self.schema)?),
+        let state = DurableState {
+            snapshot: Some(Snapshot::open(&snapshot, self.schema)?),
             segments: Vec::new(),
             schema: self.schema,
             number,
@@ -330,10 +330,11 @@ impl Restore<'_> {
         let stop = AtomicBool::new(false);
         // The engine is read to its end as well: the next start would otherwise find the damage only after
         // the swap.
-        make_engine(&side.next_engine()?, &side, truth, &stop)?.prove(&AtomicU64::new(0), &stop)?;
+        make_engine(&staged.next_engine()?, &staged, state, &stop)?
+            .verify(&AtomicU64::new(0), &stop)?;
         // Before the offer: the next start must find note and store together.
-        replace(&side.restore_note(), self.word, true)?;
-        place.offer_side()?;
+        replace(&staged.restore_note(), self.restore_note, true)?;
+        layout.mark_staged_complete()?;
         Ok(Restored {
             head,
             tables: report.records,
@@ -341,15 +342,15 @@ impl Restore<'_> {
     }
 
     /// The id of the existing store, if there is one.
-    fn own(&self, place: &StoreLayout, head: &SnapshotHead) -> Result<[u8; 16], StoreError> {
-        if !place.exists() {
+    fn own(&self, layout: &StoreLayout, head: &SnapshotHead) -> Result<[u8; 16], StoreError> {
+        if !layout.exists() {
             return if head.instance == self.instance || self.adopt {
                 Ok(self.instance)
             } else {
                 Err(StoreError::Foreign)
             };
         }
-        match place.identity() {
+        match layout.identity() {
             // The existing store keeps its id, so that its own backups still belong to it.
             Ok(own) if own.instance == head.instance || self.adopt => Ok(own.instance),
             Ok(_) => Err(StoreError::Foreign),
@@ -364,8 +365,8 @@ impl Restore<'_> {
 
     /// Returns a commit number far above all known ones, so that no older snapshot or WAL fits the
     /// restored store. The margin covers commits of the running store until it is replaced.
-    fn number_above_all(&self, place: &StoreLayout, head: &SnapshotHead) -> u64 {
-        let logged = Survey::read_directory(&place.log(), &Expected::default()).map_or_else(
+    fn number_above_all(&self, layout: &StoreLayout, head: &SnapshotHead) -> u64 {
+        let logged = Survey::read_directory(&layout.log(), &Expected::default()).map_or_else(
             |error| {
                 // Not fatal: the WAL is moved aside with the replaced store.
                 tracing::warn!(%error, "cannot read the WAL of the replaced store");
@@ -373,7 +374,7 @@ impl Restore<'_> {
             },
             |survey| survey.last(),
         );
-        [&place.base(), self.backups]
+        [&layout.snapshots(), self.backups]
             .iter()
             .flat_map(|directory| snapshots(directory, self.schema))
             .map(|(head, _)| head.number)
@@ -415,7 +416,7 @@ mod tests {
             instance: [0; 16],
             timeline: [8; 16],
             adopt: false,
-            word: b"",
+            restore_note: b"",
         };
         restore.prepare().unwrap()
     }
@@ -458,20 +459,20 @@ mod tests {
             put(&store, 2, person("Lund", 30)).unwrap();
             drop(store);
             restore(data, &backup);
-            let place = StoreLayout::new(data, true);
-            let [own, side, spare] =
+            let layout = StoreLayout::new(data, true);
+            let [own, staged, spare] =
                 ["store", "restored/store", "spare"].map(|name| data.join(name));
             if step == 0 {
                 // Not staged for installation yet.
-                fs::remove_file(side.join("whole")).unwrap();
+                fs::remove_file(staged.join("whole")).unwrap();
             }
             if step >= 2 {
-                for (from, to) in [(&own, &spare), (&side, &own), (&spare, &side)] {
+                for (from, to) in [(&own, &spare), (&staged, &own), (&spare, &staged)] {
                     fs::rename(from, to).unwrap();
                 }
             }
             if step >= 3 {
-                place.move_aside(&side, "store").unwrap();
+                layout.move_aside(&staged, "store").unwrap();
             }
             if step >= 4 {
                 fs::remove_file(own.join("whole")).unwrap();
@@ -495,14 +496,16 @@ mod tests {
                 put(&store, 2, person("Lund", 30)).unwrap();
                 drop(store);
                 restore(data, &backup);
-                let place = StoreLayout::new(data, true);
+                let layout = StoreLayout::new(data, true);
                 match step {
                     0 => {}
-                    1 => fs::rename(place.store(), place.given_up()).unwrap(),
-                    _ => place.rename_both(&place.side()).unwrap(),
+                    1 => fs::rename(layout.store(), layout.replaced_store()).unwrap(),
+                    _ => layout.rename_both(&layout.staged()).unwrap(),
                 }
                 if step == 3 {
-                    place.move_aside(&place.given_up(), "store").unwrap();
+                    layout
+                        .move_aside(&layout.replaced_store(), "store")
+                        .unwrap();
                 }
                 if again {
                     // By the command, before any start.
@@ -550,13 +553,13 @@ mod tests {
     fn a_base_that_has_rotted_is_made_anew_before_it_is_copied() {
         let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let (store, first) = filled(data.path(), backups.path(), 20);
-        let base = StoreLayout::new(data.path(), true)
-            .base()
+        let snapshot = StoreLayout::new(data.path(), true)
+            .snapshots()
             .join(format!("{:020}{EXTENSION}", first.head.number));
-        let mut bytes = fs::read(&base).unwrap();
+        let mut bytes = fs::read(&snapshot).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
-        fs::write(&base, bytes).unwrap();
+        fs::write(&snapshot, bytes).unwrap();
         let second = store.back_up(backups.path()).unwrap();
         let (_, report) = check_snapshot(&second.path, &schema()).unwrap();
         assert_eq!(report.total(), 20);

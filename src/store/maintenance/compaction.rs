@@ -12,7 +12,7 @@ use std::sync::mpsc::SyncSender;
 use crate::store::commit::writer::{Message, last_number, run_exclusive};
 use crate::store::engine::Engine;
 use crate::store::files::size_of;
-use crate::store::maintenance::{disk_space, thread};
+use crate::store::maintenance::{disk_space, new_snapshot};
 use crate::store::recovery::opening;
 use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::durable_state::replay;
@@ -40,16 +40,16 @@ pub(in crate::store) fn compact(
     core.engine().wait_until_ready()?;
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     // Checked first: a rebuild that runs out of space halfway has only made things worse.
-    ask_for_room(disk)?;
+    require_space(disk)?;
     // The new snapshot leaves few commits to replay.
-    thread::renew_whole(core, writer, now)?;
+    new_snapshot::with_all_commits(core, writer, now)?;
     // Locked before the directories are chosen: two compactions would choose the same one.
-    let base = disk.base.lock();
-    let old = disk.place.engines()?.0.ok_or(StoreError::Closed)?;
-    let next = disk.place.next_engine()?;
-    let begin = base.as_ref().map_or(0, |base| base.number);
-    let truth = thread::truth(core, base.as_ref(), begin)?;
-    let made = opening::make_engine(&next, &disk.place, truth, &AtomicBool::new(false))?;
+    let snapshot = disk.snapshot.lock();
+    let old = disk.layout.engines()?.0.ok_or(StoreError::Closed)?;
+    let next = disk.layout.next_engine()?;
+    let begin = snapshot.as_ref().map_or(0, |snapshot| snapshot.number);
+    let state = new_snapshot::durable_state(core, snapshot.as_ref(), begin)?;
+    let made = opening::make_engine(&next, &disk.layout, state, &AtomicBool::new(false))?;
     let before = size_of(&old.path);
     let engine = opening::guarded(made, &next, &core.failure.handler());
     match change_over(core, writer, Arc::new(engine), begin) {
@@ -79,8 +79,8 @@ fn change_over(
         if number - reached <= FEW {
             break;
         }
-        let truth = thread::truth(core, None, number)?;
-        replay(&truth.segments, reached, number, truth.schema, &*engine)?;
+        let state = new_snapshot::durable_state(core, None, number)?;
+        replay(&state.segments, reached, number, state.schema, &*engine)?;
         reached = number;
     }
     // A slow or failing sync shows here, while the old engine is still in use.
@@ -88,12 +88,12 @@ fn change_over(
     run_exclusive(writer, move |writer| writer.change_engine(engine, reached))
 }
 
-fn ask_for_room(disk: &OnDisk) -> Result<(), StoreError> {
-    let packed = thread::packed_bytes(disk);
-    let old = disk.place.engines()?.0;
+fn require_space(disk: &OnDisk) -> Result<(), StoreError> {
+    let packed = new_snapshot::packed_bytes(disk);
+    let old = disk.layout.engines()?.0;
     // A new engine is at most as large as the old one.
     let old = old.map_or(u64::MAX, |engine| size_of(&engine.path));
-    disk_space::require_free(&disk.place.store(), packed + old.min(NEW_ENGINE * packed))
+    disk_space::require_free(&disk.layout.store(), packed + old.min(NEW_ENGINE * packed))
 }
 
 pub(in crate::store) struct Waste {
@@ -113,7 +113,7 @@ impl Default for Waste {
 
 impl Waste {
     /// Compacts an engine that is far larger than needed, if there is space for another one.
-    pub(in crate::store) fn clear(
+    pub(in crate::store) fn compact_if_wasteful(
         &mut self,
         core: &Arc<Shared>,
         writer: &SyncSender<Message>,
@@ -126,12 +126,12 @@ impl Waste {
         if !core.engine().is_ready() {
             return Ok(());
         }
-        let Some(engine) = disk.place.engines()?.0 else {
+        let Some(engine) = disk.layout.engines()?.0 else {
             return Ok(());
         };
         let allowed = match &self.new {
             Some((path, size)) if *path == engine.path => GROWTH * size,
-            _ => UNPACKED * base_bytes(disk),
+            _ => UNPACKED * snapshot_bytes(disk),
         };
         let allowed = allowed.max(self.enough);
         // A disk that runs low needs compaction most, but it must have room for both engines.
@@ -141,13 +141,17 @@ impl Waste {
         }
         let (before, after) = compact(core, writer, now)?;
         tracing::info!(before, after, "compacted the engine, which had grown");
-        self.new = disk.place.engines()?.0.map(|new| (new.path, after));
+        self.new = disk.layout.engines()?.0.map(|new| (new.path, after));
         Ok(())
     }
 }
 
-fn base_bytes(disk: &OnDisk) -> u64 {
-    let base = disk.base.lock().as_ref().map(|base| base.number);
-    let file = base.and_then(|number| fs::metadata(disk.base_path(number)).ok());
+fn snapshot_bytes(disk: &OnDisk) -> u64 {
+    let snapshot = disk
+        .snapshot
+        .lock()
+        .as_ref()
+        .map(|snapshot| snapshot.number);
+    let file = snapshot.and_then(|number| fs::metadata(disk.snapshot_path(number)).ok());
     file.map_or(0, |file| file.len())
 }

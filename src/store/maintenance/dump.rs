@@ -77,13 +77,13 @@ pub(in crate::store) fn write(
 pub(in crate::store) fn read(
     input: &mut dyn BufRead,
     schema: &Schema,
-    batch: usize,
+    batch_bytes: usize,
     commit: &mut dyn FnMut(WriteBatch) -> Result<(), StoreError>,
 ) -> Result<Imported, StoreError> {
     let mut imported = Imported::default();
     let mut lines = Lines { input, number: 0 };
     check_head(lines.next()?.as_deref(), schema)?;
-    let mut plan = WriteBatch::default();
+    let mut batch = WriteBatch::default();
     while let Some(line) = lines.next()? {
         if let Some(records) = line.strip_prefix("end\t") {
             imported.complete = records.parse() == Ok(imported.records + imported.skipped)
@@ -94,13 +94,13 @@ pub(in crate::store) fn read(
             Ok((table, key, value)) => {
                 // `examine` has already succeeded for this line, in `record`.
                 for (tree, entry) in (table.examine)(&key, &value).unwrap_or_default() {
-                    plan.set(tree, entry, Some(Vec::new()));
+                    batch.set(tree, entry, Some(Vec::new()));
                 }
-                plan.set(table.name, key, Some(value));
+                batch.set(table.name, key, Some(value));
                 imported.records += 1;
-                if plan.bytes() >= batch {
+                if batch.bytes() >= batch_bytes {
                     // Batches bound the memory use and the size of a commit.
-                    commit(std::mem::take(&mut plan))?;
+                    commit(std::mem::take(&mut batch))?;
                 }
             }
             Err(why) => {
@@ -111,7 +111,7 @@ pub(in crate::store) fn read(
             }
         }
     }
-    commit(plan)?;
+    commit(batch)?;
     Ok(imported)
 }
 

@@ -2,22 +2,21 @@
 //! resumes writing when space is available again. It must never make the writer wait for slow work.
 
 use std::fs;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::store::StoreError;
-use crate::store::commit::writer::{Message, Writer, last_number, run_exclusive};
-use crate::store::engine::{Engine, MemoryEngine};
+use crate::store::commit::writer::{Message, last_number, run_exclusive};
+use crate::store::engine::MemoryEngine;
 use crate::store::maintenance::compaction::Waste;
+use crate::store::maintenance::new_snapshot;
 use crate::store::recovery::opening::{Recovered, Recovery};
 use crate::store::shared::{OnDisk, Shared};
-use crate::store::snapshot::durable_state::DurableState;
-use crate::store::snapshot::format::{self, Snapshot, SnapshotHead, Triple};
-use crate::store::wal::{Closed, Expected, FileLog, Segment, Survey};
+use crate::store::snapshot::format::Snapshot;
+use crate::store::wal::{Closed, Expected, FileLog, Survey};
 
 /// How often the free disk space is checked.
 const TICK: Duration = Duration::from_millis(500);
@@ -46,7 +45,7 @@ impl MaintenanceThread {
         if let Some(core) = self.core.upgrade()
             && core.is_writable()
         {
-            self.attempt(&core, |core, now| renew_if_long(core, now));
+            self.attempt(&core, |core, now| write_snapshot_if_wal_is_long(core, now));
         }
         let (mut checkpointed, mut resumed) = (Instant::now(), Instant::now());
         let mut scrub = Instant::now() + SCRUB_AFTER;
@@ -68,7 +67,7 @@ impl MaintenanceThread {
             }
             // Connections may have used the reserve up.
             crate::store::files::fill_reserve();
-            if core.tail.is_stalled() {
+            if core.memtable.is_stalled() {
                 self.fall_back_to_memory(&core, disk);
             } else if !core.is_writable() && resumed.elapsed() >= RESUME_EVERY {
                 resumed = Instant::now();
@@ -77,8 +76,8 @@ impl MaintenanceThread {
                 checkpointed = Instant::now();
                 self.attempt(&core, |core, now| {
                     checkpoint(core)?;
-                    renew_if_long(core, now)?;
-                    waste.clear(core, &self.writer, now)
+                    write_snapshot_if_wal_is_long(core, now)?;
+                    waste.compact_if_wasteful(core, &self.writer, now)
                 });
                 if scrub <= Instant::now() {
                     scrub = Instant::now() + SCRUB_EVERY;
@@ -98,7 +97,7 @@ impl MaintenanceThread {
             Err(error @ StoreError::Damaged { .. }) => {
                 // The engine has every record, and replacing both files at once restores two copies.
                 tracing::error!(%error, "snapshot or WAL is damaged; replacing it from the engine");
-                renew_from_engine(core, &self.writer, now).map(drop)
+                new_snapshot::from_running_engine(core, &self.writer, now).map(drop)
             }
             other => other,
         };
@@ -111,13 +110,13 @@ impl MaintenanceThread {
 
     fn fall_back_to_memory(&self, core: &Shared, disk: &OnDisk) {
         // Another thread is reading snapshot and WAL; the next tick tries again.
-        let Some(base) = disk.base.try_lock() else {
+        let Some(snapshot) = disk.snapshot.try_lock() else {
             return;
         };
         let left = last_number(&self.writer).and_then(|number| {
             // Snapshot and WAL are loaded here; the writer only swaps the engines.
             let memory = MemoryEngine::default();
-            truth(core, base.as_ref(), number)?.load(&memory)?;
+            new_snapshot::durable_state(core, snapshot.as_ref(), number)?.load(&memory)?;
             run_exclusive(&self.writer, move |writer| {
                 Ok(writer.detach_engine(memory, number))
             })
@@ -125,7 +124,7 @@ impl MaintenanceThread {
         match left {
             // sled can panic when it is closed on a full disk.
             Ok(old) => drop(catch_unwind(AssertUnwindSafe(|| drop(old)))),
-            Err(error) if error.passes() || error == StoreError::Closed => {}
+            Err(error) if error.is_transient() || error == StoreError::Closed => {}
             Err(error) => drop(core.failure.report(&error)),
         }
     }
@@ -136,12 +135,12 @@ impl MaintenanceThread {
             return;
         }
         // A verification in progress must finish with the engine it started with.
-        let Some(_base) = disk.base.try_lock() else {
+        let Some(_base) = disk.snapshot.try_lock() else {
             return;
         };
-        let recovered = disk.place.identity().and_then(|identity| {
+        let recovered = disk.layout.identity().and_then(|identity| {
             Recovery {
-                place: &disk.place,
+                layout: &disk.layout,
                 schema: &core.schema,
                 on_failure: Arc::clone(&self.on_failure),
                 identity,
@@ -171,7 +170,7 @@ impl MaintenanceThread {
         match resumed {
             Ok(()) | Err(StoreError::Closed) => {}
             // The disk became full again; the next tick repeats the attempt.
-            Err(error) if error.passes() => {}
+            Err(error) if error.is_transient() => {}
             Err(error) => drop(core.failure.report(&error)),
         }
     }
@@ -193,23 +192,23 @@ pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
     let applied = match synced {
         Ok(applied) => applied,
         Err(StoreError::Full) => {
-            core.tail.stall();
+            core.memtable.stall();
             return Err(StoreError::Full);
         }
         Err(error) => return Err(core.failure.report(&error)),
     };
     // A reader of snapshot and WAL holds this lock. The next checkpoint retires the segments.
-    let Some(base) = disk.base.try_lock() else {
+    let Some(snapshot) = disk.snapshot.try_lock() else {
         return Ok(());
     };
-    let kept = base.as_ref().map_or(0, |base| base.number);
+    let kept = snapshot.as_ref().map_or(0, |snapshot| snapshot.number);
     let segments = disk.segments.read();
     // Bounds the age of the end record that a power cut leaves: one checkpoint.
-    segments.want_end_synced();
+    segments.request_end_sync();
     segments.retire(applied.min(kept))
 }
 
-fn renew_if_long(core: &Shared, now: i64) -> Result<(), StoreError> {
+fn write_snapshot_if_wal_is_long(core: &Shared, now: i64) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
     };
@@ -217,8 +216,8 @@ fn renew_if_long(core: &Shared, now: i64) -> Result<(), StoreError> {
     let Some(Closed { segments, number }) = closed else {
         return Ok(());
     };
-    let base = disk.base.lock().clone();
-    let from = base.as_ref().map_or(0, |base| base.number);
+    let snapshot = disk.snapshot.lock().clone();
+    let from = snapshot.as_ref().map_or(0, |snapshot| snapshot.number);
     let sizes = segments
         .iter()
         .zip(
@@ -232,8 +231,8 @@ fn renew_if_long(core: &Shared, now: i64) -> Result<(), StoreError> {
         .filter(|(_, next)| *next > from + 1)
         .map(|(segment, _)| fs::metadata(&segment.path).map_or(0, |file| file.len()));
     let log: u64 = sizes.sum();
-    let size = base.map_or(0, |base| {
-        fs::metadata(disk.base_path(base.number)).map_or(0, |file| file.len())
+    let size = snapshot.map_or(0, |snapshot| {
+        fs::metadata(disk.snapshot_path(snapshot.number)).map_or(0, |file| file.len())
     });
     if log <= LOG_BYTES.max(size) {
         return Ok(());
@@ -244,44 +243,7 @@ fn renew_if_long(core: &Shared, now: i64) -> Result<(), StoreError> {
     {
         return Ok(());
     }
-    renew(core, now).map(drop)
-}
-
-pub(in crate::store) fn renew_whole(
-    core: &Shared,
-    writer: &SyncSender<Message>,
-    now: i64,
-) -> Result<SnapshotHead, StoreError> {
-    // The open segment is closed, so that its commits are part of the snapshot.
-    run_exclusive(writer, Writer::roll)?;
-    renew(core, now)
-}
-
-/// From the current snapshot and the closed segments.
-pub(in crate::store) fn renew(core: &Shared, now: i64) -> Result<SnapshotHead, StoreError> {
-    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
-    let mut base = disk.base.lock();
-    let begin = base.as_ref().map_or(0, |base| base.number);
-    let closed = disk.segments.read().closed();
-    let Closed { segments, number } = match closed {
-        Some(closed) if closed.number > begin => closed,
-        // Nothing new was committed.
-        _ => match &*base {
-            Some(base) => return Ok(base.clone()),
-            // Nothing was ever committed: write an empty snapshot.
-            None => Closed {
-                segments: Vec::new(),
-                number: 0,
-            },
-        },
-    };
-    let pairs = truth_over(core, disk, base.as_ref(), segments, number)?.pairs()?;
-    let made = put_base(disk, head(disk, number, now), pairs)?;
-    *base = Some(made.clone());
-    // Released before the checkpoint, which takes the same lock to retire segments.
-    drop(base);
-    checkpoint(core)?;
-    Ok(made)
+    new_snapshot::from_closed_segments(core, now).map(drop)
 }
 
 /// Finds damage while the engine still has every record.
@@ -289,9 +251,9 @@ fn scrub_durable_state(core: &Shared) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
     };
-    let base = disk.base.lock();
-    if let Some(base) = &*base {
-        Snapshot::open(&disk.base_path(base.number), &core.schema)?
+    let snapshot = disk.snapshot.lock();
+    if let Some(snapshot) = &*snapshot {
+        Snapshot::open(&disk.snapshot_path(snapshot.number), &core.schema)?
             .try_for_each(|pair| pair.map(drop))?;
     }
     let Some(closed) = disk.segments.read().closed() else {
@@ -306,164 +268,6 @@ fn scrub_durable_state(core: &Shared) -> Result<(), StoreError> {
             place: gap.path.display().to_string(),
             what: format!("misses commits {} to {}", gap.from, gap.to - 1),
         }),
-    }
-}
-
-/// The durable state as of a commit. The caller holds the lock of the snapshot, so that no file is
-/// removed. The writer must not wait for that lock: writing a snapshot is slow.
-pub(in crate::store) fn truth<'a>(
-    core: &'a Shared,
-    base: Option<&SnapshotHead>,
-    number: u64,
-) -> Result<DurableState<'a>, StoreError> {
-    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
-    let segments = disk.segments.read().all();
-    truth_over(core, disk, base, segments, number)
-}
-
-fn truth_over<'a>(
-    core: &'a Shared,
-    disk: &OnDisk,
-    base: Option<&SnapshotHead>,
-    segments: Vec<Segment>,
-    number: u64,
-) -> Result<DurableState<'a>, StoreError> {
-    Ok(DurableState {
-        base: base
-            .map(|base| Snapshot::open(&disk.base_path(base.number), &core.schema))
-            .transpose()?,
-        segments,
-        schema: &core.schema,
-        number,
-    })
-}
-
-/// Nothing may be committed while this runs.
-pub(in crate::store) fn base_from_engine(
-    core: &Shared,
-    number: u64,
-    now: i64,
-) -> Result<(), StoreError> {
-    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
-    let engine = core.engine();
-    let mut base = disk.base.try_lock().ok_or(StoreError::Overloaded)?;
-    let pairs = engine_pairs(core, &*engine);
-    *base = Some(put_base(disk, head(disk, number, now), pairs)?);
-    tracing::warn!(
-        number,
-        "snapshot and WAL had a gap; wrote a snapshot from the engine"
-    );
-    Ok(())
-}
-
-/// Like [`base_from_engine`], while commits continue.
-pub(in crate::store) fn renew_from_engine(
-    core: &Shared,
-    writer: &SyncSender<Message>,
-    now: i64,
-) -> Result<SnapshotHead, StoreError> {
-    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
-    core.engine().wait_until_ready()?;
-    let mut base = disk.base.lock();
-    // A scan of a changing engine is inconsistent, but all changes since `begin` are in new and
-    // therefore sound WAL segments. Merging these over the scan gives the state as of their last
-    // commit.
-    let begin = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
-    // The scan must not miss a commit up to `begin` that is still in the memtable.
-    core.tail.reach(begin)?;
-    let scanned = disk.place.base().join("engine.unproven");
-    let made = from_moving_engine(core, disk, writer, &scanned, (begin, now));
-    if made.is_err() {
-        // On success, `put_base` has removed this file with the other old ones.
-        let _ = fs::remove_file(&scanned);
-    }
-    *base = Some(made.clone()?);
-    tracing::warn!(
-        begin,
-        "snapshot and WAL had a gap; wrote a snapshot from the engine"
-    );
-    made
-}
-
-fn from_moving_engine(
-    core: &Shared,
-    disk: &OnDisk,
-    writer: &SyncSender<Message>,
-    scanned: &Path,
-    (begin, now): (u64, i64),
-) -> Result<SnapshotHead, StoreError> {
-    let engine = core.engine();
-    let pairs = engine_pairs(core, &*engine);
-    crate::store::files::make_directory(&disk.place.base(), disk.place.sync)?;
-    // Not synced and not verified: it is an intermediate file.
-    format::write(scanned, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
-    let number = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
-    let mut segments = disk.segments.read().all();
-    segments.retain(|segment| segment.first > begin);
-    let truth = DurableState {
-        base: Some(Snapshot::open(scanned, &core.schema)?),
-        segments,
-        schema: &core.schema,
-        number,
-    };
-    put_base(disk, head(disk, number, now), truth.pairs()?)
-}
-
-fn engine_pairs<'a>(
-    core: &'a Shared,
-    engine: &'a dyn Engine,
-) -> impl Iterator<Item = Result<Triple, StoreError>> + 'a {
-    // Snapshots are sorted by tree.
-    let mut trees: Vec<_> = core.schema.trees().collect();
-    trees.sort_unstable();
-    trees.into_iter().flat_map(move |tree| {
-        engine
-            .scan(tree, &[], None)
-            .map(move |pair| pair.map(|(key, value)| (tree, key, value)))
-    })
-}
-
-/// Bytes of snapshot and WAL: an upper bound for the next snapshot.
-pub(in crate::store) fn packed_bytes(disk: &OnDisk) -> u64 {
-    let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
-    let base = disk.base.lock().as_ref().map(|base| base.number);
-    let segments = disk.segments.read().all();
-    base.map_or(0, |number| size(&disk.base_path(number)))
-        + segments.iter().map(|s| size(&s.path)).sum::<u64>()
-}
-
-pub(in crate::store) fn put_base(
-    disk: &OnDisk,
-    head: SnapshotHead,
-    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
-) -> Result<SnapshotHead, StoreError> {
-    let path = disk.base_path(head.number);
-    crate::store::files::make_directory(&disk.place.base(), disk.place.sync)?;
-    // The new snapshot is verified and synced before the old ones are removed.
-    format::write(&path, &head, pairs, disk.place.sync, &*disk.prove)?;
-    for entry in fs::read_dir(disk.place.base())? {
-        let other = entry?.path();
-        if other == path {
-            continue;
-        }
-        // Left-over files of interrupted snapshots are removed as well.
-        match fs::remove_file(other) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            Ok(()) | Err(_) => {}
-        }
-    }
-    Ok(head)
-}
-
-fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
-    SnapshotHead {
-        format: disk.identity.reached,
-        instance: disk.identity.instance,
-        number,
-        created: now,
-        records: None,
-        notes: (disk.notes)(),
-        history: disk.segments.read().history(number),
     }
 }
 

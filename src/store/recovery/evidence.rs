@@ -17,7 +17,7 @@ type Found = (SnapshotHead, PathBuf);
 pub(in crate::store) struct RecoverySource {
     pub(in crate::store) survey: Survey,
     /// Snapshots of the store whose history matches, newest first.
-    pub(in crate::store) bases: Vec<Found>,
+    pub(in crate::store) snapshots: Vec<Found>,
     /// Of any history, newest first.
     pub(in crate::store) backups: Vec<Found>,
     pub(in crate::store) end: Witness,
@@ -28,14 +28,14 @@ pub(in crate::store) struct RecoverySource {
 }
 
 impl RecoverySource {
-    pub(in crate::store) fn in_base_and_log(&self) -> u64 {
-        let base = self.bases.first().map_or(0, |(head, _)| head.number);
-        base.max(self.survey.last())
+    pub(in crate::store) fn in_snapshot_and_wal(&self) -> u64 {
+        let snapshot = self.snapshots.first().map_or(0, |(head, _)| head.number);
+        snapshot.max(self.survey.last())
     }
 
     /// The last commit known to anything but the engine.
     pub(in crate::store) fn last(&self) -> u64 {
-        self.in_base_and_log().max(self.backed_up)
+        self.in_snapshot_and_wal().max(self.backed_up)
     }
 
     pub(in crate::store) fn continues(&self, number: u64) -> bool {
@@ -57,7 +57,7 @@ impl RecoverySource {
     pub(in crate::store) fn history(&self, number: u64, timeline: [u8; 16]) -> History {
         let logged = (self.survey.last() == number).then_some(self.survey.history);
         let based = self
-            .bases
+            .snapshots
             .iter()
             .map(|(head, _)| (head.number, head.history));
         let ended = self.end.end().map(|end| (end.written, end.history));
@@ -78,11 +78,11 @@ impl RecoverySource {
 }
 impl Recovery<'_> {
     /// Returns whether a backup of the current timeline is newer than the store.
-    pub(in crate::store) fn is_rolled_back(&self, ground: &RecoverySource, number: u64) -> bool {
+    pub(in crate::store) fn is_rolled_back(&self, sources: &RecoverySource, number: u64) -> bool {
         let timeline = self.identity.lineage.current;
         // The data directory was then rolled back, and new commits would reuse numbers that the backup
         // already has.
-        let newer = ground
+        let newer = sources
             .backups
             .iter()
             .find(|(head, _)| head.history.timeline == timeline && head.number > number);
@@ -97,7 +97,7 @@ impl Recovery<'_> {
         newer.is_some()
     }
 
-    pub(in crate::store) fn ground(&self) -> Result<RecoverySource, StoreError> {
+    pub(in crate::store) fn sources(&self) -> Result<RecoverySource, StoreError> {
         let lineage = &self.identity.lineage;
         let own = |directory: &Path| {
             let mut found = snapshots(directory, self.schema);
@@ -105,7 +105,7 @@ impl Recovery<'_> {
             found.retain(|(head, _)| head.instance == self.identity.instance);
             found
         };
-        let bases = own(&self.place.base());
+        let bases = own(&self.layout.snapshots());
         let backups = self.backups.map(own).unwrap_or_default();
         let end = self.end()?;
         let promised = end.end().map_or(0, |end| end.promised(boot_id()));
@@ -114,13 +114,13 @@ impl Recovery<'_> {
             lineage: Some(lineage),
             marks: numbers.chain(end.end().map(|end| end.written)).collect(),
         };
-        let survey = Survey::read_directory(&self.place.log(), &expected)?;
+        let survey = Survey::read_directory(&self.layout.log(), &expected)?;
         for what in &survey.foreign {
             tracing::error!(what, "ignoring a WAL file that does not belong there");
         }
-        let mut ground = RecoverySource {
+        let mut sources = RecoverySource {
             survey,
-            bases: Vec::new(),
+            snapshots: Vec::new(),
             backups,
             end,
             promised,
@@ -129,24 +129,24 @@ impl Recovery<'_> {
         // Ignored and not deleted: an operator may still need it.
         let (bases, others): (Vec<_>, Vec<_>) = bases
             .into_iter()
-            .partition(|(head, _)| ground.fits(head, lineage));
+            .partition(|(head, _)| sources.fits(head, lineage));
         for (_, path) in others {
             tracing::warn!(snapshot = %path.display(), "ignoring a snapshot of another history");
         }
-        ground.bases = bases;
+        sources.snapshots = bases;
         // A backup counts as a source only if snapshot and WAL lack promised commits.
-        if promised > ground.in_base_and_log() {
-            let fitting = ground
+        if promised > sources.in_snapshot_and_wal() {
+            let fitting = sources
                 .backups
                 .iter()
-                .filter(|(head, _)| head.number >= promised && ground.fits(head, lineage));
-            ground.backed_up = fitting.map(|(head, _)| head.number).max().unwrap_or(0);
+                .filter(|(head, _)| head.number >= promised && sources.fits(head, lineage));
+            sources.backed_up = fitting.map(|(head, _)| head.number).max().unwrap_or(0);
         }
-        Ok(ground)
+        Ok(sources)
     }
 
     fn end(&self) -> Result<Witness, StoreError> {
-        let path = self.place.log_end();
+        let path = self.layout.log_end();
         let end = Witness::read(&path)?;
         let place = path.display();
         match end {
@@ -177,7 +177,7 @@ impl Recovery<'_> {
     /// Fails if more commits were promised than were found.
     pub(in crate::store) fn check(
         &self,
-        ground: &RecoverySource,
+        sources: &RecoverySource,
         reached: u64,
     ) -> Result<(), StoreError> {
         let lost = |what: String| {
@@ -185,10 +185,10 @@ impl Recovery<'_> {
                 "{what}; `playgate store recover --accept-loss` opens the store without them"
             )))
         };
-        let logged = ground.in_base_and_log();
-        let Some(end) = ground.end.end() else {
+        let logged = sources.in_snapshot_and_wal();
+        let Some(end) = sources.end.end() else {
             // A store that was in use had both files, so their absence is damage.
-            return if self.identity.begun && ground.survey.segments.is_empty() {
+            return if self.identity.begun && sources.survey.segments.is_empty() {
                 lost(format!(
                     "the WAL and its end record are missing: commits after {reached} may be lost"
                 ))
@@ -196,16 +196,16 @@ impl Recovery<'_> {
                 Ok(())
             };
         };
-        if ground.promised > reached {
+        if sources.promised > reached {
             return lost(format!(
                 "commits {} to {} ({} in all) were acknowledged, but are not in the WAL (which ends at {}), the engine, a snapshot or a backup",
                 reached + 1,
-                ground.promised,
-                ground.promised - reached,
-                ground.survey.last(),
+                sources.promised,
+                sources.promised - reached,
+                sources.survey.last(),
             ));
         }
-        let marked = ground.survey.marks.get(&end.written);
+        let marked = sources.survey.marks.get(&end.written);
         // The same numbers with other content: the log was replaced by a copy from another moment.
         if marked.is_some_and(|marked| !marked.agrees(end.history)) {
             return lost(format!(
@@ -214,67 +214,67 @@ impl Recovery<'_> {
             ));
         }
         // Logged and not fatal: the next snapshot contains these commits again.
-        if ground.promised > logged {
+        if sources.promised > logged {
             tracing::error!(
                 from = logged + 1,
-                to = ground.promised,
-                count = ground.promised - logged,
+                to = sources.promised,
+                count = sources.promised - logged,
                 "the end of the WAL is missing; nothing is lost, since the engine or a backup has these commits"
             );
         }
         Ok(())
     }
 
-    pub(in crate::store) fn note_rebuild(&self, from: String, to: u64) {
+    pub(in crate::store) fn report_rebuild(&self, from: String, to: u64) {
         tracing::warn!(from, to, "rebuilding the engine");
         let _ = self.rebuilt_from.set(from);
     }
 
     /// Returns the durable state: the newest readable snapshot that the WAL continues, and the WAL.
-    pub(in crate::store) fn truth<'a>(
+    pub(in crate::store) fn durable_state<'a>(
         &'a self,
-        ground: &'a RecoverySource,
+        sources: &'a RecoverySource,
         why: &str,
     ) -> Result<DurableState<'a>, StoreError> {
-        let truth = |base| DurableState {
-            base,
-            segments: ground.survey.segments.clone(),
+        let state = |snapshot| DurableState {
+            snapshot,
+            segments: sources.survey.segments.clone(),
             schema: self.schema,
-            number: ground.last(),
+            number: sources.last(),
         };
         let mut problems = vec![why.to_owned()];
-        for (head, path) in ground.bases.iter().chain(&ground.backups) {
-            if !ground.fits(head, &self.identity.lineage) {
+        for (head, path) in sources.snapshots.iter().chain(&sources.backups) {
+            if !sources.fits(head, &self.identity.lineage) {
                 problems.push(format!("{} is of another history", path.display()));
                 continue;
             }
-            if head.number > ground.last() || !ground.continues(head.number) {
+            if head.number > sources.last() || !sources.continues(head.number) {
                 problems.push(format!("the WAL does not continue {}", path.display()));
                 continue;
             }
             // Read to its end before the old engine is given up for it.
-            match prove(path, self.schema) {
+            match read_to_end(path, self.schema) {
                 Ok(()) => {
-                    self.note_rebuild(described(head, path), ground.last());
-                    return Snapshot::open(path, self.schema).map(Some).map(truth);
+                    self.report_rebuild(described(head, path), sources.last());
+                    return Snapshot::open(path, self.schema).map(Some).map(state);
                 }
                 Err(error) => problems.push(error.to_string()),
             }
         }
-        let begin = ground
+        let begin = sources
             .survey
             .segments
             .first()
             .map_or(1, |segment| segment.first);
         // A log from the first commit on needs no snapshot.
-        if begin == 1 && ground.continues(0) {
-            self.note_rebuild(LOG_ALONE.to_owned(), ground.last());
-            return Ok(truth(None));
+        if begin == 1 && sources.continues(0) {
+            self.report_rebuild(WAL_ONLY.to_owned(), sources.last());
+            return Ok(state(None));
         }
         problems.push(format!(
             "without a snapshot, the WAL begins only at commit {begin}"
         ));
-        problems.extend(ground.survey.gaps.iter().map(|gap| {
+        problems.extend(sources.survey.gaps.iter().map(|gap| {
             format!(
                 "{} misses commits {} to {}",
                 gap.path.display(),
@@ -286,11 +286,11 @@ impl Recovery<'_> {
     }
 }
 
-pub(in crate::store) fn prove(path: &Path, schema: &Schema) -> Result<(), StoreError> {
+pub(in crate::store) fn read_to_end(path: &Path, schema: &Schema) -> Result<(), StoreError> {
     Snapshot::open(path, schema)?.try_for_each(|pair| pair.map(drop))
 }
 
-pub(in crate::store) const LOG_ALONE: &str = "the WAL only";
+pub(in crate::store) const WAL_ONLY: &str = "the WAL only";
 
 pub(in crate::store) fn described(head: &SnapshotHead, path: &Path) -> String {
     let made = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();

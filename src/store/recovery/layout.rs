@@ -108,7 +108,7 @@ impl StoreLayout {
         with_suffix(&self.log(), ".end")
     }
 
-    pub(in crate::store) fn base(&self) -> PathBuf {
+    pub(in crate::store) fn snapshots(&self) -> PathBuf {
         self.store().join("base")
     }
 
@@ -121,7 +121,7 @@ impl StoreLayout {
     }
 
     /// Where the replaced store is during an installation by two renames.
-    pub(in crate::store) fn given_up(&self) -> PathBuf {
+    pub(in crate::store) fn replaced_store(&self) -> PathBuf {
         self.restored().join("given-up")
     }
 
@@ -129,7 +129,7 @@ impl StoreLayout {
         &self.data
     }
 
-    pub(in crate::store) fn side(&self) -> Self {
+    pub(in crate::store) fn staged(&self) -> Self {
         Self {
             data: self.restored(),
             sync: self.sync,
@@ -196,7 +196,7 @@ impl StoreLayout {
         })
     }
 
-    pub(in crate::store) fn identify(&self, identity: &Identity) -> Result<(), StoreError> {
+    pub(in crate::store) fn write_identity(&self, identity: &Identity) -> Result<(), StoreError> {
         make_directory(&self.store(), self.sync)?;
         let text = write(identity);
         // One after the other, so that a power cut leaves at least one of them whole.
@@ -244,9 +244,9 @@ impl StoreLayout {
     }
 
     /// Marks the staged store as complete, so that the next start installs it.
-    pub(in crate::store) fn offer_side(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn mark_staged_complete(&self) -> Result<(), StoreError> {
         // An empty file that is renamed into place: it exists only if everything before it was synced.
-        Ok(replace(&self.side().whole(), b"", self.sync)?)
+        Ok(replace(&self.staged().whole(), b"", self.sync)?)
     }
 
     fn whole(&self) -> PathBuf {
@@ -255,21 +255,21 @@ impl StoreLayout {
 
     /// Installs a staged store and keeps the replaced one. After a kill at any step, the next start
     /// completes it.
-    pub(in crate::store) fn take_side(&self) -> Result<(), StoreError> {
-        let side = self.side();
-        if side.whole().exists() {
+    pub(in crate::store) fn install_staged(&self) -> Result<(), StoreError> {
+        let staged = self.staged();
+        if staged.whole().exists() {
             if self.exists() {
-                self.change_places(&side)?;
+                self.exchange_with_staged(&staged)?;
             } else {
-                rename(&side.store(), &self.store(), false)?;
+                rename(&staged.store(), &self.store(), false)?;
             }
             sync_directory(&self.data)?;
-            sync_directory(&side.data)?;
+            sync_directory(&staged.data)?;
         }
         if self.whole().exists() {
             // The mark moved with the new store, so the store in the staging directory is the old
             // one.
-            for old in [side.store(), self.given_up()] {
+            for old in [staged.store(), self.replaced_store()] {
                 if old.exists() {
                     let moved = self.move_aside(&old, "store")?;
                     tracing::warn!(kept = %moved.display(), "installed another store; kept the old one");
@@ -278,7 +278,7 @@ impl StoreLayout {
             let whole = self.whole();
             fs::remove_file(&whole).map_err(at("remove", &whole))?;
         }
-        match self.clear_side() {
+        match self.clear_staged() {
             // Leftovers are never read, so a disk that is not writable must not prevent the start.
             Err(StoreError::Full) => Ok(()),
             other => other,
@@ -286,13 +286,13 @@ impl StoreLayout {
     }
 
     /// Exchanges the store and the staged one, in one atomic step where possible.
-    fn change_places(&self, side: &Self) -> Result<(), StoreError> {
-        let (new, old) = (side.store(), self.store());
+    fn exchange_with_staged(&self, staged: &Self) -> Result<(), StoreError> {
+        let (new, old) = (staged.store(), self.store());
         match renameat_with(CWD, &new, CWD, &old, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(()),
             // NFS, CIFS and older file systems: the old store is renamed first, and a start that finds only a
             // staged store completes the installation.
-            Err(errno) if is_no_exchange(errno) => self.rename_both(side),
+            Err(errno) if is_no_exchange(errno) => self.rename_both(staged),
             Err(error) => Err(at("put into place", &old)(error.into()).into()),
         }
     }
@@ -318,13 +318,13 @@ impl StoreLayout {
         }
     }
 
-    pub(in crate::store) fn rename_both(&self, side: &Self) -> Result<(), StoreError> {
+    pub(in crate::store) fn rename_both(&self, staged: &Self) -> Result<(), StoreError> {
         // Synced between the renames: a power cut must not undo only the first one.
-        rename(&self.store(), &self.given_up(), self.sync)?;
-        Ok(rename(&side.store(), &self.store(), self.sync)?)
+        rename(&self.store(), &self.replaced_store(), self.sync)?;
+        Ok(rename(&staged.store(), &self.store(), self.sync)?)
     }
 
-    pub(in crate::store) fn clear_side(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn clear_staged(&self) -> Result<(), StoreError> {
         let restored = self.restored();
         match fs::remove_dir_all(&restored) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -362,7 +362,7 @@ impl EngineDir {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub(in crate::store) fn suspect_because(&self, reason: &str) -> Result<(), StoreError> {
+    pub(in crate::store) fn mark_suspect(&self, reason: &str) -> Result<(), StoreError> {
         Ok(replace(
             &self.path.join("suspect"),
             reason.as_bytes(),

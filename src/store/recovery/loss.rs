@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::store::engine::Engine as _;
-use crate::store::recovery::evidence::{LOG_ALONE, RecoverySource, described, prove};
+use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, described, read_to_end};
 use crate::store::recovery::opening::{Opened, Recovered, Recovery};
 use crate::store::snapshot::durable_state::{DurableState, replay};
 use crate::store::snapshot::format::Snapshot;
@@ -34,23 +34,26 @@ impl Store {
 
 impl Recovery<'_> {
     /// Opens with the latest reachable state: engine or snapshot, plus the WAL up to its first gap.
-    pub(in crate::store) fn give_up(self, ground: RecoverySource) -> Result<Recovered, StoreError> {
+    pub(in crate::store) fn open_without_lost_commits(
+        self,
+        sources: RecoverySource,
+    ) -> Result<Recovered, StoreError> {
         let engine = match self.open_sled() {
             Ok(engine) => {
                 let applied = engine.applied()?;
-                Some((ground.survey.reaches(applied), applied, engine))
+                Some((sources.survey.reaches(applied), applied, engine))
             }
             Err(StoreError::Engine(_)) => None,
             Err(error) => return Err(error),
         };
-        let snapshots = ground.bases.iter().chain(&ground.backups);
+        let snapshots = sources.snapshots.iter().chain(&sources.backups);
         // The state that the undamaged part of the WAL extends furthest.
         let best = snapshots
-            .filter(|(head, _)| ground.fits(head, &self.identity.lineage))
-            .map(|(head, path)| (ground.survey.reaches(head.number), path))
-            .filter(|(_, path)| prove(path, self.schema).is_ok())
+            .filter(|(head, _)| sources.fits(head, &self.identity.lineage))
+            .map(|(head, path)| (sources.survey.reaches(head.number), path))
+            .filter(|(_, path)| read_to_end(path, self.schema).is_ok())
             .max_by_key(|(reaches, _)| *reaches);
-        let segments = &ground.survey.segments;
+        let segments = &sources.survey.segments;
         let opened = match (engine, best) {
             (Some((number, applied, engine)), best)
                 // An engine that reaches as far is preferred, since it needs no rebuild.
@@ -64,17 +67,17 @@ impl Recovery<'_> {
                 }
             }
             (_, best) => {
-                let number = best.map_or_else(|| ground.survey.reaches(0), |(reaches, _)| reaches);
-                let base = best
+                let number = best.map_or_else(|| sources.survey.reaches(0), |(reaches, _)| reaches);
+                let snapshot = best
                     .map(|(_, path)| Snapshot::open(path, self.schema))
                     .transpose()?;
-                let from = match (&base, best) {
-                    (Some(base), Some((_, path))) => described(base.head(), path),
-                    _ => LOG_ALONE.to_owned(),
+                let from = match (&snapshot, best) {
+                    (Some(snapshot), Some((_, path))) => described(snapshot.head(), path),
+                    _ => WAL_ONLY.to_owned(),
                 };
-                self.note_rebuild(from, number);
+                self.report_rebuild(from, number);
                 let engine = self.rebuild(DurableState {
-                    base,
+                    snapshot,
                     segments: segments.clone(),
                     schema: self.schema,
                     number,
@@ -85,7 +88,7 @@ impl Recovery<'_> {
                 }
             }
         };
-        let known = ground.promised.max(ground.last());
+        let known = sources.promised.max(sources.last());
         let loss = Loss {
             kept: opened.number,
             last: (known > opened.number).then_some(known),
@@ -96,15 +99,15 @@ impl Recovery<'_> {
             "an operator accepted the loss of commits; the store continues without them in a new timeline"
         );
         // Commits after the gap are useless, and their numbers will be used again.
-        if self.place.log().exists() {
-            let kept = self.place.move_aside(&self.place.log(), "log")?;
+        if self.layout.log().exists() {
+            let kept = self.layout.move_aside(&self.layout.log(), "log")?;
             tracing::warn!(kept = %kept.display(), "moved the WAL aside");
         }
-        let ground = RecoverySource {
+        let sources = RecoverySource {
             survey: Survey::default(),
             end: Witness::Missing,
-            ..ground
+            ..sources
         };
-        self.go_on(ground, opened, true, Some(loss))
+        self.open_wal(sources, opened, true, Some(loss))
     }
 }

@@ -21,7 +21,7 @@ use crate::store::engine::deferred::{
     DeferredEngine, Found, Preparation, Stoppable, Supervised, move_leftovers_aside,
 };
 use crate::store::engine::{Engine, Guarded, MemoryEngine, SledEngine};
-use crate::store::recovery::evidence::{LOG_ALONE, RecoverySource, described};
+use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, described};
 use crate::store::recovery::layout::{EngineDir, Identity, StoreLayout};
 use crate::store::recovery::loss::Loss;
 use crate::store::shared::OnFailure;
@@ -36,7 +36,7 @@ pub(in crate::store) struct Recovered {
     /// The WAL to append to; `None` if the disk is not writable.
     pub(in crate::store) log: Option<FileLog>,
     pub(in crate::store) number: u64,
-    pub(in crate::store) base: Option<SnapshotHead>,
+    pub(in crate::store) snapshot: Option<SnapshotHead>,
     /// A new snapshot is then needed.
     pub(in crate::store) broken_chain: bool,
     pub(in crate::store) identity: Identity,
@@ -44,7 +44,7 @@ pub(in crate::store) struct Recovered {
 }
 
 pub(in crate::store) struct Recovery<'a> {
-    pub(in crate::store) place: &'a StoreLayout,
+    pub(in crate::store) layout: &'a StoreLayout,
     pub(in crate::store) schema: &'a Schema,
     pub(in crate::store) on_failure: OnFailure,
     /// Only the snapshots of these timelines are used.
@@ -66,59 +66,60 @@ pub(in crate::store) struct Opened {
 
 impl Recovery<'_> {
     pub(in crate::store) fn run(self) -> Result<Recovered, StoreError> {
-        let ground = self.ground()?;
-        let sled = match self.sled(&ground) {
+        let sources = self.sources()?;
+        let sled = match self.sled(&sources) {
             // Opening needs some space; the ballast is kept for this.
-            Err(StoreError::Full) if (self.make_room)() => self.sled(&ground),
+            Err(StoreError::Full) if (self.make_room)() => self.sled(&sources),
             other => other,
         };
         match sled {
             Ok(opened) => {
-                let begin = ground.bases.first().map_or(0, |(head, _)| head.number);
+                let begin = sources.snapshots.first().map_or(0, |(head, _)| head.number);
                 // Either means that commits exist in the engine only, until a new snapshot is written.
-                let broken = opened.number > ground.in_base_and_log() || !ground.continues(begin);
-                self.go_on(ground, opened, broken, None)
+                let broken =
+                    opened.number > sources.in_snapshot_and_wal() || !sources.continues(begin);
+                self.open_wal(sources, opened, broken, None)
             }
-            Err(StoreError::Full) if ground.last() > 0 => {
+            Err(StoreError::Full) if sources.last() > 0 => {
                 // Serving from memory must not hide a loss.
-                self.check(&ground, ground.last())?;
-                let truth = self.truth(&ground, "the disk is full or read-only")?;
+                self.check(&sources, sources.last())?;
+                let state = self.durable_state(&sources, "the disk is full or read-only")?;
                 let memory = MemoryEngine::default();
-                truth.load(&memory)?;
+                state.load(&memory)?;
                 tracing::warn!("the disk is full or read-only: serving from memory, read-only");
                 Ok(Recovered {
                     engine: Arc::new(memory),
                     log: None,
-                    number: ground.last(),
-                    base: ground.bases.into_iter().next().map(|(head, _)| head),
+                    number: sources.last(),
+                    snapshot: sources.snapshots.into_iter().next().map(|(head, _)| head),
                     broken_chain: false,
                     identity: self.identity,
                     loss: None,
                 })
             }
             // Only an operator sets this.
-            Err(StoreError::Lost(_)) if self.accept_loss => self.give_up(ground),
+            Err(StoreError::Lost(_)) if self.accept_loss => self.open_without_lost_commits(sources),
             Err(error) => Err(error),
         }
     }
 
     /// Opens the WAL for new commits.
-    pub(in crate::store) fn go_on(
+    pub(in crate::store) fn open_wal(
         self,
-        ground: RecoverySource,
+        sources: RecoverySource,
         opened: Opened,
         broken_chain: bool,
         loss: Option<Loss>,
     ) -> Result<Recovered, StoreError> {
         let Opened { engine, number } = opened;
         let mut identity = self.identity.clone();
-        let forked = loss.is_some() || self.is_rolled_back(&ground, number);
+        let forked = loss.is_some() || self.is_rolled_back(&sources, number);
         // A new timeline keeps new commits apart from abandoned ones with the same numbers.
         if forked || identity.lineage.is_unknown() {
             identity.lineage.fork(self.seed, number);
         }
-        let resumed = self.resume(&ground, &mut identity, number);
-        let base = ground.bases.into_iter().next().map(|(head, _)| head);
+        let resumed = self.resume(&sources, &mut identity, number);
+        let snapshot = sources.snapshots.into_iter().next().map(|(head, _)| head);
         let (log, broken_chain) = match resumed {
             Ok(log) => (Some(log), broken_chain),
             // Reads continue without a WAL.
@@ -129,7 +130,7 @@ impl Recovery<'_> {
             engine,
             log,
             number,
-            base,
+            snapshot,
             broken_chain,
             identity,
             loss,
@@ -138,40 +139,40 @@ impl Recovery<'_> {
 
     fn resume(
         &self,
-        ground: &RecoverySource,
+        sources: &RecoverySource,
         identity: &mut Identity,
         number: u64,
     ) -> Result<FileLog, StoreError> {
         // The new timeline must be on disk before the first commit in it.
         if *identity != self.identity {
-            self.place.identify(identity)?;
+            self.layout.write_identity(identity)?;
         }
         let log = FileLog::resume(Resume {
-            directory: &self.place.log(),
-            end: &self.place.log_end(),
-            survey: &ground.survey,
+            directory: &self.layout.log(),
+            end: &self.layout.log_end(),
+            survey: &sources.survey,
             number,
-            history: ground.history(number, identity.lineage.current),
-            sync: self.place.sync,
+            history: sources.history(number, identity.lineage.current),
+            sync: self.layout.sync,
         })?;
         // From now on a missing log is damage and not a first start.
         if !identity.begun {
             identity.begun = true;
-            self.place.identify(identity)?;
+            self.layout.write_identity(identity)?;
         }
         Ok(log)
     }
 
     /// Every promised commit is in the engine, by replay or by a rebuild.
-    fn sled(&self, ground: &RecoverySource) -> Result<Opened, StoreError> {
+    fn sled(&self, sources: &RecoverySource) -> Result<Opened, StoreError> {
         // If snapshot and WAL lack a promised commit, only the engine can have it.
-        if ground.promised <= ground.in_base_and_log() {
+        if sources.promised <= sources.in_snapshot_and_wal() {
             // Checked before anything is changed on disk.
-            self.check(ground, ground.last())?;
-            if let Some(engine) = self.deferred(ground)? {
+            self.check(sources, sources.last())?;
+            if let Some(engine) = self.deferred(sources)? {
                 return Ok(Opened {
                     engine: Arc::new(engine),
-                    number: ground.last(),
+                    number: sources.last(),
                 });
             }
         }
@@ -179,11 +180,11 @@ impl Recovery<'_> {
             Ok(engine) => {
                 let applied = engine.applied()?;
                 // The engine may lack commits that only the WAL has, but there must be no gap between them.
-                if ground.continues(applied) {
-                    let number = ground.last().max(applied);
-                    self.check(ground, number)?;
+                if sources.continues(applied) {
+                    let number = sources.last().max(applied);
+                    self.check(sources, number)?;
                     replay(
-                        &ground.survey.segments,
+                        &sources.survey.segments,
                         applied,
                         number,
                         self.schema,
@@ -194,34 +195,34 @@ impl Recovery<'_> {
                         number,
                     });
                 }
-                gap_after(&ground.survey, applied)
+                gap_after(&sources.survey, applied)
             }
             Err(StoreError::Engine(why)) => why,
             Err(error) => return Err(error),
         };
-        self.check(ground, ground.last())?;
+        self.check(sources, sources.last())?;
         tracing::error!(
             why,
             "the engine cannot be used; rebuilding it from snapshot and WAL"
         );
-        let engine = self.rebuild(self.truth(ground, &why)?)?;
+        let engine = self.rebuild(self.durable_state(sources, &why)?)?;
         Ok(Opened {
             engine: Arc::new(engine),
-            number: ground.last(),
+            number: sources.last(),
         })
     }
 
     pub(in crate::store) fn open_sled(&self) -> Result<Guarded<SledEngine>, StoreError> {
-        let (current, others) = self.place.engines()?;
+        let (current, others) = self.layout.engines()?;
         for other in others {
             // Its creation was interrupted, or another engine has replaced it.
             fs::remove_dir_all(other.path)?;
         }
         let Some(current) = current else {
-            let first = self.place.next_engine()?;
-            let engine = SledEngine::open(&first.path, self.schema, self.place.sync)?;
+            let first = self.layout.next_engine()?;
+            let engine = SledEngine::open(&first.path, self.schema, self.layout.sync)?;
             // A first start: an empty engine is complete.
-            first.mark_whole(self.place.sync)?;
+            first.mark_whole(self.layout.sync)?;
             return Ok(self.guarded(engine, &first));
         };
         // An earlier process saw it panic or hang, so it is not opened again.
@@ -231,7 +232,7 @@ impl Recovery<'_> {
         let opened = match self.supervised(&current) {
             Err(StoreError::Engine(why)) => {
                 // sled's snapshot files are redundant and are often what it fails on.
-                move_leftovers_aside(self.place, &current, &why)?;
+                move_leftovers_aside(self.layout, &current, &why)?;
                 self.supervised(&current)
             }
             other => other,
@@ -245,10 +246,10 @@ impl Recovery<'_> {
 
     fn supervised(&self, current: &EngineDir) -> Result<SledEngine, StoreError> {
         let (directory, schema, sync) =
-            (current.path.clone(), self.schema.clone(), self.place.sync);
+            (current.path.clone(), self.schema.clone(), self.layout.sync);
         let work = move |steps: &AtomicU64| {
             let engine = SledEngine::open(&directory, &schema, sync)?;
-            engine.prove(steps, &AtomicBool::new(false))?;
+            engine.verify(steps, &AtomicBool::new(false))?;
             Ok(engine)
         };
         // sled may panic or hang on damaged files.
@@ -256,22 +257,24 @@ impl Recovery<'_> {
     }
 
     /// Returns `None` if snapshot and WAL are incomplete, so that the engine has to be ready first.
-    fn deferred(&self, ground: &RecoverySource) -> Result<Option<DeferredEngine>, StoreError> {
-        let (current, others) = self.place.engines()?;
-        let number = ground.last();
-        let base = ground.bases.first();
-        let begin = base.map_or(0, |(head, _)| head.number);
+    fn deferred(&self, sources: &RecoverySource) -> Result<Option<DeferredEngine>, StoreError> {
+        let (current, others) = self.layout.engines()?;
+        let number = sources.last();
+        let snapshot = sources.snapshots.first();
+        let begin = snapshot.map_or(0, |(head, _)| head.number);
         // The stand-in would answer reads wrongly.
-        if number == 0 || begin > number || !ground.continues(begin) {
+        if number == 0 || begin > number || !sources.continues(begin) {
             return Ok(None);
         }
         for other in others {
             // Its creation was interrupted, or another engine has replaced it.
             fs::remove_dir_all(other.path)?;
         }
-        let opening = current.as_ref().map(|current| self.open_unproven(current));
-        let path = base.map(|(_, path)| path.as_path());
-        let segments = &ground.survey.segments;
+        let opening = current
+            .as_ref()
+            .map(|current| self.open_unverified(current));
+        let path = snapshot.map(|(_, path)| path.as_path());
+        let segments = &sources.survey.segments;
         // Runs while sled opens, which takes at least as long.
         let stand_in = DurableReader::open(path, segments, number, self.schema);
         let found = match (opening, current) {
@@ -280,10 +283,10 @@ impl Recovery<'_> {
                     Ok(engine) => {
                         let applied = engine.applied()?;
                         // The engine has commits that the WAL lacks: `sled` handles that case.
-                        if applied > number || !ground.continues(applied) {
+                        if applied > number || !sources.continues(applied) {
                             return Ok(None);
                         }
-                        Found::Unproven(engine, current)
+                        Found::Unverified(engine, current)
                     }
                     Err(StoreError::Engine(why)) => Found::Unusable(why),
                     // `sled` then handles the full disk.
@@ -297,18 +300,16 @@ impl Recovery<'_> {
             return Ok(None);
         };
         let preparation = Preparation {
-            place: self.place.clone(),
+            layout: self.layout.clone(),
             schema: self.schema.clone(),
             on_failure: Arc::clone(&self.on_failure),
-            base: path
+            snapshot: path
                 .map(|path| Snapshot::open(path, self.schema))
                 .transpose()?,
             segments: segments.clone(),
             number,
-            from: base.map_or_else(
-                || LOG_ALONE.to_owned(),
-                |(head, path)| described(head, path),
-            ),
+            from: snapshot
+                .map_or_else(|| WAL_ONLY.to_owned(), |(head, path)| described(head, path)),
             rebuilt_from: Arc::clone(&self.rebuilt_from),
         };
         let on_failure = Arc::clone(&preparation.on_failure);
@@ -316,8 +317,9 @@ impl Recovery<'_> {
         DeferredEngine::start(make, on_failure, stand_in, self.patience).map(Some)
     }
 
-    fn open_unproven(&self, current: &EngineDir) -> Result<Supervised<SledEngine>, StoreError> {
-        let (directory, schema, place) = (current.clone(), self.schema.clone(), self.place.clone());
+    fn open_unverified(&self, current: &EngineDir) -> Result<Supervised<SledEngine>, StoreError> {
+        let (directory, schema, layout) =
+            (current.clone(), self.schema.clone(), self.layout.clone());
         // sled may panic or hang on damaged files.
         Supervised::start(current, move |_| {
             if let Some(why) = directory.suspicion() {
@@ -325,13 +327,13 @@ impl Recovery<'_> {
             }
             let open = || {
                 catch_unwind(AssertUnwindSafe(|| {
-                    SledEngine::open(&directory.path, &schema, place.sync)
+                    SledEngine::open(&directory.path, &schema, layout.sync)
                 }))
                 .unwrap_or_else(|_| Err(StoreError::Engine("panicked when opened".to_owned())))
             };
             match open() {
                 Err(StoreError::Engine(why)) => {
-                    move_leftovers_aside(&place, &directory, &why)?;
+                    move_leftovers_aside(&layout, &directory, &why)?;
                     open()
                 }
                 other => other,
@@ -342,13 +344,13 @@ impl Recovery<'_> {
     /// The old engine is moved aside only once the new one is complete.
     pub(in crate::store) fn rebuild(
         &self,
-        truth: DurableState<'_>,
+        state: DurableState<'_>,
     ) -> Result<Guarded<SledEngine>, StoreError> {
-        let number = truth.number;
-        let next = self.place.next_engine()?;
-        let engine = make_engine(&next, self.place, truth, &AtomicBool::new(false))?;
-        for old in self.place.engines()?.1 {
-            let moved = self.place.move_aside(&old.path, "sled")?;
+        let number = state.number;
+        let next = self.layout.next_engine()?;
+        let engine = make_engine(&next, self.layout, state, &AtomicBool::new(false))?;
+        for old in self.layout.engines()?.1 {
+            let moved = self.layout.move_aside(&old.path, "sled")?;
             tracing::warn!(kept = %moved.display(), "moved the damaged engine aside");
         }
         tracing::info!(number, "rebuilt the engine");
@@ -381,7 +383,7 @@ pub(in crate::store) fn guarded(
     let fault = Arc::new(move |what: &str| {
         tracing::error!(what, "the engine has failed; the next start rebuilds it");
         // The process may be killed at any moment now, so the mark comes before the report.
-        if let Err(error) = directory.suspect_because(what) {
+        if let Err(error) = directory.mark_suspect(what) {
             tracing::error!(%error, "failed to write the mark that the engine must be rebuilt");
         }
         on_failure(&StoreError::Failed(what.to_owned()));
@@ -391,21 +393,21 @@ pub(in crate::store) fn guarded(
 
 pub(in crate::store) fn make_engine(
     directory: &EngineDir,
-    place: &StoreLayout,
-    truth: DurableState<'_>,
+    layout: &StoreLayout,
+    state: DurableState<'_>,
     abandoned: &AtomicBool,
 ) -> Result<SledEngine, StoreError> {
     // sled panics on a disk that fails.
     let made = catch_unwind(AssertUnwindSafe(|| {
-        let engine = SledEngine::open(&directory.path, truth.schema, place.sync)?;
-        let filled = truth
+        let engine = SledEngine::open(&directory.path, state.schema, layout.sync)?;
+        let filled = state
             .load(&Stoppable {
                 engine: &engine,
                 abandoned,
             })
             // The mark is written last: a directory without it is never opened.
             .and_then(|()| engine.sync())
-            .and_then(|()| directory.mark_whole(place.sync));
+            .and_then(|()| directory.mark_whole(layout.sync));
         match filled {
             Ok(()) => Ok(engine),
             Err(error @ (StoreError::Full | StoreError::Closed)) => Err(error),

@@ -30,23 +30,23 @@ pub fn salvage(
     out: &mut dyn Write,
 ) -> Result<Salvaged, StoreError> {
     // Nothing is written to the data directory.
-    let place = StoreLayout::new(directory, false);
-    let _lock = place.lock()?;
+    let layout = StoreLayout::new(directory, false);
+    let _lock = layout.lock()?;
     let mut missing = Vec::new();
     let memory = MemoryEngine::default();
-    let instance = place
+    let instance = layout
         // An unreadable identity does not matter: the import gets a new one.
         .identity()
         .map_or([0; 16], |identity| identity.instance);
     let mut begin = 0;
-    if let Some((head, path)) = snapshots(&place.base(), schema).into_iter().next() {
+    if let Some((head, path)) = snapshots(&layout.snapshots(), schema).into_iter().next() {
         begin = head.number;
         for pair in Snapshot::open(&path, schema)? {
             match pair {
                 Ok((tree, key, value)) => {
-                    let mut plan = WriteBatch::default();
-                    plan.set(tree, key, Some(value));
-                    memory.apply(begin, &plan)?;
+                    let mut batch = WriteBatch::default();
+                    batch.set(tree, key, Some(value));
+                    memory.apply(begin, &batch)?;
                 }
                 // The pairs read so far are sound, since each frame has a checksum.
                 Err(error) => missing.push(format!("{error}; the rest of this file is missing")),
@@ -55,7 +55,7 @@ pub fn salvage(
     } else {
         missing.push("no readable snapshot".to_owned());
     }
-    let survey = Survey::read_directory(&place.log(), &Expected::default())?;
+    let survey = Survey::read_directory(&layout.log(), &Expected::default())?;
     if let Some(first) = survey
         .segments
         .first()
@@ -69,7 +69,7 @@ pub fn salvage(
     let gaps = survey.gaps.iter().filter(|gap| gap.to > begin + 1);
     missing.extend(gaps.map(|gap| format!("commits {} to {} are damaged", gap.from, gap.to - 1)));
     missing.extend(survey.foreign.iter().cloned());
-    let end = Witness::read(&place.log_end())?;
+    let end = Witness::read(&layout.log_end())?;
     let last = survey.last().max(begin);
     // Without the end record a log that lost its end would look complete.
     if let Some(end) = end.end().filter(|end| end.written > last) {
@@ -86,7 +86,7 @@ pub fn salvage(
                 return Ok(());
             }
             match WriteBatch::decode(frame.payload, schema) {
-                Some(plan) => memory.apply(frame.number, &plan)?,
+                Some(batch) => memory.apply(frame.number, &batch)?,
                 None => missing.push(format!("commit {} is of another version", frame.number)),
             }
             Ok(())

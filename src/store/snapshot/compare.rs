@@ -8,7 +8,7 @@ use std::sync::mpsc::SyncSender;
 use crate::store::StoreError;
 use crate::store::commit::writer::{Message, last_number, run_exclusive};
 use crate::store::engine::Digest;
-use crate::store::maintenance::thread;
+use crate::store::maintenance::new_snapshot;
 use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::durable_state::DurableState;
 use crate::store::snapshot::format::Triple;
@@ -32,26 +32,26 @@ fn digest_of(key: &[u8], value: &[u8]) -> Digest {
 }
 
 /// Compares records and indexes of the durable state at one commit, and the engine with that state.
-pub(in crate::store) fn against_truth(
+pub(in crate::store) fn against_durable_state(
     core: &Arc<Shared>,
     disk: &OnDisk,
     writer: &SyncSender<Message>,
 ) -> Result<(Vec<TableReport>, DurableStateReport, bool), StoreError> {
     // Keeps the files that are read here from being retired, and the engine from being replaced.
-    let base = disk.base.lock();
+    let snapshot = disk.snapshot.lock();
     let number = last_number(writer)?;
     // Pending commits would count as differences. If the engine is stalled, `settle` reads them
     // again.
-    let _ = core.tail.reach(number);
+    let _ = core.memtable.reach(number);
     let mut report = DurableStateReport {
-        base: base.as_ref().map(|base| base.number),
+        snapshot: snapshot.as_ref().map(|snapshot| snapshot.number),
         number,
         rebuilt_from: disk.rebuilt_from.get().cloned(),
         ..DurableStateReport::default()
     };
     let mut census = Census::new(&core.schema);
     let mut differing = Expected::new();
-    let compared = thread::truth(core, base.as_ref(), number)
+    let compared = new_snapshot::durable_state(core, snapshot.as_ref(), number)
         .and_then(DurableState::pairs)
         .and_then(|pairs| compare(core, pairs, &mut census, &mut differing));
     match compared {
@@ -152,7 +152,7 @@ fn settle(
 fn read_again(core: &Shared, expected: &Expected) -> Result<Vec<Option<Digest>>, StoreError> {
     let engine = core.engine();
     let read = |(tree, key): &(TreeName, Vec<u8>)| {
-        let value = match core.tail.get(tree, key) {
+        let value = match core.memtable.get(tree, key) {
             Some(change) => change,
             None => engine.get(tree, key)?,
         };
@@ -170,7 +170,7 @@ fn bring_forward(
     to: u64,
 ) -> Result<BTreeSet<(TreeName, Vec<u8>)>, StoreError> {
     let mut touched = BTreeSet::new();
-    let segments = thread::truth(core, None, to)?.segments;
+    let segments = new_snapshot::durable_state(core, None, to)?.segments;
     let ends = segments.iter().skip(1).map(|next| next.first - 1);
     let ends: Vec<u64> = ends.chain([u64::MAX]).collect();
     let newer = segments.iter().zip(ends).filter(|(_, end)| *end > known);

@@ -28,7 +28,7 @@ use crate::store::write_batch::visit;
 const FRAMES_KEPT: usize = 8;
 
 pub(in crate::store) struct DurableReader {
-    base: Option<BaseReader>,
+    snapshot: Option<SnapshotReader>,
     logged: BTreeMap<TreeName, LoggedTree>,
     segments: Vec<File>,
 }
@@ -36,15 +36,15 @@ pub(in crate::store) struct DurableReader {
 impl DurableReader {
     /// Reads and checks everything. The WAL must continue the snapshot up to `number`.
     pub(in crate::store) fn open(
-        base: Option<&Path>,
+        snapshot: Option<&Path>,
         segments: &[Segment],
         number: u64,
         schema: &Schema,
     ) -> Result<Self, StoreError> {
-        let base = base
-            .map(|path| BaseReader::open(path, schema))
+        let snapshot = snapshot
+            .map(|path| SnapshotReader::open(path, schema))
             .transpose()?;
-        let begin = base.as_ref().map_or(0, |base| base.number);
+        let begin = snapshot.as_ref().map_or(0, |snapshot| snapshot.number);
         let mut logged = BTreeMap::<TreeName, Changes>::new();
         for (index, segment) in (0..).zip(segments) {
             read_segment(segment, &mut |frame, at| {
@@ -67,7 +67,7 @@ impl DurableReader {
         }
         let open = |segment: &Segment| File::open(&segment.path);
         Ok(Self {
-            base,
+            snapshot,
             logged: logged
                 .into_iter()
                 .map(|(tree, changes)| (tree, LoggedTree::from(changes)))
@@ -77,7 +77,7 @@ impl DurableReader {
     }
 
     pub(in crate::store) fn begin(&self) -> u64 {
-        self.base.as_ref().map_or(0, |base| base.number)
+        self.snapshot.as_ref().map_or(0, |snapshot| snapshot.number)
     }
 
     pub(in crate::store) fn get(
@@ -92,8 +92,8 @@ impl DurableReader {
                 return self.logged_value(changes, at);
             }
         }
-        match &self.base {
-            Some(base) => base.get(tree, key),
+        match &self.snapshot {
+            Some(snapshot) => snapshot.get(tree, key),
             None => Ok(None),
         }
     }
@@ -105,14 +105,14 @@ impl DurableReader {
         to: Option<&[u8]>,
     ) -> impl Iterator<Item = Result<Pair, StoreError>> + use<> {
         let next_frame = self
-            .base
+            .snapshot
             .as_ref()
-            .map_or(0, |base| base.frame_of(tree, from).unwrap_or(0));
+            .map_or(0, |snapshot| snapshot.frame_of(tree, from).unwrap_or(0));
         let logged = self.changes(tree).map_or(0..0, |changes| {
             let end = to.map_or(changes.entries.len(), |to| changes.position(to));
             changes.position(from)..end
         });
-        let base = BaseScan {
+        let snapshot = SnapshotScan {
             reader: Arc::clone(self),
             tree,
             from: from.to_vec(),
@@ -123,7 +123,7 @@ impl DurableReader {
         Merge {
             reader: Arc::clone(self),
             tree,
-            base: base.peekable(),
+            snapshot: snapshot.peekable(),
             logged,
         }
     }
@@ -146,7 +146,7 @@ impl DurableReader {
 }
 
 /// The offset and the first key of each frame are in memory.
-struct BaseReader {
+struct SnapshotReader {
     path: PathBuf,
     file: File,
     schema: Schema,
@@ -162,7 +162,7 @@ struct FramePlace {
     first: (TreeName, Vec<u8>),
 }
 
-impl BaseReader {
+impl SnapshotReader {
     fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
         let number = Snapshot::open(path, schema)?.head().number;
         let mut reader = Self {
@@ -185,10 +185,10 @@ impl BaseReader {
             let size = reader.size_at(offset)?;
             let payload = reader.payload(number, offset, size, &mut bytes)?;
             let mut first = None;
-            let plan = visit(payload, schema, &mut |tree, key, _| {
+            let batch = visit(payload, schema, &mut |tree, key, _| {
                 first.get_or_insert_with(|| (tree, key.to_vec()));
             });
-            match (plan, first) {
+            match (batch, first) {
                 // The first frame is the head, which was read above.
                 _ if number == 1 => {}
                 (Some(()), Some(first)) if !has_foot => reader.frames.push(FramePlace {
@@ -315,7 +315,7 @@ impl BaseReader {
     }
 }
 
-struct BaseScan {
+struct SnapshotScan {
     reader: Arc<DurableReader>,
     tree: TreeName,
     from: Vec<u8>,
@@ -324,7 +324,7 @@ struct BaseScan {
     pairs: vec::IntoIter<Pair>,
 }
 
-impl Iterator for BaseScan {
+impl Iterator for SnapshotScan {
     type Item = Result<Pair, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -332,8 +332,8 @@ impl Iterator for BaseScan {
             if let Some(pair) = self.pairs.next() {
                 return Some(Ok(pair));
             }
-            let base = self.reader.base.as_ref()?;
-            match base.pairs(self.next_frame, self.tree, &self.from, self.to.as_deref()) {
+            let snapshot = self.reader.snapshot.as_ref()?;
+            match snapshot.pairs(self.next_frame, self.tree, &self.from, self.to.as_deref()) {
                 Ok(pairs) => self.pairs = pairs?.into_iter(),
                 Err(error) => {
                     // The scan ends after an error instead of skipping a frame.
@@ -349,7 +349,7 @@ impl Iterator for BaseScan {
 struct Merge {
     reader: Arc<DurableReader>,
     tree: TreeName,
-    base: Peekable<BaseScan>,
+    snapshot: Peekable<SnapshotScan>,
     logged: Range<usize>,
 }
 
@@ -365,14 +365,14 @@ impl Iterator for Merge {
                 .filter(|_| !self.logged.is_empty());
             let changed = changes.and_then(|changes| changes.key(self.logged.start));
             let (Some(changes), Some(key)) = (changes, changed) else {
-                return self.base.next();
+                return self.snapshot.next();
             };
-            match self.base.peek() {
-                Some(Ok((stored, _))) if stored.as_slice() < key => return self.base.next(),
-                Some(Err(_)) => return self.base.next(),
+            match self.snapshot.peek() {
+                Some(Ok((stored, _))) if stored.as_slice() < key => return self.snapshot.next(),
+                Some(Err(_)) => return self.snapshot.next(),
                 // A change replaces the snapshot's value of its key.
                 Some(Ok((stored, _))) if stored.as_slice() == key => {
-                    self.base.next();
+                    self.snapshot.next();
                 }
                 Some(Ok(_)) | None => {}
             }

@@ -17,7 +17,7 @@ use crate::store::write_batch::{WriteBatch, visit};
 const BATCH_BYTES: usize = 1024 * 1024;
 
 pub(in crate::store) struct DurableState<'a> {
-    pub(in crate::store) base: Option<Snapshot>,
+    pub(in crate::store) snapshot: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
     pub(in crate::store) schema: &'a Schema,
     /// The last commit to include.
@@ -34,22 +34,24 @@ type Changes = BTreeMap<TreeName, BTreeMap<Vec<u8>, Option<Place>>>;
 
 impl DurableState<'_> {
     fn begin(&self) -> u64 {
-        self.base.as_ref().map_or(0, |base| base.head().number)
+        self.snapshot
+            .as_ref()
+            .map_or(0, |snapshot| snapshot.head().number)
     }
 
     pub(in crate::store) fn load(mut self, engine: &dyn Engine) -> Result<(), StoreError> {
         let begin = self.begin();
-        if let Some(base) = self.base.take() {
-            let mut plan = WriteBatch::default();
-            for pair in base {
+        if let Some(snapshot) = self.snapshot.take() {
+            let mut batch = WriteBatch::default();
+            for pair in snapshot {
                 let (tree, key, value) = pair?;
-                plan.set(tree, key, Some(value));
-                if plan.bytes() >= BATCH_BYTES {
+                batch.set(tree, key, Some(value));
+                if batch.bytes() >= BATCH_BYTES {
                     // The number stays 0 until the snapshot is complete, so that an interrupted load is noticed.
-                    engine.apply(0, &std::mem::take(&mut plan))?;
+                    engine.apply(0, &std::mem::take(&mut batch))?;
                 }
             }
-            engine.apply(begin, &plan)?;
+            engine.apply(begin, &batch)?;
         }
         replay(&self.segments, begin, self.number, self.schema, engine)
     }
@@ -66,7 +68,7 @@ impl DurableState<'_> {
                 .map(move |(key, place)| (tree, key, place))
         });
         Ok(Merge {
-            base: self.base.take().into_iter().flatten().peekable(),
+            snapshot: self.snapshot.take().into_iter().flatten().peekable(),
             changed: changed.peekable(),
             segments: self.segments.iter().map(|s| s.path.clone()).collect(),
             open: None,
@@ -113,9 +115,9 @@ pub(in crate::store) fn replay(
                 // A batch that repeats an applied one would be harmless, but the engine's number must only grow.
                 return Ok(());
             }
-            let plan =
+            let batch =
                 WriteBatch::decode(frame.payload, schema).ok_or_else(|| unknown(frame.number))?;
-            engine.apply(frame.number, &plan)
+            engine.apply(frame.number, &batch)
         })?;
     }
     Ok(())
@@ -129,7 +131,7 @@ fn unknown(number: u64) -> StoreError {
 }
 
 struct Merge<B: Iterator, C: Iterator> {
-    base: Peekable<B>,
+    snapshot: Peekable<B>,
     changed: Peekable<C>,
     segments: Vec<PathBuf>,
     open: Option<(usize, File)>,
@@ -168,18 +170,18 @@ where
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let from_base = match (self.base.peek(), self.changed.peek()) {
+            let from_base = match (self.snapshot.peek(), self.changed.peek()) {
                 (None, None) => return None,
                 (Some(Ok((tree, key, _))), Some((t, k, _))) => (tree, key) < (t, k),
                 (Some(_), _) => true,
                 (None, Some(_)) => false,
             };
             if from_base {
-                return self.base.next();
+                return self.snapshot.next();
             }
             let (tree, key, place) = self.changed.next()?;
             // A change replaces the snapshot's value of its key.
-            self.base
+            self.snapshot
                 .next_if(|pair| matches!(pair, Ok((t, k, _)) if (*t, k) == (tree, &key)));
             if let Some(place) = place {
                 return Some(self.value(&place).map(|value| (tree, key, value)));

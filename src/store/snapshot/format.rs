@@ -154,17 +154,17 @@ fn fill(
 ) -> Result<(), StoreError> {
     let mut out = Frames::begin(path, head)?;
     let mut digests = BTreeMap::<TreeName, Digest>::new();
-    let mut plan = WriteBatch::default();
+    let mut batch = WriteBatch::default();
     for pair in pairs {
         let (tree, key, value) = pair?;
         digests.entry(tree).or_default().add(&key, &value);
-        plan.set(tree, key, Some(value));
-        if plan.bytes() >= FRAME_BYTES {
-            out.put(&std::mem::take(&mut plan).encode())?;
+        batch.set(tree, key, Some(value));
+        if batch.bytes() >= FRAME_BYTES {
+            out.put(&std::mem::take(&mut batch).encode())?;
         }
     }
-    if !plan.is_empty() {
-        out.put(&plan.encode())?;
+    if !batch.is_empty() {
+        out.put(&batch.encode())?;
     }
     let trees = digests
         .into_iter()
@@ -331,10 +331,10 @@ impl Snapshot {
             return self.check_foot().map(|()| false);
         };
         let payload = std::mem::replace(&mut self.ahead, next);
-        let plan = WriteBatch::decode(&payload, &self.schema)
+        let batch = WriteBatch::decode(&payload, &self.schema)
             .ok_or_else(|| self.damaged("has tables that this version does not know, before it"))?;
         let mut pairs = Vec::new();
-        for (tree, key, change) in plan.into_changes() {
+        for (tree, key, change) in batch.into_changes() {
             let value = change.ok_or_else(|| self.damaged("has a deletion, before it"))?;
             // Merging and comparing rely on the order.
             if self

@@ -60,13 +60,13 @@ impl TableReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
     pub tables: Vec<TableReport>,
-    pub truth: Option<DurableStateReport>,
+    pub durable_state: Option<DurableStateReport>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DurableStateReport {
     /// `None` without a snapshot.
-    pub base: Option<u64>,
+    pub snapshot: Option<u64>,
     pub number: u64,
     pub missing: Found,
     pub extra: Found,
@@ -114,7 +114,7 @@ pub(in crate::store) fn examine_engine(
     let mut reports = Vec::new();
     for table in core.schema.tables() {
         // Pending commits would look wrong. If the engine is stalled, the re-check sees them.
-        let _ = core.tail.reach(last_number(&store.0.inbox)?);
+        let _ = core.memtable.reach(last_number(&store.0.inbox)?);
         let (records, suspects) = examine(&*core.engine(), table)?;
         let mut report = TableReport {
             records,
@@ -192,7 +192,7 @@ fn is_wrong(
     let wrong = is_there != missing && is_wanted(txn, table, tree, entry)? == missing;
     if wrong && repair {
         let change = missing.then(Vec::new);
-        txn.plan.set(tree, entry.clone(), change);
+        txn.batch.set(tree, entry.clone(), change);
     }
     Ok(wrong)
 }

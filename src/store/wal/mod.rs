@@ -51,7 +51,7 @@ pub(super) struct FileLog {
     directory: PathBuf,
     segments: Segments,
     open: Option<OpenSegment>,
-    ahead: PreallocatedSegment,
+    preallocated: PreallocatedSegment,
     next: u64,
     synced: u64,
     history: History,
@@ -115,7 +115,7 @@ impl FileLog {
             directory: directory.to_owned(),
             segments: Segments::new(survey.segments.clone()),
             open: None,
-            ahead: PreallocatedSegment::new(directory, SEGMENT_BYTES, sync)?,
+            preallocated: PreallocatedSegment::new(directory, SEGMENT_BYTES, sync)?,
             next: number + 1,
             synced: number,
             history,
@@ -142,7 +142,7 @@ impl FileLog {
         }
         .encode();
         let ready = match length {
-            SEGMENT_BYTES => self.ahead.adopt(&path, &head),
+            SEGMENT_BYTES => self.preallocated.adopt(&path, &head),
             _ => Ok(None),
         };
         let made =
@@ -178,7 +178,7 @@ impl FileLog {
         Ok(file)
     }
 
-    fn keep_end(&mut self) -> Result<(), StoreError> {
+    fn write_end(&mut self) -> Result<(), StoreError> {
         let end = End {
             written: self.next - 1,
             synced: self.synced,
@@ -265,12 +265,12 @@ impl CommitLog for FileLog {
         open.position += size;
         // Early enough that the next segment is ready when this one is full.
         if open.position > open.length / 2 {
-            self.ahead.begin();
+            self.preallocated.begin();
         }
         self.history = self.history.after(number, payload);
         // Only after the write: a failed append leaves the log as it was.
         self.next = number + 1;
-        self.keep_end()
+        self.write_end()
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -280,9 +280,9 @@ impl CommitLog for FileLog {
             sync_data(&open.file, &open.path)?;
         }
         self.synced = self.next - 1;
-        self.keep_end()?;
+        self.write_end()?;
         // Requested by a checkpoint.
-        if self.segments.take_end_is_due() {
+        if self.segments.take_end_sync_request() {
             self.sync_end()?;
         }
         Ok(())

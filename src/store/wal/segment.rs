@@ -36,26 +36,27 @@ pub(in crate::store) struct Closed {
 #[derive(Clone, Default)]
 pub(in crate::store) struct Segments {
     all: Arc<Mutex<Vec<Segment>>>,
-    end_is_due: Arc<AtomicBool>,
+    end_sync_requested: Arc<AtomicBool>,
 }
 
 impl Segments {
     pub(super) fn new(segments: Vec<Segment>) -> Self {
         Self {
             all: Arc::new(Mutex::new(segments)),
-            end_is_due: Arc::default(),
+            end_sync_requested: Arc::default(),
         }
     }
 
     /// Requests a sync of the end record.
-    pub(in crate::store) fn want_end_synced(&self) {
+    pub(in crate::store) fn request_end_sync(&self) {
         // The WAL does it right after its own next sync, so that the record on disk never claims more
         // commits than were synced.
-        self.end_is_due.store(true, Ordering::Relaxed);
+        self.end_sync_requested.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn take_end_is_due(&self) -> bool {
-        self.end_is_due.load(Ordering::Relaxed) && self.end_is_due.swap(false, Ordering::Relaxed)
+    pub(super) fn take_end_sync_request(&self) -> bool {
+        self.end_sync_requested.load(Ordering::Relaxed)
+            && self.end_sync_requested.swap(false, Ordering::Relaxed)
     }
 
     /// Replaces a segment of the same name, which had no frames.

@@ -1,0 +1,224 @@
+//! New snapshots: written from the current one and the WAL, or from the engine if those are damaged. The writer
+//! must never wait for this slow work.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::SyncSender;
+
+use crate::store::StoreError;
+use crate::store::commit::writer::{Message, Writer, run_exclusive};
+use crate::store::engine::Engine;
+use crate::store::maintenance::thread::checkpoint;
+use crate::store::shared::{OnDisk, Shared};
+use crate::store::snapshot::durable_state::DurableState;
+use crate::store::snapshot::format::{self, Snapshot, SnapshotHead, Triple};
+use crate::store::wal::{Closed, Segment};
+
+pub(in crate::store) fn with_all_commits(
+    core: &Shared,
+    writer: &SyncSender<Message>,
+    now: i64,
+) -> Result<SnapshotHead, StoreError> {
+    // The open segment is closed, so that its commits are part of the snapshot.
+    run_exclusive(writer, Writer::roll)?;
+    from_closed_segments(core, now)
+}
+
+/// From the current snapshot and the closed segments.
+pub(in crate::store) fn from_closed_segments(
+    core: &Shared,
+    now: i64,
+) -> Result<SnapshotHead, StoreError> {
+    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    let mut snapshot = disk.snapshot.lock();
+    let begin = snapshot.as_ref().map_or(0, |snapshot| snapshot.number);
+    let closed = disk.segments.read().closed();
+    let Closed { segments, number } = match closed {
+        Some(closed) if closed.number > begin => closed,
+        // Nothing new was committed.
+        _ => match &*snapshot {
+            Some(snapshot) => return Ok(snapshot.clone()),
+            // Nothing was ever committed: write an empty snapshot.
+            None => Closed {
+                segments: Vec::new(),
+                number: 0,
+            },
+        },
+    };
+    let pairs = durable_state_over(core, disk, snapshot.as_ref(), segments, number)?.pairs()?;
+    let made = write_file(disk, head(disk, number, now), pairs)?;
+    *snapshot = Some(made.clone());
+    // Released before the checkpoint, which takes the same lock to retire segments.
+    drop(snapshot);
+    checkpoint(core)?;
+    Ok(made)
+}
+
+/// The durable state as of a commit. The caller holds the lock of the snapshot, so that no file is
+/// removed. The writer must not wait for that lock: writing a snapshot is slow.
+pub(in crate::store) fn durable_state<'a>(
+    core: &'a Shared,
+    snapshot: Option<&SnapshotHead>,
+    number: u64,
+) -> Result<DurableState<'a>, StoreError> {
+    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    let segments = disk.segments.read().all();
+    durable_state_over(core, disk, snapshot, segments, number)
+}
+
+fn durable_state_over<'a>(
+    core: &'a Shared,
+    disk: &OnDisk,
+    snapshot: Option<&SnapshotHead>,
+    segments: Vec<Segment>,
+    number: u64,
+) -> Result<DurableState<'a>, StoreError> {
+    Ok(DurableState {
+        snapshot: snapshot
+            .map(|snapshot| Snapshot::open(&disk.snapshot_path(snapshot.number), &core.schema))
+            .transpose()?,
+        segments,
+        schema: &core.schema,
+        number,
+    })
+}
+
+/// Nothing may be committed while this runs.
+pub(in crate::store) fn from_idle_engine(
+    core: &Shared,
+    number: u64,
+    now: i64,
+) -> Result<(), StoreError> {
+    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    let engine = core.engine();
+    let mut snapshot = disk.snapshot.try_lock().ok_or(StoreError::Overloaded)?;
+    let pairs = engine_pairs(core, &*engine);
+    *snapshot = Some(write_file(disk, head(disk, number, now), pairs)?);
+    tracing::warn!(
+        number,
+        "snapshot and WAL had a gap; wrote a snapshot from the engine"
+    );
+    Ok(())
+}
+
+/// Like [`from_idle_engine`], while commits continue.
+pub(in crate::store) fn from_running_engine(
+    core: &Shared,
+    writer: &SyncSender<Message>,
+    now: i64,
+) -> Result<SnapshotHead, StoreError> {
+    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
+    core.engine().wait_until_ready()?;
+    let mut snapshot = disk.snapshot.lock();
+    // A scan of a changing engine is inconsistent, but all changes since `begin` are in new and
+    // therefore sound WAL segments. Merging these over the scan gives the state as of their last
+    // commit.
+    let begin = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
+    // The scan must not miss a commit up to `begin` that is still in the memtable.
+    core.memtable.reach(begin)?;
+    let scanned = disk.layout.snapshots().join("engine.unproven");
+    let made = merge_scan_with_wal(core, disk, writer, &scanned, (begin, now));
+    if made.is_err() {
+        // On success, `write_file` has removed this file with the other old ones.
+        let _ = fs::remove_file(&scanned);
+    }
+    *snapshot = Some(made.clone()?);
+    tracing::warn!(
+        begin,
+        "snapshot and WAL had a gap; wrote a snapshot from the engine"
+    );
+    made
+}
+
+fn merge_scan_with_wal(
+    core: &Shared,
+    disk: &OnDisk,
+    writer: &SyncSender<Message>,
+    scanned: &Path,
+    (begin, now): (u64, i64),
+) -> Result<SnapshotHead, StoreError> {
+    let engine = core.engine();
+    let pairs = engine_pairs(core, &*engine);
+    crate::store::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
+    // Not synced and not verified: it is an intermediate file.
+    format::write(scanned, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
+    let number = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
+    let mut segments = disk.segments.read().all();
+    segments.retain(|segment| segment.first > begin);
+    let state = DurableState {
+        snapshot: Some(Snapshot::open(scanned, &core.schema)?),
+        segments,
+        schema: &core.schema,
+        number,
+    };
+    write_file(disk, head(disk, number, now), state.pairs()?)
+}
+
+fn engine_pairs<'a>(
+    core: &'a Shared,
+    engine: &'a dyn Engine,
+) -> impl Iterator<Item = Result<Triple, StoreError>> + 'a {
+    // Snapshots are sorted by tree.
+    let mut trees: Vec<_> = core.schema.trees().collect();
+    trees.sort_unstable();
+    trees.into_iter().flat_map(move |tree| {
+        engine
+            .scan(tree, &[], None)
+            .map(move |pair| pair.map(|(key, value)| (tree, key, value)))
+    })
+}
+
+/// Bytes of snapshot and WAL: an upper bound for the next snapshot.
+pub(in crate::store) fn packed_bytes(disk: &OnDisk) -> u64 {
+    let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+    let snapshot = disk
+        .snapshot
+        .lock()
+        .as_ref()
+        .map(|snapshot| snapshot.number);
+    let segments = disk.segments.read().all();
+    snapshot.map_or(0, |number| size(&disk.snapshot_path(number)))
+        + segments.iter().map(|s| size(&s.path)).sum::<u64>()
+}
+
+pub(in crate::store) fn write_file(
+    disk: &OnDisk,
+    head: SnapshotHead,
+    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
+) -> Result<SnapshotHead, StoreError> {
+    let path = disk.snapshot_path(head.number);
+    crate::store::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
+    // The new snapshot is verified and synced before the old ones are removed.
+    format::write(
+        &path,
+        &head,
+        pairs,
+        disk.layout.sync,
+        &*disk.verify_snapshot,
+    )?;
+    for entry in fs::read_dir(disk.layout.snapshots())? {
+        let other = entry?.path();
+        if other == path {
+            continue;
+        }
+        // Left-over files of interrupted snapshots are removed as well.
+        match fs::remove_file(other) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(head)
+}
+
+fn head(disk: &OnDisk, number: u64, now: i64) -> SnapshotHead {
+    SnapshotHead {
+        format: disk.identity.reached,
+        instance: disk.identity.instance,
+        number,
+        created: now,
+        records: None,
+        notes: (disk.notes)(),
+        history: disk.segments.read().history(number),
+    }
+}
