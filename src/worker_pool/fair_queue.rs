@@ -9,15 +9,15 @@ use std::net::IpAddr;
 
 use crate::types::PartnerId;
 
-/// Turns of clean networks for each turn of a suspect one.
+/// Turns for each turn of a suspect network.
 const CLEAN_TURNS: usize = 3;
 /// The jobs of one network may fill at most a quarter of the queue.
 const NETWORK_PART: usize = 4;
 /// One partner must leave an eighth of the queue to others.
 const PARTNER_REST: usize = 8;
 
-/// The network of a client: /24 for IPv4, /48 for IPv6. That is about what a provider assigns to one
-/// customer, or what one attacker controls.
+/// /24 for IPv4, /48 for IPv6: about what a provider assigns to one customer, or what one attacker
+/// controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network(u64);
 
@@ -32,19 +32,17 @@ impl Network {
     }
 }
 
-/// Decides the position of a job in the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// The partner; `None` for operators and for internal work.
+    /// `None` for operators and for internal work.
     pub partner: Option<PartnerId>,
-    /// The network of the client; `None` if it does not matter.
+    /// `None` if it does not matter.
     pub network: Option<Network>,
-    /// Whether the network has many recent login failures.
+    /// It has many recent login failures.
     pub suspect: bool,
 }
 
 impl Turn {
-    /// Returns the turn of a client, without regard to its login failures.
     #[must_use]
     pub fn for_client(partner: Option<PartnerId>, address: IpAddr) -> Self {
         Self {
@@ -55,20 +53,17 @@ impl Turn {
     }
 }
 
-/// Jobs of one network, first in first out.
 struct NetworkTurns<J> {
     network: Option<Network>,
     jobs: VecDeque<J>,
 }
 
-/// Networks of one partner, in the order of their turns.
 struct PartnerTurns<J> {
     partner: Option<PartnerId>,
     networks: VecDeque<NetworkTurns<J>>,
     jobs: usize,
 }
 
-/// Partners, in the order of their turns.
 struct Ring<J> {
     partners: VecDeque<PartnerTurns<J>>,
     jobs: usize,
@@ -92,7 +87,6 @@ impl<J> Ring<J> {
         found.map_or(0, |turns| turns.jobs.len())
     }
 
-    /// Returns how many jobs would run before a new job of this turn.
     fn ahead(&self, turn: &Turn) -> usize {
         // Networks take turns: each other network of the partner runs at most `round` jobs first.
         let own = self.network_jobs(turn);
@@ -152,6 +146,7 @@ impl<J> Ring<J> {
         let job = network.jobs.pop_front()?;
         self.jobs -= 1;
         turns.jobs -= 1;
+        // To the end: each network has had its turn.
         if !network.jobs.is_empty() {
             turns.networks.push_back(network);
         }
@@ -161,8 +156,8 @@ impl<J> Ring<J> {
         Some(job)
     }
 
-    /// Removes the newest job of the largest network of the largest partner. With `than`, only if that client
-    /// has more jobs than the client of the new job would have.
+    /// Removes the newest job of the largest network of the largest partner, with `than` only if that
+    /// client has more jobs than the client of the new job would have.
     fn shed(&mut self, than: Option<&Turn>) -> Option<J> {
         let jobs = |at: &usize| self.partners.get(*at).map(|turns| turns.jobs);
         let at = (0..self.partners.len()).max_by_key(jobs)?;
@@ -171,6 +166,7 @@ impl<J> Ring<J> {
             (partner_jobs + 1, self.network_jobs(turn) + 1)
         });
         let turns = self.partners.get_mut(at)?;
+        // Within one partner, networks are compared; between partners, all their jobs.
         let is_own = than.is_some_and(|turn| turn.partner == turns.partner);
         let jobs = |at: &usize| turns.networks.get(*at).map(|network| network.jobs.len());
         let longest = (0..turns.networks.len()).max_by_key(jobs)?;
@@ -180,9 +176,11 @@ impl<J> Ring<J> {
         } else {
             (turns.jobs, own.0)
         };
+        // At equal size the waiting job stays: two clients must not displace each other for ever.
         if has <= would_have {
             return None;
         }
+        // The newest job has waited least.
         let job = network.jobs.pop_back()?;
         turns.jobs -= 1;
         self.jobs -= 1;
@@ -199,17 +197,16 @@ impl<J> Ring<J> {
 pub struct FairQueue<J> {
     clean: Ring<J>,
     suspect: Ring<J>,
-    /// Turns of clean networks since the last turn of a suspect one.
+    /// Since the last turn of a suspect network.
     clean_turns: usize,
     capacity: usize,
 }
 
-/// The job was rejected: the queue is full or the share of the client is used up.
+/// The queue is full, or the share of the client is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
 impl<J> FairQueue<J> {
-    /// Creates a queue of at most `capacity` jobs.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         Self {
@@ -230,11 +227,11 @@ impl<J> FairQueue<J> {
         self.len() == 0
     }
 
-    /// Returns how many jobs would run before a new job of this turn.
     #[must_use]
     pub fn ahead(&self, turn: &Turn) -> usize {
         if turn.suspect {
             let own = self.suspect.ahead(turn);
+            // Clean networks get `CLEAN_TURNS` turns for each of this one.
             own + self.clean.jobs.min((own + 1) * CLEAN_TURNS)
         } else {
             let own = self.clean.ahead(turn);
@@ -242,11 +239,7 @@ impl<J> FairQueue<J> {
         }
     }
 
-    /// Adds a job. In a full queue, the newest job of the client with the most jobs is removed and returned.
-    /// Suspect networks lose theirs first.
-    ///
-    /// # Errors
-    /// [`NoRoom`] if the share of the network or the partner is used up, or no other client has more jobs.
+    /// In a full queue the newest job of the client with the most jobs is removed and returned.
     pub fn push(&mut self, turn: &Turn, job: J) -> Result<Option<J>, NoRoom> {
         let rings = [&self.clean, &self.suspect];
         let network_jobs = rings
@@ -255,9 +248,11 @@ impl<J> FairQueue<J> {
             .sum::<usize>();
         let partner_jobs = rings.map(|ring| ring.turns(turn.partner).map_or(0, |turns| turns.jobs));
         let partner_jobs = partner_jobs.iter().sum::<usize>();
+        // Both rings count: a network must not get a second share by becoming suspect.
         if turn.network.is_some() && network_jobs >= self.capacity.div_ceil(NETWORK_PART) {
             return Err(NoRoom);
         }
+        // One partner's flood must leave room for the first jobs of others.
         if turn.partner.is_some() && partner_jobs >= self.capacity - self.capacity / PARTNER_REST {
             return Err(NoRoom);
         }
@@ -266,6 +261,7 @@ impl<J> FairQueue<J> {
             shed = if turn.suspect {
                 self.suspect.shed(Some(turn))
             } else {
+                // Suspect networks lose their jobs first.
                 self.suspect
                     .shed(None)
                     .or_else(|| self.clean.shed(Some(turn)))

@@ -16,23 +16,19 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::worker_pool::fair_queue::{FairQueue, NoRoom, Turn};
 
-/// The pool accepts no more work at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the worker pool is full")]
 pub struct PoolFull;
 
-/// Why a job ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {
-    /// The job panicked, or the pool was closed.
     #[error("a job in a worker pool ended without a result")]
     Failed,
-    /// The queue was full and the job was dropped to make room for a job of another client.
+    /// Its place went to a job of another client.
     #[error("the worker pool is full")]
     Shed,
 }
 
-/// Future for the result of a job.
 pub struct Awaited<T>(oneshot::AsyncReceiver<Result<T, JobError>>);
 
 impl<T> Future for Awaited<T> {
@@ -40,23 +36,24 @@ impl<T> Future for Awaited<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = Pin::new(&mut self.0).poll(cx);
+        // A dropped sender means that the job panicked or the pool was closed.
         answer.map(|answer| answer.unwrap_or(Err(JobError::Failed)))
     }
 }
 
-/// Runs with the state of a thread; with `None` it reports that it was shed. Returns whether the caller still
-/// waited for the result.
+/// With `None` the job reports that it was shed. Returns whether the caller still waited for the
+/// result.
 type Job<S> = Box<dyn FnOnce(Option<&mut S>) -> bool + Send>;
 
 struct Queue<S> {
     jobs: FairQueue<Job<S>>,
-    /// Moving average of the run time of a job.
+    /// Moving average of the run time.
     mean: Duration,
     closed: bool,
 }
 
 impl<S> Queue<S> {
-    /// Updates the moving average; the newest job counts for an eighth.
+    /// The newest job counts for an eighth.
     fn record_duration(&mut self, time: Duration) {
         self.mean = match self.mean {
             Duration::ZERO => time,
@@ -70,7 +67,6 @@ struct Shared<S> {
     more: Condvar,
 }
 
-/// A few threads, each with its private state, and a bounded queue.
 pub struct WorkerPool<S> {
     shared: Arc<Shared<S>>,
     threads: Vec<JoinHandle<()>>,
@@ -78,10 +74,7 @@ pub struct WorkerPool<S> {
 }
 
 impl<S: 'static> WorkerPool<S> {
-    /// Starts `threads` threads named `name`, each with a state from `make`. At most `most` jobs wait.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
+    /// At most `most` jobs wait.
     pub fn new(
         name: &str,
         threads: usize,
@@ -112,15 +105,14 @@ impl<S: 'static> WorkerPool<S> {
         Ok(pool)
     }
 
-    /// Rejects jobs that would wait longer than `max_wait`, estimated from the run time of recent jobs. By
-    /// then the client would have given up.
+    /// Rejects jobs that would wait longer than `max_wait`, estimated from the run time of recent jobs:
+    /// by then the client would have given up.
     #[must_use]
     pub fn with_max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = max_wait;
         self
     }
 
-    /// Queues a job that belongs to no client.
     pub fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut S) -> T + Send + 'static,
@@ -128,11 +120,7 @@ impl<S: 'static> WorkerPool<S> {
         self.run_for(Turn::default(), job)
     }
 
-    /// Queues a job. Dropping the future before the job starts cancels the job. If the queue is full, the
-    /// newest job of the client with the most waiting jobs is shed.
-    ///
-    /// # Errors
-    /// [`PoolFull`], immediately: the queue has no room, or the wait would be too long.
+    /// Dropping the future before the job starts cancels the job.
     pub fn run_for<T: Send + 'static>(
         &self,
         turn: Turn,
@@ -140,6 +128,7 @@ impl<S: 'static> WorkerPool<S> {
     ) -> Result<Awaited<T>, PoolFull> {
         let (answer, result) = oneshot::async_channel();
         let job: Job<S> = Box::new(move |state| {
+            // A caller that has gone must not cost a hash or a read.
             let wanted = !answer.is_closed();
             if wanted {
                 // The caller may have dropped the future.
@@ -152,6 +141,7 @@ impl<S: 'static> WorkerPool<S> {
             return Err(PoolFull);
         }
         let shed = queue.jobs.push(&turn, job).map_err(|NoRoom| PoolFull)?;
+        // Released first: answering the shed job runs code of its caller.
         drop(queue);
         if let Some(shed) = shed {
             shed(None);
@@ -160,13 +150,13 @@ impl<S: 'static> WorkerPool<S> {
         Ok(Awaited(result))
     }
 
-    /// Estimates how long a job behind `jobs` others waits.
     fn estimated_wait(&self, jobs: usize, mean: Duration) -> Duration {
+        // Rounded down: the jobs of the last round start together.
         let rounds = jobs / self.threads.len().max(1);
         mean.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
 
-    /// Returns a function that reads the length of the queue, for metrics.
+    /// For metrics.
     pub fn waiting(&self) -> impl Fn() -> usize + Send + Sync + use<S> {
         let shared = Arc::clone(&self.shared);
         move || shared.queue.lock().jobs.len()
@@ -178,6 +168,7 @@ impl<S> Drop for WorkerPool<S> {
         {
             let mut queue = self.shared.queue.lock();
             queue.closed = true;
+            // Dropped jobs answer their callers with `Failed`.
             while queue.jobs.pop().is_some() {}
         }
         self.shared.more.notify_all();
@@ -205,6 +196,7 @@ fn work<S>(shared: &Shared<S>, make: &(dyn Fn() -> S + Send + Sync)) {
         };
         let began = Instant::now();
         match catch_unwind(AssertUnwindSafe(|| job(Some(&mut state)))) {
+            // A cancelled job took no time, so it must not lower the average.
             Ok(true) => shared.queue.lock().record_duration(began.elapsed()),
             Ok(false) => {}
             // The panic may have left the state inconsistent.

@@ -8,13 +8,11 @@ use crate::store::StoreError;
 pub enum BackupError {
     #[error("no backup has this name")]
     NotFound,
-    /// A directory outside the data directory is missing; it is never created.
     #[error(
         "the backup directory {} is missing: mount its disk, or create it once",
         .0.display()
     )]
     NoDirectory(PathBuf),
-    /// The directory cannot be written.
     #[error("the backup directory {}: {why}", directory.display())]
     Directory {
         directory: PathBuf,
@@ -25,15 +23,13 @@ pub enum BackupError {
     Damaged { place: String, what: String },
     #[error("the backup has format {found}, and this version reads up to {known}")]
     Newer { found: u32, known: u32 },
-    #[error("the backup is of another machine")]
+    #[error("the backup belongs to another installation")]
     Foreign,
-    /// The store failed, or the disk is full.
     #[error(transparent)]
     Store(StoreError),
 }
 
 impl From<BackupError> for StoreError {
-    /// Converts to the error with which snapshot verification fails.
     fn from(error: BackupError) -> Self {
         match error {
             BackupError::Damaged { place, what } => Self::Damaged { place, what },

@@ -31,9 +31,9 @@ use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
 use nightly::last_night;
 
-/// Seconds for which a directory listing is cached. It expires because an operator may delete a backup.
+/// Seconds. An operator may delete backups, so the listing expires.
 const LISTING_CACHED: i64 = HOUR;
-/// First and longest delay in seconds before a failed backup is retried.
+/// First and longest delay, in seconds.
 const RETRY_DELAYS: (i64, i64) = (60, HOUR);
 
 /// The newest verified backup of this store.
@@ -43,29 +43,26 @@ pub struct Newest {
     pub records: u64,
 }
 
-/// Status from memory; reads nothing from disk.
+/// Answered from memory; reads nothing from disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// `None` if there is no backup or the directory was not read yet.
     pub newest: Option<Newest>,
-    /// Number of backups of this store.
     pub count: usize,
-    /// Time of the last failed backup since the start.
+    /// Since the start.
     pub failed: Option<UnixSeconds>,
 }
 
 #[derive(Default)]
 struct State {
     status: Status,
-    /// When the directory was last read.
     looked: Option<UnixSeconds>,
-    /// Consecutive failures.
     failures: u32,
-    /// When the last nightly backup was made, even if it was deleted since.
+    /// Also if the backup was deleted since.
     nightly: Option<UnixSeconds>,
 }
 
-/// Makes and restores backups. Its methods block for a time proportional to the size of the store.
+/// Its methods block for a time proportional to the size of the store.
 #[derive(Clone)]
 pub struct Backups(Arc<Inner>);
 
@@ -74,7 +71,7 @@ struct Inner {
     directory: BackupDirectory,
     examine: Examine,
     state: Mutex<State>,
-    /// Held during a backup or restore: only one runs at a time.
+    /// Only one backup or restore runs at a time.
     busy: Mutex<()>,
 }
 
@@ -103,17 +100,14 @@ impl Backups {
         self.0.state.lock().status
     }
 
-    /// Makes a backup, verifies it and removes the oldest over the retention count.
-    ///
-    /// # Errors
-    /// [`BackupError::NoDirectory`], [`BackupError::Directory`] or a store error. Existing backups are kept.
+    /// Existing backups are kept if this fails.
     pub fn create(&self, now: UnixSeconds) -> Result<Backup, BackupError> {
         let _busy = self.0.busy.lock();
         self.0.create(now)
     }
 
-    /// Makes the nightly backup if it is due and returns the number made. A missed or failed night is made up
-    /// for; a store without backups gets one immediately. Retries after a failure back off up to an hour.
+    /// Returns the number of backups made. A missed or failed night is made up for; a store without
+    /// backups gets one at once.
     pub fn run_scheduled(&self, now: UnixSeconds) -> Result<usize, BackupError> {
         let inner = &self.0;
         let Settings { at, zone, .. } = inner.directory.settings;
@@ -121,6 +115,7 @@ impl Backups {
         let Some(_busy) = inner.busy.try_lock() else {
             return Ok(0);
         };
+        // An unreachable directory must not be tried every second.
         if at.is_some() && inner.is_backing_off(now) {
             return Ok(0);
         }
@@ -138,23 +133,18 @@ impl Backups {
             return Ok(0);
         }
         inner.create(now)?;
+        // Remembered apart from the listing: an operator who deletes the backup does not get another one
+        // the same night.
         inner.state.lock().nightly = Some(now);
         Ok(1)
     }
 
-    /// Verifies a backup.
-    ///
-    /// # Errors
-    /// [`BackupError::NotFound`], [`BackupError::Damaged`] or [`BackupError::Newer`].
     pub fn verify(&self, name: &str) -> Result<Contents, BackupError> {
         (self.0.examine)(&self.0.directory.find(name)?)
     }
 
-    /// Stages a backup next to the store; the next start installs it. The restored store receives `change` as
-    /// audit entry.
-    ///
-    /// # Errors
-    /// [`BackupError::Foreign`] if another instance made it and `adopt` is not set; [`BackupError::Damaged`].
+    /// Stages a backup next to the store; the next start installs it. The restored store receives
+    /// `change` as audit entry.
     pub fn restore(
         &self,
         path: &Path,
@@ -162,6 +152,7 @@ impl Backups {
         change: Change,
     ) -> Result<Contents, BackupError> {
         let inner = &self.0;
+        // Waits for a running backup, which reads the files that a restore replaces.
         let _busy = inner.busy.lock();
         let instance = inner.store.instance().ok_or(StoreError::Closed)?;
         let timeline = inner.store.timeline_seed().ok_or(StoreError::Closed)?;
@@ -174,7 +165,6 @@ impl Backups {
         inner.directory.restore(path, restore, false)
     }
 
-    /// Like [`Backups::restore`], with an uploaded backup.
     pub fn restore_sent(
         &self,
         body: &mut dyn io::Read,
@@ -186,24 +176,26 @@ impl Backups {
             .write(true)
             .create(true)
             .truncate(true)
+            // Readable only for this service: a backup contains personal data.
             .mode(0o600)
             .open(&upload)
             .and_then(|mut file| io::copy(body, &mut file))
             .map_err(StoreError::from)
             .map_err(BackupError::from);
         let restored = received.and_then(|_| self.restore(&upload, adopt, change));
+        // Also after a failure: the upload can be as large as the store.
         let _ = fs::remove_file(&upload);
         restored
     }
 }
 
 impl Inner {
-    /// Whether a retry is still delayed after a failure.
     fn is_backing_off(&self, now: UnixSeconds) -> bool {
         let state = self.state.lock();
         let Some(doublings) = state.failures.checked_sub(1) else {
             return false;
         };
+        // Doubles with each failure; the shift is bounded against overflow.
         let wait = (RETRY_DELAYS.0 << doublings.min(10)).min(RETRY_DELAYS.1);
         state
             .status
@@ -235,6 +227,7 @@ impl Inner {
                 "backup created and verified"
             );
         }
+        // The next line must read the directory and not the cached listing.
         self.state.lock().looked = None;
         // If the listing fails, the next run reads it again.
         let _ = self.refresh_listing(now);
@@ -249,13 +242,13 @@ impl Inner {
             .back_up(&settings.directory)
             .map_err(|error| self.directory.failed(error))?;
         self.state.lock().failures = 0;
+        // Not fatal: the new backup is complete, and the next run prunes again.
         if let Err(error) = self.directory.prune(&made) {
             tracing::warn!(%error, "failed to remove old backups");
         }
         Ok(self.directory.line(made))
     }
 
-    /// Reads the directory unless the cached listing is recent.
     fn refresh_listing(&self, now: UnixSeconds) -> Result<(), BackupError> {
         let fresh = |looked: UnixSeconds| (0..LISTING_CACHED).contains(&now.since(looked));
         if self.state.lock().looked.is_some_and(fresh) {

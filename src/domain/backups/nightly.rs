@@ -6,7 +6,8 @@ use chrono_tz::Tz;
 use crate::domain::schedule::tv_day::instant;
 use crate::types::UnixSeconds;
 
-/// The last time up to `now` at which local time in `zone` showed `at`, or skipped it (clock change).
+/// The last time up to `now` at which local time in `zone` showed `at`, or skipped it (clock
+/// change).
 pub(super) fn last_night(now: UnixSeconds, at: NaiveTime, zone: Tz) -> UnixSeconds {
     let today = DateTime::from_timestamp(now.0, 0)
         .unwrap_or_default()
@@ -17,6 +18,7 @@ pub(super) fn last_night(now: UnixSeconds, at: NaiveTime, zone: Tz) -> UnixSecon
         instant(zone, day.and_time(at))
     };
     [before(0), before(1)]
+        // Local time may have shown `at` today or not yet.
         .into_iter()
         .find(|night| *night <= now)
         // The zone skipped a whole day.

@@ -16,10 +16,9 @@ pub(super) const CONSISTENT_FOR: i64 = 10 * 60 * 1_000;
 /// The longest downtime that a start accepts. A longer one cannot be distinguished from a clock that is ahead:
 /// then deletions wait for [`CONSISTENT_FOR`], while the service works normally.
 pub(super) const DOWNTIME: i64 = 3 * DAY * 1_000;
-/// Token time is recorded again after this many milliseconds.
+/// Milliseconds between two records of the token time.
 pub(super) const MARK_EVERY: i64 = 60 * 1_000;
 
-/// One reading of the clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     /// The service's time: the wall clock plus the operator's shift.
@@ -44,36 +43,34 @@ impl Reading {
         UnixSeconds(self.now.div_euclid(1_000))
     }
 
-    /// The wall clock without the operator's shift.
     const fn wall(&self) -> i64 {
         self.now.saturating_sub(self.moved)
     }
 }
 
-/// A clock jump that is not trusted yet.
+/// Not trusted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// Size of the jump; negative if backwards.
     jump: i64,
-    /// Whether it was found at start-up, not at run time.
+    /// At start-up, and not at run time.
     at_start: bool,
     /// The uptime since which the clock has been consistent.
     since: i64,
 }
 
 impl Doubt {
-    /// Size of the jump in seconds; negative if backwards.
     #[must_use]
     pub const fn seconds(&self) -> i64 {
         self.jump.div_euclid(1_000)
     }
 }
 
-/// Rounds to whole hours: the two clocks are not read at the same instant.
 const HALF_HOUR: u64 = 30 * 60 * 1_000;
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded to whole hours, since the two clocks are not read at the same instant.
         let hours = self.jump.unsigned_abs().saturating_add(HALF_HOUR) / (2 * HALF_HOUR);
         let (count, unit) = match hours {
             0..72 => (hours, "hours"),
@@ -94,7 +91,6 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// A change of trust after a reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Doubted(Doubt),
@@ -102,7 +98,6 @@ pub(super) enum Change {
     Agreed,
 }
 
-/// The trusted time as of the last reading.
 #[derive(Debug)]
 pub(super) struct Belief {
     /// Token time: advances with the uptime, and follows the trusted wall clock forward.
@@ -114,7 +109,7 @@ pub(super) struct Belief {
 }
 
 impl Belief {
-    /// Judges the first reading of a process against the mark of the previous one.
+    /// Compares the first reading of a process with the mark of the previous one.
     pub(super) fn begin(mark: Option<&Mark>, boot: Option<&str>, reading: Reading) -> Self {
         let mut belief = Self {
             token: reading.now,
@@ -122,6 +117,7 @@ impl Belief {
             last: reading,
             doubt: None,
         };
+        // A new store has nothing to compare with.
         let Some(mark) = mark else { return belief };
         let gap = reading.wall().saturating_sub(mark.wall);
         // Same boot: the difference of the uptimes is the exact downtime.
@@ -131,6 +127,7 @@ impl Belief {
             .map(|up| up - mark.uptime);
         let (passed, jump) = match downtime {
             Some(downtime) => (downtime, gap.saturating_sub(downtime)),
+            // After a reboot the exact downtime is unknown; a plausible one is accepted.
             None if (-JUMP..=DOWNTIME).contains(&gap) => (gap.max(0), 0),
             // The downtime is unknown. Count what the last process may have seen after its last mark.
             None => (MARK_EVERY, gap),
@@ -138,6 +135,7 @@ impl Belief {
         belief.token = mark.token.saturating_add(passed);
         belief.wall = mark.wall.saturating_add(passed);
         match reading.uptime {
+            // Without an uptime, as in tests, every reading is trusted.
             Some(since) if jump.abs() > JUMP => {
                 belief.doubt = Some(Doubt {
                     jump,
@@ -153,11 +151,13 @@ impl Belief {
     pub(super) fn observe(&mut self, reading: Reading) -> Option<Change> {
         let (before, moved) = (self.last, self.last.moved != reading.moved);
         self.last = reading;
+        // The last reading without uptime was trusted as well.
         let (Some(up), Some(last_up)) = (reading.uptime, before.uptime) else {
             self.trust();
             return None;
         };
         let elapsed = up.saturating_sub(last_up).max(0);
+        // Advances with the uptime, so that a wall clock that goes back does not revive expired tokens.
         self.token = self.token.saturating_add(elapsed);
         self.wall = self.wall.saturating_add(elapsed);
         let jump = reading.wall() - before.wall().saturating_add(elapsed);
@@ -176,6 +176,7 @@ impl Belief {
             };
             self.doubt = Some(doubt);
             change = Some(Change::Doubted(doubt));
+        // Ten consistent minutes outweigh the jump: a clock that was corrected by NTP stays where it is.
         } else if self
             .doubt
             .is_some_and(|doubt| up - doubt.since >= CONSISTENT_FOR)
@@ -189,7 +190,6 @@ impl Belief {
         change
     }
 
-    /// Trusts the clock as this reading shows it.
     pub(super) fn accept(&mut self, reading: Reading) {
         self.observe(reading);
         self.doubt = None;
@@ -197,6 +197,7 @@ impl Belief {
     }
 
     fn trust(&mut self) {
+        // Token time never decreases, whatever the wall clock shows.
         self.wall = self.last.wall();
         self.token = self.token.max(self.last.now);
     }

@@ -4,28 +4,25 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::types::UnixSeconds;
 
-/// Token time: never decreases. It equals the wall clock until the wall clock jumps; then it advances from the
-/// highest trusted time. Expiry times are issued in token time, so a token lasts as long as promised whatever
-/// the wall clock does.
-///
-/// `expires` fields of records hold token time; clients see it converted to wall time.
+/// Token time: never decreases. It equals the wall clock until the wall clock jumps; then it
+/// advances from the highest trusted time. `expires` fields of records hold token time; clients see
+/// it converted to wall time.
 #[derive(Debug)]
 pub struct ExpiryClock {
-    /// Token time in seconds as of the last check; a background task checks every second.
+    /// In seconds, as of the last check; a background task checks every second.
     latest: AtomicI64,
-    /// How many seconds a reading may be ahead of `latest` without a check; `i64::MAX` accepts every reading.
+    /// Seconds by which a reading may be ahead of `latest`; `i64::MAX` accepts every reading.
     reach: i64,
 }
 
 impl Default for ExpiryClock {
-    /// Trusts every reading.
     fn default() -> Self {
         Self::new(i64::MIN, i64::MAX)
     }
 }
 
 impl ExpiryClock {
-    /// Starts at `token` (milliseconds); trusts readings up to `reach` seconds ahead of the last check.
+    /// `token` is in milliseconds, `reach` in seconds.
     #[must_use]
     pub(super) const fn new(token: i64, reach: i64) -> Self {
         Self {
@@ -34,7 +31,6 @@ impl ExpiryClock {
         }
     }
 
-    /// Token time at `now`, the wall-clock time of the request.
     #[must_use]
     pub fn at(&self, now: UnixSeconds) -> UnixSeconds {
         // Relaxed suffices: a single number that only grows; nothing else is published with it.
@@ -46,20 +42,21 @@ impl ExpiryClock {
         UnixSeconds(now.0.max(latest))
     }
 
-    /// Converts a wall-clock time, such as the end of a broadcast, to token time.
+    /// For the end of a broadcast, for example.
     #[must_use]
     pub fn wall_to_token(&self, wall: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
+        // Both clocks advance alike from now on, so their difference converts a future time.
         wall + self.at(now).since(now)
     }
 
-    /// Converts token time to the wall-clock time that clients see.
+    /// For clients.
     #[must_use]
     pub fn token_to_wall(&self, token: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
         token - self.at(now).since(now)
     }
 
-    /// Advances to `token` (milliseconds).
     pub(super) fn raise(&self, token: i64) {
+        // A maximum and not a store: two checks may overtake each other.
         self.latest
             .fetch_max(token.div_euclid(1_000), Ordering::Relaxed);
     }

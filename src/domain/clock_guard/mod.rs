@@ -25,10 +25,10 @@ use crate::types::UnixSeconds;
 use belief::{Belief, Change, JUMP, MARK_EVERY, Reading};
 use tables::{MARK, Marks};
 
-/// Checks the clock, records the high-water mark and advances the [`ExpiryClock`].
+/// Records the high-water mark and advances the [`ExpiryClock`].
 pub struct ClockGuard {
     clock: Arc<dyn Clock>,
-    /// The boot id: uptimes are comparable only within one boot.
+    /// Uptimes are comparable only within one boot.
     boot: Option<String>,
     store: Store,
     expiry: Arc<ExpiryClock>,
@@ -37,14 +37,13 @@ pub struct ClockGuard {
 
 struct State {
     belief: Belief,
-    /// The token time in the store; `None` before the first mark.
+    /// `None` before the first mark.
     marked: Option<i64>,
-    /// Whether the last write of the mark failed; a failure is logged once.
+    /// A failure is logged once.
     failed: bool,
 }
 
 impl ClockGuard {
-    /// Checks the clock against the mark in the store.
     pub fn open(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -56,6 +55,7 @@ impl ClockGuard {
         if let Some(doubt) = belief.doubt() {
             tracing::warn!("{doubt}");
         }
+        // A system without an uptime cannot detect jumps, so it trusts every reading.
         let reach = reading.uptime.map_or(i64::MAX, |_| JUMP / 1_000);
         let expiry = Arc::new(ExpiryClock::new(belief.token(), reach));
         let state = State {
@@ -77,16 +77,12 @@ impl ClockGuard {
         Arc::clone(&self.expiry)
     }
 
-    /// The service's time, trusted or not.
     #[must_use]
     pub fn now(&self) -> UnixSeconds {
         self.clock.now()
     }
 
-    /// Reads and checks the clock; may block for a commit.
-    ///
-    /// # Errors
-    /// [`Doubt`] while nothing may be deleted by age.
+    /// May block for a commit. Fails while nothing may be deleted by age.
     pub fn check(&self) -> Result<UnixSeconds, Doubt> {
         let mut state = self.state.lock();
         let reading = Reading::read(&*self.clock);
@@ -104,21 +100,21 @@ impl ClockGuard {
         }
     }
 
-    /// Trusts the clock as it runs now, on an operator's request; blocks for a commit.
+    /// An operator's request; blocks for a commit.
     pub fn accept(&self) {
         let mut state = self.state.lock();
         state.belief.accept(Reading::read(&*self.clock));
+        // Durable: the operator must not have to repeat it after a crash.
         self.publish(&mut state, Durability::Durable);
         tracing::info!("an operator accepted the clock; deletions resume");
     }
 
-    /// The reason why the clock is not trusted, as of the last check.
+    /// As of the last check.
     #[must_use]
     pub fn doubt(&self) -> Option<Doubt> {
         self.state.lock().belief.doubt()
     }
 
-    /// Writes the mark if it is due, then advances the expiry clock.
     fn publish(&self, state: &mut State, class: Durability) {
         let token = state.belief.token();
         // The store first: after a kill and a clock that went back, expired tokens must stay expired.
@@ -133,6 +129,7 @@ impl ClockGuard {
             };
             match self
                 .store
+                // The highest priority: without the mark a start cannot tell expired tokens.
                 .write_for(WritePriority::Login, class, batch)
                 .wait()
             {
@@ -140,6 +137,7 @@ impl ClockGuard {
                     state.marked = Some(token);
                     state.failed = false;
                 }
+                // The expiry clock advances all the same, so that tokens expire during this process.
                 Err(error) => {
                     if !std::mem::replace(&mut state.failed, true) {
                         tracing::warn!(%error, "failed to record the highest time seen; will retry");

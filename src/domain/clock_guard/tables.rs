@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::{Record, Schema, Table};
 
-/// The trusted time at one moment, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
     pub(super) token: i64,
@@ -22,7 +21,6 @@ pub(super) const MARK: u8 = 0;
 
 pub(crate) const TABLE: &str = "clock_mark";
 
-/// A table with one record, at [`MARK`].
 pub(super) struct Marks;
 
 impl Table for Marks {

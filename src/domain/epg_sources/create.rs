@@ -6,7 +6,6 @@ use crate::domain::schedule::model::FILENAME_MAX;
 use crate::domain::schedule::{Image, MakeLivestreams, Schedule, Unmapped};
 use crate::types::BroadcastId;
 
-/// Creates livestreams in the catalogue.
 pub(super) struct CatalogLivestreams<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) schedule: &'a Schedule,
@@ -21,6 +20,7 @@ impl MakeLivestreams for CatalogLivestreams<'_> {
             livestreams: channels
                 .iter()
                 .map(|channel| Spanned {
+                    // These items come from no file, so errors name no line.
                     line: 0,
                     item: livestream(channel),
                 })
@@ -35,9 +35,9 @@ impl MakeLivestreams for CatalogLivestreams<'_> {
     }
 }
 
-/// Returns the livestream to create for a guide channel.
 fn livestream(channel: &Unmapped) -> Livestream {
     let name = channel.name.as_deref().unwrap_or(channel.id.as_str());
+    // Cut at a character: the catalogue rejects longer names, and guides may have any.
     let end = name.floor_char_boundary(NAME_MAX);
     let name = name.get(..end).unwrap_or_default().to_owned();
     let mut livestream = Livestream::new(channel.id.clone(), name);

@@ -13,17 +13,14 @@ use crate::domain::schedule::ratings::Ratings;
 use crate::domain::schedule::{ImportReport, Outcome};
 use crate::types::UnixSeconds;
 
-/// Maximum unmapped and new channels of an import that are listed by id.
+/// Unmapped and new channels that are listed by id.
 const NAMED_MAX: usize = 20;
 
-/// A configured EPG source.
 #[derive(Debug, Clone)]
 pub struct EpgSource {
-    /// Unique name.
     pub name: String,
-    /// URL or absolute path of the guide.
     pub place: String,
-    /// Seconds between fetches.
+    /// Seconds.
     pub interval: i64,
     /// If two sources cover the same livestream, the higher priority wins.
     pub priority: u32,
@@ -32,12 +29,11 @@ pub struct EpgSource {
     pub create_livestreams: bool,
 }
 
-/// How to interpret the guides of a source.
 #[derive(Debug, Clone, Default)]
 pub struct GuideOptions {
     /// Time zone of times without one.
     pub zone: Tz,
-    /// Whether to treat all times as local in `zone`, whatever their offset.
+    /// Treat all times as local in `zone`, whatever their offset. Some guides mark local times as UTC.
     pub ignore_offsets: bool,
     /// Languages of titles and descriptions, preferred first.
     pub languages: Vec<String>,
@@ -48,20 +44,18 @@ pub struct GuideOptions {
 }
 
 impl GuideOptions {
-    /// Returns the rating to give to unrated programmes, if configured.
-    ///
-    /// `pin` becomes the highest limit that a user can have. So every user with parental control on is asked for
-    /// the PIN, whatever the livestream or the configuration say about unrated programs.
+    /// The rating of unrated programmes, if configured.
     #[must_use]
     pub fn rating(&self) -> Option<u8> {
         self.unrated.map(|unrated| match unrated {
+            // The highest limit that a user can have: every user with parental control on is asked for the PIN,
+            // whatever the livestream or the configuration say about unrated programs.
             Unrated::Pin => PARENTAL_LIMIT_MAX,
             Unrated::Allow => 0,
             Unrated::Age(age) => age,
         })
     }
 
-    /// Returns the options for the XMLTV reader.
     #[must_use]
     pub fn options(&self, ratings: &Arc<Ratings>) -> XmltvOptions {
         XmltvOptions {
@@ -73,51 +67,39 @@ impl GuideOptions {
     }
 }
 
-/// Configuration of all sources.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub feeds: Vec<EpgSource>,
-    /// Rating tables, shared by all guides.
     pub ratings: Arc<Ratings>,
-    /// Days for which past broadcasts are kept.
+    /// Days.
     pub retention_days: u32,
 }
 
 /// Why the last guide of a source is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HoldReason {
-    /// It is served.
     None,
     /// It looks implausible and waits for approval.
     Held,
 }
 
-/// Summary of the last guide of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastImport {
-    /// When the guide was read.
     pub at: UnixSeconds,
     pub standstill: HoldReason,
-    /// Channels in the guide.
     pub channels: u64,
-    /// Programmes in the guide.
     pub programmes: u64,
     pub added: u64,
     /// Broadcasts with changed times or metadata.
     pub changed: u64,
     pub removed: u64,
     pub unchanged: u64,
-    /// Skipped rows.
     pub skipped: u64,
-    /// Channels without a livestream.
     pub unmapped: u64,
-    /// Ids of the first ones.
     pub unmapped_ids: Vec<String>,
-    /// Channels that the source's last accepted guide did not contain.
+    /// Compared with the source's last accepted guide.
     pub new: u64,
-    /// Ids of the first ones.
     pub new_ids: Vec<String>,
-    /// Plausibility issues.
     pub doubts: Vec<String>,
 }
 

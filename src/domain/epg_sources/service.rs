@@ -23,23 +23,21 @@ use crate::store::{Durability, MemoryTable, Store, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
-/// Seconds before the first retry. Doubled with each failure, up to the interval of the source.
+/// Seconds before the first retry; doubled with each failure, up to the interval of the source.
 const RETRY: i64 = 60;
 /// How long an operator's request waits for a running fetch.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum length of a stored error, in bytes.
+/// Bytes.
 const ERROR_MAX: usize = 500;
 
-/// Opens a decoder for a guide of any supported format.
 pub(crate) type GuideDecoder =
     for<'a> fn(Box<dyn Read + 'a>, XmltvOptions) -> Result<Box<dyn GuideEvents + 'a>, GuideError>;
 
-/// Why a source could not be fetched or its guide not be imported.
+/// Why a fetch or import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EpgSourceError {
     #[error("no EPG source has this name")]
     NotFound,
-    /// Another source is being fetched.
     #[error("another EPG source is being fetched; try again later")]
     Busy,
     /// The server answered "not modified" to an unconditional request.
@@ -47,10 +45,8 @@ pub enum EpgSourceError {
     Nothing,
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// The guide is unusable, or the store failed.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
-    /// Livestreams could not be created for its channels.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
 }
@@ -61,7 +57,6 @@ impl From<StoreError> for EpgSourceError {
     }
 }
 
-/// Options of a fetch that an operator requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Refresh {
     /// Report changes without applying them.
@@ -72,14 +67,12 @@ pub struct Refresh {
     pub create_livestreams: bool,
 }
 
-/// A source with its state.
 #[derive(Debug, Clone)]
 pub struct EpgSourceView {
     pub feed: EpgSource,
     pub state: EpgSourceState,
 }
 
-/// The EPG sources of the service.
 #[derive(Clone)]
 pub struct EpgSources(Arc<Inner>);
 
@@ -96,7 +89,7 @@ struct Inner {
     running: Mutex<()>,
 }
 
-/// An imported guide, or `None` if it has not changed.
+/// `None` if the guide has not changed.
 type Imported = Option<(ImportReport, Validators)>;
 
 impl EpgSources {
@@ -123,17 +116,12 @@ impl EpgSources {
         })))
     }
 
-    /// Returns all sources, in the order of the configuration.
     #[must_use]
     pub fn list(&self) -> Vec<EpgSourceView> {
         let feeds = self.0.settings.feeds.iter();
         feeds.map(|feed| self.view(feed)).collect()
     }
 
-    /// Returns one source.
-    ///
-    /// # Errors
-    /// [`EpgSourceError::NotFound`].
     pub fn show(&self, name: &str) -> Result<EpgSourceView, EpgSourceError> {
         Ok(self.view(self.feed(name).ok_or(EpgSourceError::NotFound)?))
     }
@@ -156,8 +144,7 @@ impl EpgSources {
         self.0.settings.feeds.iter().find(|feed| feed.name == name)
     }
 
-    /// Parses a guide with the options of a source. A name that no source has is a plain label with default
-    /// options.
+    /// A name that no source has is a plain label with default options.
     pub fn read(&self, source: &str, guide: impl Read) -> Result<ParsedGuide, GuideError> {
         let unknown = GuideOptions::default();
         let reading = self.feed(source).map_or(&unknown, |feed| &feed.reading);
@@ -167,11 +154,11 @@ impl EpgSources {
         ParsedGuide::read_rated(&mut *guide, map, reading.rating())
     }
 
-    /// Returns the import options of a source. An import without a source, or with a plain label, has no source
-    /// above it.
+    /// An import without a source, or with a plain label, has no source above it.
     #[must_use]
     pub fn options(&self, source: &str, how: Refresh, now: UnixSeconds) -> ImportOptions {
         let feeds = &self.0.settings.feeds;
+        // The highest priority: an operator who uploads a guide by hand wants it served.
         let priority = self.feed(source).map_or(u32::MAX, |feed| feed.priority);
         let above = feeds.iter().filter(|feed| feed.priority > priority);
         ImportOptions {
@@ -186,8 +173,7 @@ impl EpgSources {
         }
     }
 
-    /// Fetches all due sources in order of priority. Returns how many guides were imported. Failures are recorded
-    /// in the state of the source and retried.
+    /// In order of priority. Returns how many guides were imported.
     pub fn run_due(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         let mut due: Vec<&EpgSource> = self.0.settings.feeds.iter().collect();
         due.retain(|feed| {
@@ -195,27 +181,29 @@ impl EpgSources {
             // A last attempt in the future means that the clock was set back: do not wait until it has caught up.
             state.due <= now || state.attempted.is_some_and(|at| at > now)
         });
+        // The best source first, so that lower ones see what it covers.
         due.sort_by_key(|feed| std::cmp::Reverse(feed.priority));
         let mut imported = 0;
         for feed in due {
+            // Locked for each source and not for the run, so that an operator's request gets its turn in
+            // between.
             let _running = self.0.running.lock();
             let before = self.state(feed);
+            // With other settings the same guide gives another schedule, so it must be fetched in full.
             let known = Some(&before).filter(|state| state.fingerprint == self.fingerprint(feed));
             let known = known.map_or_else(Validators::default, |state| Validators {
                 etag: state.etag.clone(),
                 modified: state.modified.clone(),
             });
             let result = self.fetch_and_import(feed, &known, Refresh::default(), now);
+            // Failures are recorded and retried; they must not stop the other sources.
             imported += usize::from(matches!(result, Ok(Some(_))));
             self.record_result(feed, before, &result, now)?;
         }
         Ok(imported)
     }
 
-    /// Fetches a source now, ignoring its validators. The result is recorded as for a timed fetch.
-    ///
-    /// # Errors
-    /// [`EpgSourceError::NotFound`], [`EpgSourceError::Busy`] after 30 seconds, or the failure of fetch or import.
+    /// Ignores the validators, so the guide is read in full.
     pub fn refresh(
         &self,
         name: &str,
@@ -229,6 +217,7 @@ impl EpgSources {
             .try_lock_for(LOCK_TIMEOUT)
             .ok_or(EpgSourceError::Busy)?;
         let result = self.fetch_and_import(feed, &Validators::default(), how, now);
+        // A dry run changes nothing, so the next timed fetch must still import the guide.
         if !how.dry_run {
             self.record_result(feed, self.state(feed), &result, now)?;
         }
@@ -256,7 +245,7 @@ impl EpgSources {
         Ok(Some((report, validators)))
     }
 
-    /// Imports a parsed guide, and first creates livestreams for unknown channels if requested.
+    /// First creates livestreams for unknown channels, if requested.
     pub fn import(
         &self,
         draft: ParsedGuide,
@@ -273,8 +262,8 @@ impl EpgSources {
         Ok(self.0.schedule.import(draft, options)?)
     }
 
-    /// Records a guide that an operator uploaded as the last one of a source. The next timed fetch is
-    /// unconditional. A plain label is not recorded.
+    /// Records a guide that an operator uploaded as the last one of a source. A plain label is not
+    /// recorded.
     pub fn record(
         &self,
         source: &str,
@@ -288,6 +277,7 @@ impl EpgSources {
             return Ok(());
         };
         let mut state = self.state(feed);
+        // Without validators the next timed fetch is unconditional: the uploaded guide is not the server's.
         state.etag = None;
         state.modified = None;
         state.last = Some(LastImport::from_report(report, now));
@@ -303,13 +293,13 @@ impl EpgSources {
         let name = feed.name.clone();
         self.0
             .store
+            // Losing this at a power cut costs one repeated fetch.
             .write(Durability::Logged, move |txn| {
                 txn.put::<EpgSourceStates>(&name, &state)
             })
             .wait()
     }
 
-    /// Records the result of a fetch, and schedules the next one.
     fn record_result(
         &self,
         feed: &EpgSource,
@@ -339,6 +329,7 @@ impl EpgSources {
             Err(error) => {
                 state.failures = state.failures.saturating_add(1);
                 let why = error.to_string();
+                // The message may quote the guide, so its length is limited.
                 let end = why.floor_char_boundary(ERROR_MAX);
                 tracing::warn!(source = feed.name, failures = state.failures, %error,
                     "failed to import from an EPG source; will retry");
@@ -373,14 +364,15 @@ impl EpgSources {
         );
     }
 
-    /// Returns a random delay of up to a tenth of `wait`, so that servers started together do not fetch together.
+    /// Up to a tenth of `wait`, so that servers started together do not fetch together.
     fn jitter(&self, wait: i64) -> i64 {
         let random = u32::from_be_bytes(self.0.entropy.array());
         (wait / 10).saturating_mul(i64::from(random)) >> u32::BITS
     }
 
-    /// Hashes everything that can change the result of importing the same guide.
     fn fingerprint(&self, feed: &EpgSource) -> u64 {
+        // Everything that can change the result of importing the same guide. Destructured, so that a new
+        // option is a compile error.
         let mut hasher = DefaultHasher::new();
         let GuideOptions {
             zone,
@@ -399,12 +391,14 @@ impl EpgSources {
             "create".hash(&mut hasher);
         }
         let mut channels: Vec<_> = channels.iter().collect();
+        // A hash map has no stable order.
         channels.sort_unstable();
         channels.hash(&mut hasher);
         self.0.settings.ratings.version().hash(&mut hasher);
         let standing = self.options(&feed.name, Refresh::default(), UnixSeconds(0));
         standing.standing.above.hash(&mut hasher);
         let snapshot = self.0.schedule.snapshot();
+        // A livestream that was added may have broadcasts in a guide that has not changed.
         let mut livestreams: Vec<&str> = snapshot.livestreams().collect();
         livestreams.sort_unstable();
         livestreams.hash(&mut hasher);
@@ -412,8 +406,9 @@ impl EpgSources {
     }
 }
 
-/// Returns the seconds until the next attempt after a failure.
+/// Seconds until the next attempt.
 fn retry(feed: &EpgSource, failures: u32, error: &EpgSourceError) -> i64 {
+    // The shift is bounded against overflow.
     let doubled = RETRY << failures.saturating_sub(1).min(20);
     let wait = doubled.min(feed.interval.max(RETRY));
     let asked = match error {
@@ -421,5 +416,6 @@ fn retry(feed: &EpgSource, failures: u32, error: &EpgSourceError) -> i64 {
         _ => None,
     };
     let asked = asked.and_then(|seconds| i64::try_from(seconds).ok());
+    // A server may ask for more, but not for more than a day.
     wait.max(asked.unwrap_or(0).min(DAY))
 }

@@ -6,27 +6,19 @@ use super::model::LastImport;
 use crate::store::{Record, Schema, Table};
 use crate::types::UnixSeconds;
 
-/// State of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpgSourceState {
-    /// Hash of the source's settings and of the existing livestreams. If it differs, the same guide may give
-    /// another schedule: the validators are ignored and the guide is fetched again.
+    /// If it differs, the same guide may give another schedule: the validators are ignored.
     pub fingerprint: u64,
-    /// `ETag` of the guide that is served.
+    /// Of the guide that is served.
     pub etag: Option<String>,
-    /// `Last-Modified` of the guide that is served.
     pub modified: Option<String>,
-    /// Time of the last attempt.
     pub attempted: Option<UnixSeconds>,
     /// Time of the last successful fetch, including unchanged guides.
     pub succeeded: Option<UnixSeconds>,
-    /// Time of the next attempt.
     pub due: UnixSeconds,
-    /// Consecutive failures.
     pub failures: u32,
-    /// Reason of the last failure.
     pub error: Option<String>,
-    /// Summary of the last guide.
     pub last: Option<LastImport>,
 }
 
@@ -38,7 +30,7 @@ impl Record for EpgSourceState {
     }
 }
 
-/// The first version, without the new channels of a guide.
+/// Lacks the new channels of a guide.
 mod v1 {
     use serde::Deserialize;
 
@@ -106,7 +98,6 @@ mod v1 {
     }
 }
 
-/// States by source name.
 pub(super) struct EpgSourceStates;
 
 impl Table for EpgSourceStates {
@@ -115,7 +106,6 @@ impl Table for EpgSourceStates {
     type Record = EpgSourceState;
 }
 
-/// Adds this module's table.
 #[must_use]
 pub(crate) fn schema(schema: Schema) -> Schema {
     schema.with::<EpgSourceStates>()

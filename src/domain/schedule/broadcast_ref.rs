@@ -52,13 +52,11 @@ impl Program {
         self.start
     }
 
-    /// Returns the first second after it.
     #[must_use]
     pub fn stop(&self) -> UnixSeconds {
         self.stop
     }
 
-    /// Returns the minimum age to watch it without a PIN, if it is rated.
     #[must_use]
     pub fn pg_age(&self) -> Option<u8> {
         self.pg_age
@@ -69,19 +67,17 @@ impl Program {
         self.allowed.live()
     }
 
-    /// Returns whether it may be watched from its start while on air.
+    /// From its start, while on air.
     #[must_use]
     pub fn start_over(&self) -> bool {
         self.allowed.start_over()
     }
 
-    /// Returns whether viewers with live rights may seek back in it while on air.
     #[must_use]
     pub fn rewind(&self) -> bool {
         self.allowed.rewind()
     }
 
-    /// Returns the catch-up window, if any.
     #[must_use]
     pub fn catchup(&self) -> Option<(UnixSeconds, UnixSeconds)> {
         self.catchup

@@ -18,26 +18,23 @@ use super::rights::BroadcastRights;
 use super::source_spans::Span;
 use crate::types::{LivestreamId, UnixSeconds};
 
-/// The fields of a broadcast that are needed without parsing its JSON.
+/// What is needed without parsing the JSON.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) stop: UnixSeconds,
     pub(super) catchup: Option<(UnixSeconds, UnixSeconds)>,
-    /// Hash of the JSON, for the `ETag`.
     pub(super) tag: u64,
     pub(super) id_hash: u64,
-    /// Offset of the JSON.
     pub(super) at: u32,
     pub(super) length: u32,
-    /// Lengths of the id and title in the JSON.
+    /// In the JSON, without quotes.
     pub(super) id: u16,
     pub(super) title: u16,
     pub(super) pg_age: Option<u8>,
     pub(super) allowed: Allowed,
 }
 
-/// The rights in a broadcast while it is on air. One byte, so that an [`Entry`] stays at 64 bytes: all of them are
-/// in memory.
+/// One byte, so that an [`Entry`] stays at 64 bytes: all of them are in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowed(u8);
 
@@ -75,44 +72,38 @@ impl Entry {
     }
 }
 
-/// The broadcasts of a livestream, pre-rendered.
 pub struct Channel {
     pub(super) livestream: LivestreamId,
     pub(super) zone: Tz,
-    /// The livestream id as JSON member name, including the colon.
+    /// As JSON, with the colon.
     pub(super) member: Box<[u8]>,
-    /// Hash of the livestream id.
     pub(super) tag: u64,
     pub(super) starts: Box<[UnixSeconds]>,
     pub(super) entries: Box<[Entry]>,
-    /// All objects, joined by commas. A day is a slice of it.
+    /// Joined by commas; a day is a slice of it.
     pub(super) json: Bytes,
-    /// The last live view requested at the live point.
+    /// The last one requested at the live point.
     pub(super) present: ArcSwapOption<LiveView>,
 }
 
-/// The live view of a livestream, with the time range in which it is valid.
 #[derive(Debug)]
 pub(crate) struct LiveView {
-    /// Start of the validity.
     pub from: UnixSeconds,
-    /// End of the validity, exclusive.
     pub until: UnixSeconds,
     /// `{"livestreamId":{…}}`; `None` in a gap.
     pub body: Option<Bytes>,
-    /// Changes with the body.
     pub tag: u64,
 }
 
 impl Channel {
-    /// Returns the index of the broadcast on air at an instant.
     pub(super) fn current(&self, at: UnixSeconds) -> Option<usize> {
+        // Starts are sorted, and a broadcast ends before the next one starts.
         let next = self.starts.partition_point(|start| *start <= at);
         let last = next.checked_sub(1)?;
         self.entries.get(last).filter(|e| e.stop > at).map(|_| last)
     }
 
-    /// Returns the range of time around `at` in which the live view stays the same.
+    /// The range of time around `at` in which the live view stays the same.
     pub(super) fn span(&self, at: UnixSeconds) -> (UnixSeconds, UnixSeconds) {
         let next = self.starts.partition_point(|start| *start <= at);
         let last = next.checked_sub(1);
@@ -126,7 +117,6 @@ impl Channel {
         }
     }
 
-    /// Returns when the live view changes next.
     pub(super) fn until(&self, at: UnixSeconds) -> UnixSeconds {
         self.span(at).1
     }
@@ -136,16 +126,16 @@ impl Channel {
         range.and_then(|r| self.json.get(r)).unwrap_or_default()
     }
 
-    /// Returns the JSON of consecutive broadcasts, joined by commas.
+    /// Joined by commas.
     pub(super) fn objects(&self, range: Range<usize>) -> Bytes {
         let entries = self.entries.get(range).unwrap_or_default();
         match (entries.first(), entries.last()) {
+            // Consecutive objects lie side by side, with their commas.
             (Some(first), Some(last)) => self.json.slice(first.range().start..last.range().end),
             _ => Bytes::new(),
         }
     }
 
-    /// Returns the id of a broadcast as JSON, without quotes.
     pub(super) fn id_json(&self, index: usize) -> &[u8] {
         let length = self.entries.get(index).map_or(0, |e| usize::from(e.id));
         let from = render::BEFORE_ID.len();
@@ -174,6 +164,7 @@ impl Channel {
     pub(super) fn write_live(&self, current: usize, out: &mut Vec<u8>) -> u64 {
         let previous = current.checked_sub(1);
         let next = Some(current + 1).filter(|next| *next < self.entries.len());
+        // The tag covers the livestream as well, since an empty live view has no broadcast.
         let mut tag = self.tag;
         out.extend_from_slice(&self.member);
         let parts: [(&[u8], Option<usize>); 3] = [
@@ -183,6 +174,7 @@ impl Channel {
         ];
         for (name, index) in parts {
             let entry = index.and_then(|index| self.entries.get(index));
+            // An absent neighbour counts too: a view without one must not equal a view with one.
             tag = mix(tag, entry.map_or(0, |entry| entry.tag));
             if let Some(index) = index {
                 out.extend_from_slice(name);
@@ -201,7 +193,6 @@ impl Channel {
         objects + self.member.len() + 48
     }
 
-    /// Renders the live view at an instant.
     pub(super) fn moment(&self, at: UnixSeconds) -> LiveView {
         let (from, until) = self.span(at);
         let Some(current) = self.current(at) else {
@@ -224,10 +215,11 @@ impl Channel {
         }
     }
 
-    /// Returns the live view at the live point, which most requests ask for. It is rendered once per program.
+    /// Rendered once per program, since most requests ask for the live point.
     pub(super) fn present(&self, now: UnixSeconds) -> Arc<LiveView> {
         let prepared = self.present.load();
         match prepared.as_ref() {
+            // Two threads may render the same view at once, which does no harm.
             Some(moment) if moment.from <= now && now < moment.until => Arc::clone(moment),
             _ => {
                 let moment = Arc::new(self.moment(now));
@@ -237,10 +229,11 @@ impl Channel {
         }
     }
 
-    /// Copies the channel without the broadcasts that start before `instant`, into another arena.
+    /// Leaves out the broadcasts that start before `instant`.
     pub(super) fn since(&self, instant: UnixSeconds, arena: &mut JsonArena) -> Self {
         let gone = self.starts.partition_point(|start| *start < instant);
         let mut entries = self.entries.get(gone..).unwrap_or_default().to_vec();
+        // Offsets are relative to the channel's own JSON.
         let base = entries.first().map_or(0, |entry| entry.at);
         for entry in &mut entries {
             entry.at -= base;
@@ -257,7 +250,7 @@ impl Channel {
         }
     }
 
-    /// Counts the broadcasts that lie at least partly within a span.
+    /// At least partly within the span.
     pub(super) fn count_within(&self, span: Span) -> u64 {
         let first = self
             .entries
@@ -266,7 +259,6 @@ impl Channel {
         u64::try_from(end.saturating_sub(first)).unwrap_or(0)
     }
 
-    /// Returns start and stop of the last broadcast.
     pub(super) fn last(&self) -> Option<(UnixSeconds, UnixSeconds)> {
         let last = self.starts.last().copied();
         last.zip(self.entries.last().map(|entry| entry.stop))
@@ -277,7 +269,6 @@ impl Channel {
         self.entries.is_empty()
     }
 
-    /// Returns the size in memory in bytes.
     pub(super) fn memory(&self) -> usize {
         self.json.len() + self.entries.len() * (size_of::<Entry>() + size_of::<UnixSeconds>())
     }
@@ -293,7 +284,7 @@ pub(super) const fn mix(a: u64, b: u64) -> u64 {
     mixed ^ (mixed >> 32)
 }
 
-/// Hashes bytes. The hash is the same in every process, so that ETags survive a restart.
+/// The same in every process, so that ETags survive a restart.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);

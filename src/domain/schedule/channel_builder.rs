@@ -24,6 +24,7 @@ pub(super) struct JsonArena {
 
 impl JsonArena {
     pub(super) fn insert(&mut self, json: &[u8]) -> Bytes {
+        // The rest of the old block is given up: splitting a channel would make its JSON two pieces.
         if self.block.capacity() < json.len() {
             self.block = BytesMut::with_capacity(json.len().max(BLOCK));
         }
@@ -33,7 +34,6 @@ impl JsonArena {
     }
 }
 
-/// Renders a channel, broadcast by broadcast.
 pub(super) struct Builder<'a> {
     arena: &'a mut JsonArena,
     livestream: LivestreamId,
@@ -44,7 +44,6 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Starts an empty channel.
     #[must_use]
     pub(super) fn new(livestream: LivestreamId, zone: Tz, arena: &'a mut JsonArena) -> Self {
         Self {
@@ -57,13 +56,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Appends a broadcast.
     pub(super) fn push(&mut self, broadcast: &Broadcast, rights: &BroadcastRights) {
         let separator = usize::from(!self.json.is_empty());
         self.json.resize(self.json.len() + separator, b',');
         let at = self.json.len();
         let rendered = render::broadcast(broadcast, rights, &mut self.json);
         let object = self.json.get(at..).unwrap_or_default();
+        // Tags are computed here, once per import, and not per request.
         let (tag, length) = (hash(object), object.len());
         let (Ok(at), Ok(length)) = (u32::try_from(at), u32::try_from(length)) else {
             // A channel above 4 GiB cannot occur: a parsed guide is limited to a tenth of that.
@@ -85,7 +84,7 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// Returns the channel, with its vectors shrunk to their contents.
+    /// Shrinks the vectors to their contents.
     #[must_use]
     pub(super) fn finish(self) -> Channel {
         debug_assert!(self.starts.is_sorted());

@@ -10,12 +10,11 @@ use crate::types::LivestreamId;
 
 /// Chunks read at a time, and written in one write batch: at most 192 KiB, so that other commits do not wait long.
 const BATCH: usize = 16;
-/// Chunks deleted by one write batch.
+/// Deleted by one write batch.
 const SWEEP: usize = 1_000;
-/// Chunks removed by one retention run: several days of a usual schedule. The next run removes the rest.
+/// Removed by one retention run: several days of a usual schedule.
 const RETIRED: usize = 100_000;
 
-/// The valid chunks of one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Day {
     generation: u64,
@@ -24,20 +23,17 @@ struct Day {
 
 type Days = BTreeMap<i64, Day>;
 
-/// The chunks in the store. Locked exclusively by a change of the schedule.
+/// Locked exclusively by a change of the schedule.
 #[derive(Default)]
 pub(super) struct ChunkStore {
-    /// The newest valid generation.
     generation: u64,
     livestreams: BTreeMap<LivestreamId, Days>,
-    /// Bytes of JSON replaced since all channels were last rendered into the same arena.
+    /// Bytes since all channels were last rendered into the same arena.
     pub(super) replaced: usize,
-    /// Keys of invalid chunks, to be deleted.
     garbage: Vec<ChunkKey>,
 }
 
 impl ChunkStore {
-    /// Reads all chunks, one livestream after the other, in order.
     pub(super) fn load(
         store: &Store,
         mut each: impl FnMut(&LivestreamId, Vec<Broadcast>),
@@ -54,12 +50,14 @@ impl ChunkStore {
             let Some((last, _)) = page.last() else {
                 break;
             };
+            // The scan continues after the last key, whose chunk may have been damaged.
             from = Some((last.0.clone(), last.1, last.2, last.3.saturating_add(1)));
             for (key, chunk) in page {
                 if open
                     .as_ref()
                     .is_none_or(|(livestream, _)| *livestream != key.0)
                 {
+                    // Keys are sorted by livestream, so the previous one is complete.
                     let next = (key.0.clone(), BTreeMap::new());
                     if let Some((livestream, days)) = open.replace(next) {
                         each(&livestream, days.into_values().flatten().collect());
@@ -76,7 +74,7 @@ impl ChunkStore {
         Ok(chunks)
     }
 
-    /// Records a chunk. Keys come in order, so a later generation follows an earlier one.
+    /// Keys come in order, so a later generation follows an earlier one.
     fn insert(
         &mut self,
         key: ChunkKey,
@@ -85,6 +83,7 @@ impl ChunkStore {
     ) {
         let (livestream, day, generation, number) = key.clone();
         if generation > self.generation {
+            // Written by an import that did not reach its commit.
             self.garbage.push(key);
             return;
         }
@@ -93,6 +92,7 @@ impl ChunkStore {
             .get(&day)
             .is_some_and(|known| known.generation < generation)
         {
+            // The import that replaced this day was killed before it deleted the old chunks.
             let old = known.remove(&day);
             self.garbage.extend(keys(&livestream, day, old));
             broadcasts.remove(&day);
@@ -113,8 +113,7 @@ impl ChunkStore {
         }
     }
 
-    /// Reads all broadcasts of a livestream, in order. Damaged chunks are skipped: their day then differs from any
-    /// import and is written again.
+    /// Damaged chunks are skipped: their day then differs from any import and is written again.
     pub(super) fn read(
         &self,
         store: &Store,
@@ -136,12 +135,12 @@ impl ChunkStore {
         read_chunks(store, keys(livestream, day, state))
     }
 
-    /// Starts a new generation. Chunks left by a failed import must be deleted first: they would become valid
-    /// together with this generation.
+    /// Starts a new generation.
     pub(super) fn begin<'a>(
         &mut self,
         store: &'a Store,
     ) -> Result<PendingGeneration<'a>, StoreError> {
+        // Chunks of a failed import would become valid together with this generation.
         self.sweep(store)?;
         Ok(PendingGeneration {
             store,
@@ -151,7 +150,7 @@ impl ChunkStore {
         })
     }
 
-    /// Makes the written generation valid, in one commit.
+    /// One commit makes the written generation valid.
     pub(super) fn switch(
         &mut self,
         mut writing: PendingGeneration<'_>,
@@ -163,6 +162,7 @@ impl ChunkStore {
             let head = Head { generation };
             writing
                 .store
+                // Durable: the old chunks are deleted after this.
                 .write(Durability::Durable, move |txn| {
                     txn.put::<Heads>(&0, &head)?;
                     let mut claims = claims.iter();
@@ -171,6 +171,7 @@ impl ChunkStore {
                 .wait()
         });
         if let Err(error) = switched {
+            // The head still names the old generation, so nothing has changed for readers.
             self.abandon(writing);
             return Err(error);
         }
@@ -183,15 +184,15 @@ impl ChunkStore {
         Ok(())
     }
 
-    /// Marks the written chunks of a failed import for deletion.
     pub(super) fn abandon(&mut self, writing: PendingGeneration<'_>) {
         for (livestream, day, state) in writing.days {
             self.garbage.extend(keys(&livestream, day, Some(state)));
         }
     }
 
-    /// Removes the days before `first`, found by the index by day, which avoids a scan of all livestreams.
+    /// Returns the number of chunks.
     pub(super) fn drop_before(&mut self, store: &Store, first: i64) -> Result<usize, StoreError> {
+        // The index by day avoids a scan of all livestreams.
         let old = store.read(|txn| txn.range_index::<ByDay>(&All, &first, RETIRED))?;
         let dropped = old.len();
         for ((day, livestream), key) in old {
@@ -213,8 +214,10 @@ impl ChunkStore {
     pub(super) fn sweep(&mut self, store: &Store) -> Result<(), StoreError> {
         while !self.garbage.is_empty() {
             let rest = self.garbage.split_off(self.garbage.len().min(SWEEP));
+            // The batch is kept until it is deleted, so that an error loses no key.
             let batch = self.garbage.clone();
             store
+                // Repeated after a power cut, since a start finds these chunks again.
                 .write(Durability::Logged, move |txn| {
                     batch.iter().try_for_each(|key| txn.delete::<Chunks>(key))
                 })
@@ -232,6 +235,7 @@ fn read_chunks(
     let mut broadcasts = Vec::new();
     for key in keys {
         match store.read(|txn| txn.get::<Chunks>(&key)) {
+            // A chunk that is missing is treated like an empty one.
             Ok(chunk) => broadcasts.extend(chunk.into_iter().flat_map(|c| c.broadcasts)),
             Err(StoreError::Damaged { place, what }) => {
                 tracing::error!(
@@ -254,7 +258,6 @@ fn keys(livestream: &LivestreamId, day: i64, state: Option<Day>) -> Vec<ChunkKey
         .collect()
 }
 
-/// A generation that is being written and is not valid yet.
 pub(super) struct PendingGeneration<'a> {
     store: &'a Store,
     generation: u64,
@@ -263,12 +266,10 @@ pub(super) struct PendingGeneration<'a> {
 }
 
 impl PendingGeneration<'_> {
-    /// Returns whether no day was written.
     pub(super) fn is_empty(&self) -> bool {
         self.days.is_empty()
     }
 
-    /// Writes the days of a livestream that differ between two lists.
     pub(super) fn replace(
         &mut self,
         livestream: &LivestreamId,
@@ -277,11 +278,13 @@ impl PendingGeneration<'_> {
     ) -> Result<(), StoreError> {
         let (old, new) = (by_day(old), by_day(new));
         for (day, broadcasts) in &new {
+            // Unchanged days keep their generation, so a usual import writes few chunks.
             if old.get(day) != Some(broadcasts) {
                 self.day(livestream, *day, broadcasts)?;
             }
         }
         for day in old.keys().filter(|day| !new.contains_key(day)) {
+            // An empty chunk hides the older generation of the day.
             self.day(livestream, *day, &[])?;
         }
         Ok(())
@@ -315,6 +318,7 @@ impl PendingGeneration<'_> {
         if batch.is_empty() {
             return Ok(());
         }
+        // A whole guide is more than the memtable takes; other commits must not wait for it.
         self.store.pace();
         self.store
             .write(Durability::Logged, move |txn| {
@@ -326,7 +330,6 @@ impl PendingGeneration<'_> {
     }
 }
 
-/// Groups broadcasts by the UTC day of their start.
 fn by_day(list: &[Broadcast]) -> BTreeMap<i64, &[Broadcast]> {
     list.chunk_by(|a, b| a.start.utc_day() == b.start.utc_day())
         .filter_map(|day| Some((day.first()?.start.utc_day(), day)))

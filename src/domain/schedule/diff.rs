@@ -11,12 +11,11 @@ use super::model::{Broadcast, Metadata};
 use super::source_spans::Span;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// A normalised row of a guide that is to become a broadcast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewRow {
     /// Line in the guide.
     pub line: u64,
-    /// Permanent id from the source, if it gives one.
+    /// Given by the source; permanent.
     pub id: Option<BroadcastId>,
     pub start: UnixSeconds,
     pub stop: UnixSeconds,
@@ -33,7 +32,6 @@ pub struct DiffCounts {
 }
 
 impl DiffCounts {
-    /// Returns whether nothing changes.
     #[must_use]
     pub fn is_none(&self) -> bool {
         (self.added, self.changed, self.removed) == (0, 0, 0)
@@ -49,30 +47,21 @@ impl std::ops::AddAssign for DiffCounts {
     }
 }
 
-/// The result of a diff.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ChannelDiff {
-    /// All broadcasts after the import, in order and without overlaps.
     pub list: Vec<Broadcast>,
-    /// Changes; broadcasts outside of the span are not counted.
+    /// Without the broadcasts outside of the span.
     pub difference: DiffCounts,
 }
 
-/// The parts of a livestream that a guide may change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WritableSpans {
-    /// Spans to replace, in order and without overlaps.
     pub free: Vec<Span>,
-    /// Spans of sources with higher priority.
     pub blocked: Vec<Span>,
 }
 
-/// Diffs the `rows` of a guide with all `existing` broadcasts of a livestream. Both are in order and without
-/// overlaps, and each row starts and ends in a free span. `taken` returns whether an id is in use outside of this
-/// livestream.
-///
-/// An existing broadcast that began before a span and reaches into it is cut at the start of the span, like an
-/// earlier row of the same guide. One that begins inside is replaced, even if it extends beyond the end.
+/// `rows` and `existing` are in order and without overlaps, and each row starts and ends in a free
+/// span. `taken` returns whether an id is in use outside of this livestream.
 pub(crate) fn plan(
     livestream: &LivestreamId,
     existing: Vec<Broadcast>,
@@ -81,6 +70,7 @@ pub(crate) fn plan(
     taken: impl Fn(&BroadcastId) -> bool,
     skipped: &mut Skipped,
 ) -> ChannelDiff {
+    // The broadcasts of a source with higher priority keep their ids.
     let foreign: HashSet<&BroadcastId> = (existing.iter())
         .filter(|b| writable.blocked.iter().any(|span| span.holds(b.start)))
         .map(|b| &b.id)
@@ -95,12 +85,15 @@ pub(crate) fn plan(
             .iter()
             .find(|span| span.meets(b.start, b.stop))
     };
+    // A stored broadcast with a given id is concerned wherever it lies, since the row may have moved
+    // it.
     let concerned = |b: &Broadcast| replaced_by(b).is_some() || given.contains(&b.id);
     let (old, mut list): (Vec<_>, Vec<_>) = existing.into_iter().partition(concerned);
 
     let of_row = ids::recognise(&old, &rows);
     let mut assigner: IdAssigner<'_> = IdAssigner {
         livestream,
+        // Ids of replaced broadcasts stay reserved: clients may still hold them.
         used: (list.iter().chain(&old)).map(|b| b.id.clone()).collect(),
     };
     let mut difference = DiffCounts::default();
@@ -118,6 +111,8 @@ pub(crate) fn plan(
         list.push(broadcast);
     }
     for mut old in rest.into_iter().flatten() {
+        // A broadcast that began before a span is cut at its start, like an earlier row of the same guide.
+        // One that begins inside is replaced, even if it extends beyond the end.
         match replaced_by(&old).map(|span| span.from) {
             Some(from) if old.start < from => {
                 difference.changed += 1;
@@ -131,7 +126,7 @@ pub(crate) fn plan(
     ChannelDiff { list, difference }
 }
 
-/// Skips rows with a given id that is in use elsewhere or by an earlier row.
+/// Skips rows whose id is in use elsewhere or by an earlier row.
 fn drop_bad_ids(
     rows: &mut Vec<NewRow>,
     taken: impl Fn(&BroadcastId) -> bool,
@@ -153,7 +148,6 @@ fn drop_bad_ids(
     });
 }
 
-/// Assigns ids to rows.
 struct IdAssigner<'a> {
     livestream: &'a LivestreamId,
     used: HashSet<BroadcastId>,

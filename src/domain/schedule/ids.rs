@@ -12,13 +12,11 @@ use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 /// Maximum shift, in seconds, at which a programme is still matched by title and length.
 pub(crate) const MOVE_MAX: i64 = 1_800;
 
-/// Returns the index of the matching stored broadcast for each new row.
-///
-/// Each stored broadcast matches once. The rules in order: the id that the source gives; same start and title; same
-/// title and length within 30 minutes, nearest first; same start. So a programme that moved is matched before the
-/// one that replaced it in its old slot.
+/// The index of the matching stored broadcast for each row. Each stored broadcast matches once.
 #[must_use]
 pub(crate) fn recognise(existing: &[Broadcast], rows: &[NewRow]) -> Vec<Option<usize>> {
+    // The order of the rules lets a programme that moved be matched before the one that replaced it in
+    // its old slot.
     let mut found = Matches {
         of_row: vec![None; rows.len()],
         used: vec![false; existing.len()],
@@ -27,6 +25,7 @@ pub(crate) fn recognise(existing: &[Broadcast], rows: &[NewRow]) -> Vec<Option<u
         .map(|(at, broadcast)| (broadcast.id.as_str(), at))
         .collect();
     let given = |row: &NewRow| row.id.as_ref().and_then(|id| by_id.get(id.as_str()));
+    // First the id that the source gives.
     found.pass(rows, |row| given(row).copied());
 
     let at_start = |row: &NewRow| existing.binary_search_by_key(&row.start, |b| b.start).ok();
@@ -35,25 +34,28 @@ pub(crate) fn recognise(existing: &[Broadcast], rows: &[NewRow]) -> Vec<Option<u
             .get(at)
             .is_some_and(|b| b.facts.title == row.facts.title)
     };
+    // Then the same start and title.
     found.pass(rows, |row| {
         let at = at_start(row).filter(|at| same_title(row, *at));
         at.filter(|_| row.id.is_none())
     });
+    // Then the same title and length within 30 minutes, nearest first.
     for (distance, row, at) in moves(existing, rows, &found) {
         debug_assert!(distance <= MOVE_MAX);
         found.join(row, at);
     }
+    // Then the same start.
     found.pass(rows, |row| at_start(row).filter(|_| row.id.is_none()));
     found.of_row
 }
 
-/// Returns all pairs that may be a moved programme, nearest first.
 fn moves(existing: &[Broadcast], rows: &[NewRow], found: &Matches) -> Vec<(i64, usize, usize)> {
     let mut pairs = Vec::new();
     for (at_row, row) in rows.iter().enumerate() {
         if row.id.is_some() || found.of_row.get(at_row).is_none_or(Option::is_some) {
             continue;
         }
+        // Sorted by start, so only a window has to be compared.
         let first = existing.partition_point(|b| b.start < row.start - MOVE_MAX);
         for (at, broadcast) in existing.iter().enumerate().skip(first) {
             let distance = broadcast.start.since(row.start).abs();
@@ -70,7 +72,6 @@ fn moves(existing: &[Broadcast], rows: &[NewRow], found: &Matches) -> Vec<(i64, 
     pairs
 }
 
-/// The matches found so far.
 struct Matches {
     of_row: Vec<Option<usize>>,
     used: Vec<bool>,
@@ -85,7 +86,7 @@ impl Matches {
         }
     }
 
-    /// Matches a row with a stored broadcast unless one of them is matched already.
+    /// Does nothing if one of the two is matched already.
     fn join(&mut self, row: usize, at: usize) {
         if let (Some(slot @ None), Some(used @ false)) =
             (self.of_row.get_mut(row), self.used.get_mut(at))
@@ -96,16 +97,15 @@ impl Matches {
     }
 }
 
-/// Returns the id of a new broadcast. It is a hash of livestream and start, so that two servers that import the
-/// same guide agree, and differs from all `used` ids.
-///
-/// The id is `bc-` and 80 bits in 16 characters. The prefix avoids conflicts with catalogue ids.
+/// The id of a new broadcast, which differs from all `used` ids: `bc-` and 80 bits in 16
+/// characters. The prefix avoids conflicts with catalogue ids.
 #[must_use]
 pub(crate) fn derive(
     livestream: &LivestreamId,
     start: UnixSeconds,
     used: &HashSet<BroadcastId>,
 ) -> Option<BroadcastId> {
+    // A hash and not a random number, so that two servers that import the same guide agree.
     (0..=u32::MAX).find_map(|salt| {
         let mut input = livestream.as_str().as_bytes().to_vec();
         // Unambiguous: the separator cannot occur in an id.

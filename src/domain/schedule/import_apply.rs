@@ -22,16 +22,16 @@ use super::source_spans::SourceSpans;
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// Creates livestreams for channels that the catalogue does not have.
+/// For channels that the catalogue does not have.
 pub trait MakeLivestreams {
     type Error: From<ScheduleError>;
 
-    /// Creates the livestreams. Called with the schedule locked; afterwards the current rights must include them.
+    /// Called with the schedule locked; afterwards the current rights must include the livestreams.
     /// After an error the import changes nothing.
     fn make(&self, channels: &[Unmapped]) -> Result<(), Self::Error>;
 }
 
-/// A view of the catalogue that includes the livestreams which the import is about to create.
+/// Includes the livestreams which the import is about to create.
 struct Expanded<'a> {
     rights: &'a dyn Rights,
     new: BTreeSet<LivestreamId>,
@@ -60,7 +60,6 @@ impl Rights for Expanded<'_> {
     }
 }
 
-/// Returns the guide's channels that the catalogue does not have.
 fn unknown(draft: &ParsedGuide, rights: &dyn Rights) -> Vec<Unmapped> {
     let unknown = draft.channels.iter();
     unknown
@@ -74,7 +73,6 @@ fn unknown(draft: &ParsedGuide, rights: &dyn Rights) -> Vec<Unmapped> {
         .collect()
 }
 
-/// For imports that create no livestreams.
 enum NoLivestreams {}
 
 impl MakeLivestreams for NoLivestreams {
@@ -86,7 +84,7 @@ impl MakeLivestreams for NoLivestreams {
 }
 
 impl Schedule {
-    /// Imports a guide. Readers see the whole import at once. After an error nothing has changed.
+    /// Readers see the whole import at once. After an error nothing has changed.
     pub fn import(
         &self,
         draft: ParsedGuide,
@@ -95,7 +93,7 @@ impl Schedule {
         self.import_with(draft, options, None::<&NoLivestreams>)
     }
 
-    /// Imports a guide and first creates livestreams for unknown channels. A channel with an id that is in use for
+    /// First creates livestreams for unknown channels. A channel with an id that is in use for
     /// something else stays unmapped. After an error nothing of the guide is imported.
     pub fn import_making<M: MakeLivestreams>(
         &self,
@@ -112,9 +110,11 @@ impl Schedule {
         options: &ImportOptions,
         make: Option<&M>,
     ) -> Result<ImportReport, M::Error> {
+        // Held to the end: imports run one at a time.
         let mut chunks = self.chunks.lock();
         let rights = (self.rights)();
         let before = self.snapshot.load_full();
+        // A livestream with the id of a broadcast or an asset would make that id ambiguous.
         let (created, unmapped) = unknown(&draft, &*rights).into_iter().partition(|channel| {
             let id = channel.id.as_str();
             make.is_some() && !rights.is_taken(id) && before.broadcast(id).is_none()
@@ -143,6 +143,7 @@ impl Schedule {
         let skipped = &mut report.skipped;
         let ready = prepare_channels(draft, &expanded, &self.claims, options, skipped);
         report.doubts = doubts(&before, &self.claims, source, &ready);
+        // An implausible guide is compared and reported, so that an operator can decide.
         report.outcome = match (options.dry_run, report.doubts.is_empty() || options.accept) {
             (true, _) => Outcome::DryRun,
             (false, false) => Outcome::Held,
@@ -160,6 +161,7 @@ impl Schedule {
         }
         let made;
         if let Some(make) = make.filter(|_| !report.created.is_empty()) {
+            // Before the broadcasts: they need the rights and the zone of their livestream.
             make.make(&report.created)?;
             made = (self.rights)();
             change.rights = &*made;
@@ -169,6 +171,7 @@ impl Schedule {
             let empty = new.filter_map(|id| render(id, &[], change.rights, &mut arena));
             self.replace(&mut chunks, empty.collect(), JsonArena::default());
         }
+        // Not recorded before the guide is served, so that a failed import reports the new channels again.
         change.apply(&mut chunks, ready, &mut report)?;
         if let Err(error) = known_channels::record(&self.store, source, &known, &channels) {
             tracing::warn!(source, %error, "failed to record the channels of a guide; the next import reports them as new again");
@@ -184,7 +187,7 @@ struct Change<'a> {
     options: &'a ImportOptions,
 }
 
-/// Data to publish once the commit has succeeded.
+/// Published once the commit has succeeded.
 #[derive(Default)]
 struct Prepared {
     channels: Vec<Arc<Channel>>,
@@ -193,7 +196,6 @@ struct Prepared {
 }
 
 impl Change<'_> {
-    /// Counts changes and lists the first ones.
     fn compare(
         &self,
         chunks: &ChunkStore,
@@ -205,6 +207,7 @@ impl Change<'_> {
         for one in ready {
             let livestream = one.livestream.clone();
             let (old, new) = self.diff(chunks, one, &mut given, report)?;
+            // A livestream that is not created yet has no zone.
             let zone = self.rights.channel(&livestream).map(|facts| facts.zone);
             let zone = zone.unwrap_or(Tz::UTC);
             edits.add(&livestream, zone, new.difference, (&old, &new.list));
@@ -228,6 +231,7 @@ impl Change<'_> {
             }
         };
         let unchanged = writing.is_empty();
+        // The commit is spared if nothing changes, as with most fetches.
         if unchanged && prepared.claims.is_empty() {
             return Ok(());
         }
@@ -235,6 +239,7 @@ impl Change<'_> {
         if unchanged {
             return Ok(());
         }
+        // Only after the commit: a crash before it leaves what clients already see.
         self.schedule
             .replace(chunks, prepared.channels, prepared.arena);
         if let Err(error) = chunks.sweep(&self.schedule.store) {
@@ -244,7 +249,6 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Writes changed days, and renders the livestreams with changes.
     fn write(
         &self,
         chunks: &ChunkStore,
@@ -261,6 +265,7 @@ impl Change<'_> {
                 self.diff(chunks, one, &mut given, report)?;
             if old != new {
                 writing.replace(&livestream, &old, &new)?;
+                // A livestream's broadcasts are megabytes; only one is held twice at a time.
                 drop(old);
                 let arena = &mut prepared.arena;
                 (prepared.channels).extend(render(&livestream, &new, self.rights, arena));
@@ -269,7 +274,6 @@ impl Change<'_> {
         Ok(prepared)
     }
 
-    /// Returns the source's spans on a livestream after the import, if they change.
     fn changed_spans(&self, one: &PreparedChannel) -> Option<(LivestreamId, SourceSpans)> {
         let whole = one.whole?;
         let known = self.schedule.claims.get(&one.livestream);
@@ -286,8 +290,8 @@ impl Change<'_> {
         (claims != before).then(|| (one.livestream.clone(), claims))
     }
 
-    /// Diffs one channel. Returns all broadcasts before and the result. `given` holds the ids that the guide gave
-    /// on the channels before it.
+    /// Returns the broadcasts before, and the diff. `given` holds the ids that the guide gave on the
+    /// channels before.
     fn diff(
         &self,
         chunks: &ChunkStore,
@@ -298,6 +302,7 @@ impl Change<'_> {
         let (livestream, writable, rows) = ready.rows(&mut report.skipped);
         let ids: Vec<_> = rows.iter().filter_map(|row| row.id.clone()).collect();
         let old = chunks.read(&self.schedule.store, &livestream)?;
+        // An id must be unique over all livestreams, also within the guide.
         let taken = |id: &BroadcastId| {
             let elsewhere = self.before.broadcast(id.as_str());
             given.contains(id)

@@ -8,32 +8,27 @@ use super::diff::DiffCounts;
 use super::model::Broadcast;
 use crate::types::{LivestreamId, UnixSeconds};
 
-/// Maximum listed changes of a livestream.
 const OF_LIVESTREAM: usize = 10;
 /// Maximum listed changes in all.
 const IN_ALL: usize = 200;
-/// Maximum listed livestreams.
 const LIVESTREAMS: usize = 500;
 
-/// The changes on a livestream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LivestreamEdits {
     pub livestream: LivestreamId,
-    /// Time zone in which to show its times.
+    /// In which its times are shown.
     pub zone: Tz,
     pub difference: DiffCounts,
-    /// The first changes, in order of time.
     pub edits: Vec<Edit>,
 }
 
-/// A broadcast before and after the import. New broadcasts have no `before`, removed ones no `after`.
+/// New broadcasts have no `before`, removed ones no `after`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
     pub before: Option<BroadcastSummary>,
     pub after: Option<BroadcastSummary>,
 }
 
-/// The parts of a broadcast that the preview shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BroadcastSummary {
     pub start: UnixSeconds,
@@ -51,7 +46,6 @@ impl From<&Broadcast> for BroadcastSummary {
     }
 }
 
-/// Collects changes up to the limits above.
 #[derive(Default)]
 pub(super) struct Edits {
     pub(super) livestreams: Vec<LivestreamEdits>,
@@ -59,7 +53,6 @@ pub(super) struct Edits {
 }
 
 impl Edits {
-    /// Adds a livestream with its broadcasts before and after, both in order.
     pub(super) fn add(
         &mut self,
         livestream: &LivestreamId,
@@ -67,6 +60,7 @@ impl Edits {
         difference: DiffCounts,
         (old, new): (&[Broadcast], &[Broadcast]),
     ) {
+        // The counts in the report are complete; only the list is limited.
         if difference.is_none() || self.livestreams.len() >= LIVESTREAMS {
             return;
         }
@@ -82,11 +76,11 @@ impl Edits {
     }
 }
 
-/// Returns the first `most` differences between two ordered lists.
 fn first_edits(old: &[Broadcast], new: &[Broadcast], most: usize) -> Vec<Edit> {
     if most == 0 {
         return Vec::new();
     }
+    // Broadcasts are compared by id, so a moved one is one change.
     let by_id = |list: &[Broadcast]| -> HashMap<_, usize> {
         let ids = list.iter().map(|b| b.id.clone());
         ids.zip(0..).collect()

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Returns the escape of a byte in a JSON string, or `None` if it needs none.
 fn escape(byte: u8) -> Option<[u8; 2]> {
     Some(match byte {
         b'"' => *b"\\\"",
@@ -19,7 +18,6 @@ fn escape(byte: u8) -> Option<[u8; 2]> {
     })
 }
 
-/// Appends a string, including quotes.
 pub(super) fn text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
@@ -28,6 +26,7 @@ pub(super) fn text(text: &str, out: &mut Vec<u8>) {
         if let Some(escaped) = escape(*byte) {
             out.extend_from_slice(bytes.get(written..at).unwrap_or_default());
             out.extend_from_slice(&escaped);
+            // Control characters without a short escape.
             if escaped == *b"\\u" {
                 out.extend_from_slice(b"00");
                 let digit = |nibble: u8| HEX.get(usize::from(nibble)).copied();
@@ -40,7 +39,7 @@ pub(super) fn text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends a number. Written by hand because each broadcast of a bulk lookup by id contains two of them.
+/// Written by hand because each broadcast of a bulk lookup by id contains two of them.
 pub(super) fn number(number: i64, out: &mut Vec<u8>) {
     if number < 0 {
         out.push(b'-');
@@ -50,6 +49,7 @@ pub(super) fn number(number: i64, out: &mut Vec<u8>) {
     loop {
         // The remainder is one digit.
         out.push(b'0' + u8::try_from(rest % 10).unwrap_or(0));
+        // Digits come from the lowest on and are reversed below.
         rest /= 10;
         if rest == 0 {
             break;
@@ -67,6 +67,7 @@ pub(super) fn boolean(value: bool, out: &mut Vec<u8>) {
 /// Decodes what [`text`] wrote, given the bytes between the quotes.
 #[must_use]
 pub(super) fn read_text(escaped: &[u8]) -> Cow<'_, str> {
+    // Most texts need no decoding and are borrowed.
     if !escaped.contains(&b'\\') {
         return String::from_utf8_lossy(escaped);
     }
@@ -84,6 +85,7 @@ pub(super) fn read_text(escaped: &[u8]) -> Cow<'_, str> {
                 Some(b'u') => {
                     let value = |digit: &u8| char::from(*digit).to_digit(16).unwrap_or(0);
                     let code = bytes.by_ref().take(4).fold(0, |n, d| n * 16 + value(d));
+                    // `text` escapes only control characters this way, which fit into a byte.
                     u8::try_from(code).unwrap_or(b'?')
                 }
                 Some(other) => *other,

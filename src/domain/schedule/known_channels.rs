@@ -12,16 +12,14 @@ use super::import::CHANNELS_MAX;
 use crate::store::{Durability, Record, Store, StoreError, Table};
 use crate::types::LivestreamId;
 
-/// Records of one write batch.
 const BATCH: usize = 1_000;
 
-/// The channel was in the guide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KnownChannels;
 
 impl Record for KnownChannels {}
 
-/// Channels by source; the name is empty for imports without a source.
+/// By source; the name is empty for imports without a source.
 pub(super) struct SeenChannels;
 
 impl Table for SeenChannels {
@@ -30,12 +28,12 @@ impl Table for SeenChannels {
     type Record = KnownChannels;
 }
 
-/// Returns the channels of the last guide of a source. If they cannot be read, all channels count as new, which
-/// does not justify failing the import.
+/// The channels of the last guide of a source.
 pub(super) fn last(store: &Store, source: &str) -> BTreeSet<LivestreamId> {
     let prefix = source.to_owned();
     match store.read(|txn| txn.scan::<SeenChannels>(&prefix, CHANNELS_MAX)) {
         Ok(all) => all.into_iter().map(|((_, channel), _)| channel).collect(),
+        // All channels then count as new, which does not justify failing the import.
         Err(error) => {
             tracing::warn!(source, %error, "failed to read the channels of the last guide; all channels will count as new");
             BTreeSet::new()
@@ -43,7 +41,6 @@ pub(super) fn last(store: &Store, source: &str) -> BTreeSet<LivestreamId> {
     }
 }
 
-/// Records the channels of a guide that is already served.
 pub(super) fn record(
     store: &Store,
     source: &str,
@@ -58,6 +55,7 @@ pub(super) fn record(
     for batch in changed.chunks(BATCH) {
         let batch = batch.to_vec();
         store
+            // Lost at a power cut, the channels are reported as new once more.
             .write(Durability::Logged, move |txn| {
                 batch.iter().try_for_each(|(key, seen)| match seen {
                     Some(seen) => txn.put::<SeenChannels>(key, seen),

@@ -6,45 +6,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{BroadcastId, UnixSeconds};
 
-/// Maximum title, in bytes. Together, these limits keep a broadcast below the 12 KiB of a chunk, and so below the
-/// 16 KiB that the store accepts as one value.
+/// Bytes. Together, these limits keep a broadcast below the 12 KiB of a chunk, and so below the 16
+/// KiB that the store accepts as one value.
 pub(crate) const TITLE_MAX: usize = 500;
-/// Maximum description, in bytes.
 pub(crate) const DESCRIPTION_MAX: usize = 4_000;
-/// Maximum images of a broadcast.
 pub(crate) const IMAGES_MAX: usize = 8;
-/// Maximum image URL, in bytes. A longer one is dropped: a truncated URL would be a different one.
+/// Bytes. A longer URL is dropped: a truncated one would be a different one.
 pub(crate) const FILENAME_MAX: usize = 700;
-/// Maximum image type, in bytes.
 pub(crate) const IMAGE_KIND_MAX: usize = 40;
-/// Maximum categories of a broadcast.
 pub(crate) const CATEGORIES_MAX: usize = 8;
-/// Maximum category or rating text, in bytes.
 pub(crate) const LABEL_MAX: usize = 100;
 
-/// An image of a broadcast.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
     /// The wire's `type`: `sixteen-nine`, `three-four`, `square`, or the value of a JSON guide.
     pub kind: Box<str>,
-    /// Whether this is the image to show if only one is shown.
     pub default: bool,
-    /// URL of the image.
     pub filename: Box<str>,
-    /// Whether the title is part of the image.
     pub embedded_text: bool,
 }
 
 impl Image {
-    /// Returns the wire's `type` for an image size.
-    ///
-    /// Ratios up to 13:15 count as upright (posters are 2:3), up to 15:13 as square, and all others as well as
-    /// unknown sizes as `sixteen-nine`.
+    /// The wire's `type` for an image size.
     #[must_use]
     pub fn kind_of(size: Option<(u32, u32)>) -> &'static str {
         match size {
             Some((width, height)) if width > 0 && height > 0 => {
                 let (width, height) = (u64::from(width), u64::from(height));
+                // Ratios up to 13:15 count as upright (posters are 2:3), up to 15:13 as square.
                 if width * 15 <= height * 13 {
                     "three-four"
                 } else if width * 13 <= height * 15 {
@@ -53,12 +42,13 @@ impl Image {
                     "sixteen-nine"
                 }
             }
+            // Most guides give no size, and most of their images are wide.
             _ => "sixteen-nine",
         }
     }
 }
 
-/// Metadata of a broadcast: everything from the guide except times.
+/// Everything from the guide except times.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// Never empty.
@@ -84,6 +74,7 @@ impl Metadata {
             cut |= shorten(description, DESCRIPTION_MAX);
         }
         let before = (self.images.len(), self.categories.len());
+        // Images that are too long are dropped and not cut.
         self.images.retain(|image| {
             image.filename.len() <= FILENAME_MAX && image.kind.len() <= IMAGE_KIND_MAX
         });
@@ -97,7 +88,7 @@ impl Metadata {
     }
 }
 
-/// Truncates a text to at most `max` bytes, at a character boundary.
+/// At a character boundary.
 fn shorten(text: &mut Box<str>, max: usize) -> bool {
     if text.len() <= max {
         return false;
@@ -107,7 +98,7 @@ fn shorten(text: &mut Box<str>, max: usize) -> bool {
     true
 }
 
-/// A broadcast of a livestream, on air from `start` until just before `stop`.
+/// On air from `start` until just before `stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broadcast {
     /// Stays the same over repeated imports and moves.

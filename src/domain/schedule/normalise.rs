@@ -4,23 +4,18 @@
 use super::import::{Problem, Skip, Skipped};
 use crate::types::UnixSeconds;
 
-/// A row of the guide. Everything except its times is in `payload`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row<T> {
-    /// Line in the guide.
     pub line: u64,
     pub start: UnixSeconds,
-    /// `None` if the guide gives no stop.
     pub stop: Option<UnixSeconds>,
     /// Whether it has a title.
     pub titled: bool,
     pub payload: T,
 }
 
-/// A row that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept<T> {
-    /// Line in the guide.
     pub line: u64,
     /// Later than the start of the previous row.
     pub start: UnixSeconds,
@@ -29,9 +24,9 @@ pub(crate) struct Kept<T> {
     pub payload: T,
 }
 
-/// Normalises the rows of one channel, given in the order of the guide.
 pub(crate) fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<Kept<T>> {
     let mut skip = |line, kind| skipped.add(Problem { line, kind });
+    // First: an unusable row must not end or cut another one.
     rows.retain(|row| {
         let stops_wrong = row.stop.is_some_and(|stop| stop <= row.start);
         if !row.titled {
@@ -53,6 +48,7 @@ pub(crate) fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<
     let mut kept: Vec<Kept<T>> = Vec::with_capacity(rows.len());
     let mut rows = rows.into_iter().peekable();
     while let Some(row) = rows.next() {
+        // A row without a stop ends where the next one starts.
         let Some(stop) = row.stop.or_else(|| rows.peek().map(|next| next.start)) else {
             skip(row.line, Skip::NoStop);
             continue;
@@ -63,6 +59,7 @@ pub(crate) fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<
                 skip(row.line, Skip::Contained);
                 continue;
             }
+            // An overlap ends at the later row, which is usually the correction.
             last.stop = last.stop.min(row.start);
         }
         kept.push(Kept {

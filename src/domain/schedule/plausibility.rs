@@ -3,12 +3,11 @@
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
-/// A reason to hold an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PlausibilityIssue {
     #[error("the guide has no usable programme")]
     Nothing,
-    /// The guide has over 30 % fewer programmes than the schedule has in the span that it covers.
+    /// Over 30 % fewer, in the span that the guide covers.
     #[error("the guide has {new} programmes where there are {now} now")]
     Fewer {
         /// Programmes in the schedule.
@@ -16,7 +15,7 @@ pub enum PlausibilityIssue {
         /// Programmes in the guide.
         new: u64,
     },
-    /// The guide ends over a day earlier than the schedule of its channels.
+    /// Over a day earlier.
     #[error("the guide ends on {}, the schedule of its channels on {}", .new.in_utc(), .now.in_utc())]
     Shorter {
         /// Latest stop in the schedule.
@@ -26,11 +25,10 @@ pub enum PlausibilityIssue {
     },
 }
 
-/// Number and reach of the programmes in the span that a guide may replace.
+/// In the span that a guide may replace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Coverage {
     pub programmes: u64,
-    /// Latest stop.
     pub horizon: Option<UnixSeconds>,
 }
 
@@ -42,13 +40,15 @@ impl Coverage {
     }
 }
 
-/// Compares the schedule with the guide, limited to the span and the channels that the guide covers.
-///
-/// Both are sums over all channels: one channel with a new schedule is no reason to hold a guide of hundreds.
+/// Compares the schedule with the guide, limited to the span and the channels that the guide
+/// covers.
 #[must_use]
 pub(crate) fn plausibility_issues(now: Coverage, new: Coverage) -> Vec<PlausibilityIssue> {
+    // Both are sums over all channels: one channel with a new schedule is no reason to hold a guide of
+    // hundreds.
     let mut doubts = Vec::new();
     if new.programmes == 0 {
+        // The other checks would only repeat this one.
         doubts.push(PlausibilityIssue::Nothing);
         return doubts;
     }

@@ -15,22 +15,21 @@ use crate::store::MemoryTable;
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// Programmes that start later than this, in seconds from now, are typing errors in a date. One row in the year
-/// 2999 would make every later guide look too short.
+/// Seconds from now. Later starts are typing errors in a date: one row in the year 2999 would make
+/// every later guide look too short.
 const AHEAD_MAX: i64 = 3 * 366 * DAY;
 
-/// A normalised channel of the guide.
 pub(super) struct PreparedChannel {
     pub(super) livestream: LivestreamId,
-    /// The span from its first to its last usable row; `None` without one.
+    /// From its first to its last usable row; `None` without one.
     pub(super) whole: Option<Span>,
     pub(super) writable: WritableSpans,
     kept: Vec<Kept<u32>>,
     texts: Texts,
 }
 
-/// Normalises the channels that have a livestream. Drops rows that are too old, too far ahead, or in a span of a
-/// source with higher priority.
+/// Drops the channels without a livestream, and rows that are too old, too far ahead, or in a span
+/// of a source with higher priority.
 pub(super) fn prepare_channels(
     draft: ParsedGuide,
     rights: &dyn Rights,
@@ -57,9 +56,11 @@ pub(super) fn prepare_channels(
             (row.start > last).then_some((row.line, Skip::TooFar))
         });
         let mut kept = normalise(rows, skipped);
+        // After the normalisation, in which an old row may end a row that is kept.
         retain(&mut kept, skipped, |row| {
             (row.start.utc_day() < first).then_some((row.line, Skip::TooOld))
         });
+        // Before rows are outranked: the guide covers these times, whether it may write them or not.
         let whole = kept.first().zip(kept.last()).map(|(first, last)| Span {
             from: first.start,
             to: last.stop,
@@ -70,6 +71,7 @@ pub(super) fn prepare_channels(
             let outranked = span_of(row.start).is_none();
             outranked.then_some((row.line, Skip::Outranked))
         });
+        // A row may reach into a span of a source with higher priority.
         for row in &mut kept {
             let end = span_of(row.start).map_or(row.stop, |span| span.to);
             row.stop = row.stop.min(end);
@@ -85,7 +87,6 @@ pub(super) fn prepare_channels(
     ready
 }
 
-/// Drops the rows for which the callback returns a reason.
 fn retain<R>(
     rows: &mut Vec<R>,
     skipped: &mut Skipped,
@@ -112,7 +113,6 @@ fn writable_spans(
     }
 }
 
-/// Returns the plausibility issues of these channels.
 pub(super) fn doubts(
     before: &Snapshot,
     claims: &MemoryTable<AllSourceSpans>,
@@ -146,23 +146,22 @@ pub(super) fn doubts(
     }
 }
 
-/// Returns how far the guide of a source is expected to reach on a livestream.
-///
-/// That is as far as its last one did. A source that is new there is only compared with broadcasts that no source
-/// filled: two weeks from another source are no reason to hold one good week.
+/// How far the guide of a source is expected to reach on a livestream.
 fn horizon(
     last: Option<(UnixSeconds, UnixSeconds)>,
     claims: Option<&SourceSpans>,
     source: &str,
 ) -> Option<UnixSeconds> {
     let (start, stop) = last?;
+    // As far as its last guide did.
     let claimed = claims.and_then(|claims| claims.horizon(source));
     let foreign = || claims.and_then(|claims| claims.owner(start)).unwrap_or("");
+    // A source that is new here is only compared with broadcasts that no source filled: two weeks from
+    // another source are no reason to hold one good week.
     claimed.or_else(|| (source.is_empty() || foreign().is_empty()).then_some(stop))
 }
 
 impl PreparedChannel {
-    /// Unpacks the rows.
     pub(super) fn rows(self, skipped: &mut Skipped) -> (LivestreamId, WritableSpans, Vec<NewRow>) {
         let mut rows: Vec<Option<NewRow>> = Vec::new();
         rows.resize_with(self.kept.len(), || None);
@@ -174,6 +173,7 @@ impl PreparedChannel {
             let Some((at, row)) = wanted.next_if(|(_, row)| row.payload == number) else {
                 continue;
             };
+            // Parsed here and not while reading, since most rows of other channels are dropped before.
             let Ok(id) = id.map(|id| BroadcastId::parse(&id)).transpose() else {
                 skipped.add(Problem {
                     line: row.line,

@@ -11,14 +11,13 @@ use super::snapshot::Snapshot;
 use super::{render, tv_day};
 use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
 
-/// Maximum size of a body that is copied into one piece: up to here copying is cheaper than sending more pieces.
+/// Bytes that are copied into one piece: up to here copying is cheaper than sending more pieces.
 const ONE_PIECE: usize = 64 * 1024;
 
-/// A response body.
 #[derive(Debug, Clone)]
 pub enum Body {
     One(Bytes),
-    /// Consecutive pieces. Most of them are slices of the schedule itself.
+    /// Consecutive. Most of them are slices of the schedule itself.
     Many(Vec<Bytes>),
 }
 
@@ -29,7 +28,6 @@ impl Body {
         self.pieces().iter().map(Bytes::len).sum()
     }
 
-    /// Returns whether it is empty, which no answer is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -43,7 +41,7 @@ impl Body {
         }
     }
 
-    /// Returns the whole body. Several pieces are copied.
+    /// Several pieces are copied.
     #[must_use]
     pub fn joined(&self) -> Bytes {
         match self {
@@ -68,28 +66,25 @@ impl Body {
 /// The answer to a schedule request.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// JSON.
     pub body: Body,
-    /// Hash of the body, for the `ETag`.
+    /// For the `ETag`.
     pub tag: u64,
-    /// When the answer changes, in server time; `None` if only a schedule change can change it.
+    /// In server time; `None` if only a schedule change can change the answer.
     pub valid_until: Option<UnixSeconds>,
 }
 
-/// Why a query has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// None of the livestreams is known.
+    /// None of them is known.
     #[error("no such livestream")]
     Livestream,
-    /// Nothing is on air. Only for queries of one livestream; others omit it.
+    /// Only for queries of one livestream; others omit it.
     #[error("no broadcast is on air at that time")]
     Current,
     #[error("no such broadcast")]
     Broadcast,
 }
 
-/// Settings of TV days and stream padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleSettings {
     /// Local time at which a TV day begins.
@@ -111,10 +106,6 @@ impl Default for ScheduleSettings {
 }
 
 impl Snapshot {
-    /// Returns the live views of several livestreams.
-    ///
-    /// # Errors
-    /// [`QueryError::Livestream`] if none is known.
     pub fn live(
         &self,
         livestreams: &[LivestreamId],
@@ -135,6 +126,7 @@ impl Snapshot {
         let known = self.known(livestreams)?;
         let current = known.iter().map(|channel| (*channel, channel.current(at)));
         let current: Vec<_> = current.collect();
+        // The exact size avoids copying the body while it grows.
         let length = current.iter().map(|(channel, current)| {
             current.map_or(0, |current| channel.live_length(current) + 1)
         });
@@ -142,8 +134,10 @@ impl Snapshot {
         let (mut tag, mut until) = (0, UnixSeconds(i64::MAX));
         out.push(b'{');
         for (at_channel, (channel, current)) in current.into_iter().enumerate() {
+            // The answer is valid until the first of its livestreams changes.
             until = until.min(channel.until(at));
             let more = match current {
+                // In a gap the livestream is omitted from the body but counts in the tag.
                 None => channel.tag,
                 Some(current) => {
                     if out.len() > 1 {
@@ -167,10 +161,6 @@ impl Snapshot {
         })
     }
 
-    /// Returns the bare live view of one livestream.
-    ///
-    /// # Errors
-    /// [`QueryError::Livestream`], [`QueryError::Current`].
     pub fn live_one(
         &self,
         livestream: &LivestreamId,
@@ -192,10 +182,6 @@ impl Snapshot {
         })
     }
 
-    /// Returns the broadcasts of a TV day on several livestreams.
-    ///
-    /// # Errors
-    /// [`QueryError::Livestream`] if none is known.
     pub fn day(
         &self,
         livestreams: &[LivestreamId],
@@ -207,7 +193,9 @@ impl Snapshot {
         let mut tag = 0;
         for (at, channel) in known.iter().enumerate() {
             let (objects, day_tag) = day_of(channel, day, view);
+            // Only the heads are copied; the broadcasts are slices of the channels.
             let mut head = Vec::with_capacity(channel.member.len() + 3);
+            // The head closes the list of the livestream before.
             head.extend_from_slice(if at == 0 { b"{" } else { b"]," });
             head.extend_from_slice(&channel.member);
             head.push(b'[');
@@ -222,10 +210,6 @@ impl Snapshot {
         })
     }
 
-    /// Returns the bare list of broadcasts of one livestream's TV day.
-    ///
-    /// # Errors
-    /// [`QueryError::Livestream`].
     pub fn day_one(
         &self,
         livestream: &LivestreamId,
@@ -244,10 +228,6 @@ impl Snapshot {
         })
     }
 
-    /// Returns one broadcast.
-    ///
-    /// # Errors
-    /// [`QueryError::Broadcast`].
     pub fn by_id(&self, id: &BroadcastId) -> Result<Answer, QueryError> {
         let (channel, index) = self.broadcast(id.as_str()).ok_or(QueryError::Broadcast)?;
         Ok(Answer {
@@ -257,7 +237,7 @@ impl Snapshot {
         })
     }
 
-    /// Returns broadcasts with the stream window of their livestream. Unknown ids are omitted.
+    /// With the stream window of their livestream. Unknown ids are omitted.
     #[must_use]
     pub fn by_ids(&self, ids: &[BroadcastId], view: &ScheduleSettings) -> Answer {
         let found: Vec<_> = (ids.iter())
@@ -269,6 +249,7 @@ impl Snapshot {
         });
         let mut out = Vec::with_capacity(length.sum::<usize>() + 2);
         out.push(b'{');
+        // The padding is part of the body, so a change of it must change the tag.
         let mut tag = mix(
             view.pad_before.cast_unsigned(),
             view.pad_after.cast_unsigned(),
@@ -295,15 +276,14 @@ impl Snapshot {
         }
     }
 
-    /// Returns the program on air at an instant.
     #[must_use]
     pub fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Program> {
         let channel = self.channel(livestream.as_str())?;
         Program::new(channel, channel.current(at)?)
     }
 
-    /// Returns the range of time around `at` in which the same program, or the same gap, is on air. A livestream
-    /// without a guide has one unbounded gap.
+    /// The range of time around `at` in which the same program, or the same gap, is on air. A
+    /// livestream without a guide has one unbounded gap.
     #[must_use]
     pub fn span_at(
         &self,
@@ -315,7 +295,7 @@ impl Snapshot {
             .map_or(forever, |channel| channel.span(at))
     }
 
-    /// Returns the start of the next broadcast without live rights after an instant, but at most `most`.
+    /// The start of the next broadcast without live rights after an instant, but at most `most`.
     #[must_use]
     pub fn next_withheld(
         &self,
@@ -345,6 +325,8 @@ impl Snapshot {
             .iter()
             .filter_map(|livestream| self.channel(livestream.as_str()))
             .collect();
+        // Unknown livestreams among known ones are omitted, since clients ask for the channels they
+        // remember.
         if known.is_empty() {
             return Err(QueryError::Livestream);
         }
@@ -352,12 +334,11 @@ impl Snapshot {
     }
 }
 
-/// Returns when an answer for a point in the past changes, in server time.
+/// In server time, for a point in the past.
 fn valid_until(until: UnixSeconds, offset: LiveOffset) -> Option<UnixSeconds> {
     (until.0 != i64::MAX).then(|| until - i64::from(offset.seconds()))
 }
 
-/// Returns the broadcasts that start within a TV day, joined by commas, and their tag.
 fn day_of(channel: &Channel, day: TvDay, view: &ScheduleSettings) -> (Bytes, u64) {
     let (from, to) = tv_day::tv_day(channel.zone, day, view.day_start);
     let first = channel.starts.partition_point(|start| *start < from);

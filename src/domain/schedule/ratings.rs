@@ -10,19 +10,17 @@ use serde::Deserialize;
 
 const BUILT_IN: &str = include_str!("../../../data/ratings.toml");
 
-/// Larger ages are rejected as mistakes: no rating board uses more than 21.
+/// Larger ages are mistakes: no rating board uses more than 21.
 const AGE_MAX: u8 = 21;
 
-/// Rating systems with their values and ages.
 #[derive(Debug, Clone, Default)]
 pub struct Ratings {
-    /// By normalised system name, then by normalised value.
+    /// Both normalised.
     systems: HashMap<String, HashMap<String, u8>>,
-    /// Hash of the tables.
     version: u64,
 }
 
-/// Form of the table file and of the same table in the configuration.
+/// Also of the same table in the configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -38,7 +36,6 @@ struct System {
 }
 
 impl Ratings {
-    /// Returns the built-in systems.
     #[must_use]
     #[expect(
         clippy::expect_used,
@@ -53,9 +50,7 @@ impl Ratings {
     }
 
     /// Adds the systems of a table in the form of `data/ratings.toml`. Known values get the new age.
-    ///
-    /// # Errors
-    /// A description of the mistake, with its line.
+    /// The error names the line.
     pub fn add(&mut self, table: &str) -> Result<(), String> {
         let file: File = toml::from_str(table).map_err(|error| error.to_string())?;
         for system in file.system {
@@ -66,33 +61,32 @@ impl Ratings {
                 }
             }
         }
+        // Chained, so that the order of tables counts as well.
         let mut hasher = DefaultHasher::new();
         (self.version, table).hash(&mut hasher);
         self.version = hasher.finish();
         Ok(())
     }
 
-    /// Returns a number that changes with the tables.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Returns the age of a rating, if known.
-    ///
-    /// In an unknown system, or without one, a bare number is the age itself (`12`, `16+`), as boards that use ages
-    /// write it.
+    /// `None` if unknown.
     #[must_use]
     pub fn age(&self, system: &str, value: &str) -> Option<u8> {
         if let Some(values) = self.systems.get(&fold(system)) {
             return values.get(&fold(value)).copied();
         }
+        // In an unknown system, or without one, a bare number is the age itself (`12`, `16+`), as boards
+        // that use ages write it.
         let number = value.trim().trim_end_matches('+');
         number.parse().ok().filter(|age| *age <= AGE_MAX)
     }
 }
 
-/// Normalises a name or value for comparison: lower case, letters and digits only.
+/// Lower case, letters and digits only.
 fn fold(text: &str) -> String {
     text.chars()
         .filter(|c| c.is_alphanumeric())

@@ -5,21 +5,19 @@ use super::model::{Broadcast, Image};
 use super::rights::BroadcastRights;
 use crate::types::UnixSeconds;
 
-/// Precedes the id: every rendered broadcast begins with it.
+/// Every rendered broadcast begins with it.
 pub(super) const BEFORE_ID: &[u8] = b"{\"id\":\"";
-/// Comes between id and title.
+/// Between id and title.
 pub(super) const BEFORE_TITLE: &[u8] = b"\",\"title\":\"";
 
-/// Position of the texts in a rendered broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rendered {
-    /// Length of the id as JSON, after [`BEFORE_ID`].
+    /// As JSON, after [`BEFORE_ID`].
     pub id: usize,
-    /// Length of the title as JSON, after the id and [`BEFORE_TITLE`].
+    /// As JSON, after the id and [`BEFORE_TITLE`].
     pub title: usize,
 }
 
-/// Appends the JSON object of a broadcast.
 pub(super) fn broadcast(
     broadcast: &Broadcast,
     rights: &BroadcastRights,
@@ -42,6 +40,7 @@ pub(super) fn broadcast(
     member("stop", broadcast.stop, out);
     out.extend_from_slice(b",\"liveAvailable\":");
     json_writer::boolean(rights.live, out);
+    // Optional members are absent, never null.
     if let Some((opens, closes)) = rights.catchup {
         out.extend_from_slice(b",\"catchupInterval\":{\"from\":");
         json_writer::number(opens.0, out);
@@ -93,17 +92,18 @@ fn member(name: &str, at: UnixSeconds, out: &mut Vec<u8>) {
     json_writer::number(at.0, out);
 }
 
-/// Upper bound of the bytes that [`with_stream`] adds, without the livestream id.
+/// Bytes that [`with_stream`] adds at most, without the livestream id.
 pub(super) const STREAM_MOST: usize = 96;
 
-/// Appends a rendered broadcast with the additional members of a bulk lookup by id: the livestream and the window
-/// of it that carries the broadcast. `livestream` is the id as JSON, including quotes.
+/// Appends a rendered broadcast with the members of a bulk lookup: the livestream and the window of
+/// it that carries the broadcast. `livestream` is the id as JSON, including quotes.
 pub(super) fn with_stream(
     prepared: &[u8],
     livestream: &[u8],
     (start, stop): (UnixSeconds, UnixSeconds),
     out: &mut Vec<u8>,
 ) {
+    // The members are added before the closing brace.
     out.extend_from_slice(prepared.strip_suffix(b"}").unwrap_or(prepared));
     member("streamStart", start, out);
     member("streamStop", stop, out);

@@ -20,26 +20,22 @@ use crate::store::{MemoryTable, Store, StoreError};
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// Why a change of the schedule failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ScheduleError {
-    /// The guide is unusable.
     #[error(transparent)]
     Guide(#[from] GuideError),
-    /// The store failed. What is served has not changed.
+    /// What is served has not changed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Returns the current view of the catalogue. Called with the schedule locked, so that of two changes the later one
-/// never uses older rights.
+/// Called with the schedule locked, so that of two changes the later one never uses older rights.
 pub type CurrentRights = Box<dyn Fn() -> Arc<dyn Rights> + Send + Sync>;
 
 pub struct Schedule {
     pub(super) store: Store,
     pub(super) rights: CurrentRights,
     pub(super) snapshot: ArcSwap<Snapshot>,
-    /// Number of snapshots published.
     generation: AtomicU64,
     view: ScheduleSettings,
     /// Which source filled which span.
@@ -49,7 +45,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Reads the schedule from the store and renders all answers. Damaged chunks are logged and skipped.
+    /// Renders all answers. Damaged chunks are logged and skipped.
     pub fn open(
         store: Store,
         source: CurrentRights,
@@ -86,13 +82,13 @@ impl Schedule {
         })
     }
 
-    /// Returns the current snapshot. This is cheap; holding the guard keeps the snapshot in memory.
+    /// Cheap; holding the guard keeps the snapshot in memory.
     pub fn snapshot(&self) -> arc_swap::Guard<Arc<Snapshot>> {
         self.snapshot.load()
     }
 
-    /// Counts the published snapshots, including those after a change of the catalogue. It is incremented after the
-    /// snapshot is replaced: an answer computed after reading a generation is at least as new as that generation.
+    /// Counts the published snapshots, including those after a change of the catalogue. An answer
+    /// computed after reading a generation is at least as new as that generation.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -103,16 +99,17 @@ impl Schedule {
         &self.view
     }
 
-    /// Returns all stored broadcasts of a livestream, in order, for exports.
+    /// In order, for exports.
     pub fn broadcasts(&self, livestream: &LivestreamId) -> Result<Vec<Broadcast>, ScheduleError> {
         Ok(self.chunks.lock().read(&self.store, livestream)?)
     }
 
-    /// Returns a stored broadcast with its livestream, including fields that no answer contains.
+    /// Includes fields that no answer contains.
     pub fn broadcast(
         &self,
         id: &BroadcastId,
     ) -> Result<Option<(LivestreamId, Broadcast)>, ScheduleError> {
+        // Locked before the snapshot is read: an import must not delete the chunk in between.
         let chunks = self.chunks.lock();
         let Some(program) = self.snapshot.load().program(id) else {
             return Ok(None);
@@ -123,8 +120,7 @@ impl Schedule {
         Ok(found.map(|broadcast| (livestream, broadcast)))
     }
 
-    /// Renders some livestreams again. Call it after their rights have changed. After an error the old answers
-    /// stay.
+    /// Call it after their rights have changed. After an error the old answers stay.
     pub fn refresh_some(&self, livestreams: &[LivestreamId]) -> Result<(), ScheduleError> {
         let mut chunks = self.chunks.lock();
         let rights = (self.rights)();
@@ -138,8 +134,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Renders all livestreams again. Call it after a change of livestreams or rights. After an error the old
-    /// answers stay.
+    /// Call it after a change of livestreams or rights. After an error the old answers stay.
     pub fn refresh(&self) -> Result<(), ScheduleError> {
         let chunks = self.chunks.lock();
         let rights = (self.rights)();
@@ -153,8 +148,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Drops the days that are older than `retention_days`. Returns how many chunks were removed. Even after an
-    /// error they are not served any more.
+    /// Returns how many chunks were removed. Even after an error the days are not served any more.
     pub fn retain(&self, now: UnixSeconds, retention_days: u32) -> Result<usize, ScheduleError> {
         let mut chunks = self.chunks.lock();
         let first = first_day(now, retention_days);
@@ -168,21 +162,20 @@ impl Schedule {
             let channels = old.channels().map(|c| Arc::new(c.since(from, &mut arena)));
             self.publish(Snapshot::new(channels.collect::<Vec<_>>()));
         }
+        // Reported after publishing: viewers must not see days that the operator has ordered to delete.
         let dropped = dropped?;
         chunks.sweep(&self.store)?;
         Ok(dropped)
     }
 
-    /// Replaces the published snapshot. The caller holds the `chunks` lock.
+    /// The caller holds the `chunks` lock.
     fn publish(&self, snapshot: Snapshot) {
         self.snapshot.store(Arc::new(snapshot));
+        // After the snapshot is replaced, so that a reader of the new number also gets the new snapshot.
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Publishes newly rendered channels, which are in `arena`. The caller holds the `chunks` lock.
-    ///
-    /// An arena block stays allocated until its last channel is dropped. Once a quarter of the JSON has been
-    /// replaced, the other channels are copied into the new arena too.
+    /// `new` is in `arena`. The caller holds the `chunks` lock.
     pub(super) fn replace(
         &self,
         chunks: &mut ChunkStore,
@@ -194,6 +187,8 @@ impl Schedule {
         chunks.replaced += arena.filled;
         let mut kept: Vec<_> = old.channels().cloned().collect();
         drop(old);
+        // An arena block stays allocated until its last channel is dropped. Once a quarter of the JSON has
+        // been replaced, the other channels are copied into the new arena too.
         if chunks.replaced > json / 4 {
             chunks.replaced = 0;
             let replaced: HashSet<_> = new.iter().map(|c| c.livestream.clone()).collect();
@@ -207,12 +202,10 @@ impl Schedule {
     }
 }
 
-/// Returns the oldest UTC day to retain.
 pub(super) fn first_day(now: UnixSeconds, retention_days: u32) -> i64 {
     now.utc_day() - i64::from(retention_days)
 }
 
-/// Renders a livestream, if the catalogue has it.
 pub(super) fn render(
     livestream: &LivestreamId,
     broadcasts: &[Broadcast],

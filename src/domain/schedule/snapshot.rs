@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::channel::{Channel, hash};
 use crate::types::LivestreamId;
 
-/// The data that requests read. A change publishes a new snapshot.
+/// A change publishes a new snapshot.
 #[derive(Default)]
 pub struct Snapshot {
     channels: HashMap<LivestreamId, Arc<Channel>>,
@@ -31,23 +31,19 @@ impl Snapshot {
         }
     }
 
-    /// Returns a livestream of the catalogue.
     #[must_use]
     pub fn channel(&self, livestream: &str) -> Option<&Arc<Channel>> {
         self.channels.get(livestream)
     }
 
-    /// Returns all livestreams, in no particular order.
     pub fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
         self.channels.values()
     }
 
-    /// Returns the ids of all livestreams, in no particular order.
     pub fn livestreams(&self) -> impl Iterator<Item = &str> {
         self.channels.keys().map(LivestreamId::as_str)
     }
 
-    /// Finds a broadcast by id.
     #[must_use]
     pub fn broadcast(&self, id: &str) -> Option<(&Arc<Channel>, usize)> {
         self.ids.find(id)
@@ -58,13 +54,12 @@ impl Snapshot {
         self.ids.places.len()
     }
 
-    /// Returns the number of unrated broadcasts.
     #[must_use]
     pub const fn unrated(&self) -> usize {
         self.unrated
     }
 
-    /// Returns the size in memory, and the part of it that is JSON.
+    /// All bytes, and the part of them that is JSON.
     #[must_use]
     pub fn memory(&self) -> (usize, usize) {
         let channels = self.channels.values().map(|c| c.memory()).sum::<usize>();
@@ -73,8 +68,8 @@ impl Snapshot {
     }
 }
 
-/// Index of broadcasts by id: positions sorted by hash of the id, and for each hash prefix the first position. The
-/// ids are compared in the JSON. This takes 16 bytes a broadcast, where a map of strings would take 90.
+/// Positions sorted by hash of the id, and for each hash prefix the first position. This takes 16
+/// bytes a broadcast, where a map of strings would take 90.
 #[derive(Default)]
 struct Ids {
     channels: Vec<Arc<Channel>>,
@@ -130,6 +125,7 @@ impl Ids {
         let places = self.places.get(bound(bucket)?..bound(bucket + 1)?)?;
         places
             .iter()
+            // Different ids may have the same hash, so the id in the JSON decides.
             .filter(|place| place.hash == hash)
             .find_map(|place| {
                 let channel = self.channels.get(usize::try_from(place.channel).ok()?)?;

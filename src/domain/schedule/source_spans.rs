@@ -9,11 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::store::{Record, Table};
 use crate::types::{LivestreamId, UnixSeconds};
 
-/// Maximum spans of a livestream; the oldest are dropped first. Adjacent spans of one source are merged, so a
-/// hundred spans allow for dozens of changes between sources.
+/// The oldest are dropped first. Adjacent spans of one source are merged, so a hundred spans allow
+/// for dozens of changes between sources.
 const CLAIMS_MAX: usize = 100;
 
-/// A half-open range of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub from: UnixSeconds,
@@ -33,12 +32,11 @@ impl Span {
     }
 }
 
-/// The source of an import, and the sources that take precedence over it.
+/// The sources in `above` take precedence over it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportPriority {
-    /// Name of the source; empty for a manual import that names none.
+    /// Empty for a manual import that names none.
     pub source: String,
-    /// Sources of higher priority.
     pub above: Vec<String>,
 }
 
@@ -49,13 +47,12 @@ pub struct SourceSpan {
     to: UnixSeconds,
 }
 
-/// The spans of one livestream, in order and without overlaps.
+/// In order and without overlaps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSpans(Vec<SourceSpan>);
 
 impl Record for SourceSpans {}
 
-/// Spans by livestream.
 pub struct AllSourceSpans;
 
 impl Table for AllSourceSpans {
@@ -65,7 +62,6 @@ impl Table for AllSourceSpans {
 }
 
 impl SourceSpans {
-    /// Returns the spans of sources with higher priority, in order.
     pub fn blocked(&self, standing: &ImportPriority) -> Vec<Span> {
         let above = |claim: &&SourceSpan| standing.above.contains(&claim.source);
         let span = |claim: &SourceSpan| Span {
@@ -75,7 +71,6 @@ impl SourceSpans {
         self.0.iter().filter(above).map(span).collect()
     }
 
-    /// Returns the end of what a source has filled.
     pub fn horizon(&self, source: &str) -> Option<UnixSeconds> {
         let of_source = self.0.iter().filter(|claim| claim.source == source);
         of_source.map(|claim| claim.to).max()
@@ -86,11 +81,11 @@ impl SourceSpans {
         self.0.iter().find(holds).map(|claim| claim.source.as_str())
     }
 
-    /// Assigns spans to a source after an import of a guide that ends at `end`. Spans of the source beyond the
-    /// guide become free: its newest guide does not cover them any more.
+    /// For an import of a guide that ends at `end`.
     pub fn assign(&mut self, source: &str, spans: &[Span], end: UnixSeconds, first: UnixSeconds) {
         let mut claims = Vec::with_capacity(self.0.len() + spans.len());
         for mut old in std::mem::take(&mut self.0) {
+            // Spans of the source beyond the guide become free: its newest guide does not cover them any more.
             if old.source == source {
                 old.to = old.to.min(end);
             }
@@ -109,6 +104,7 @@ impl SourceSpans {
             from: span.from,
             to: span.to,
         }));
+        // Past spans do not matter once their days are dropped.
         claims.retain(|claim| claim.from < claim.to && claim.to > first);
         claims.sort_by_key(|claim| claim.from);
         claims.dedup_by(|later, earlier| {
@@ -118,13 +114,13 @@ impl SourceSpans {
             }
             joined
         });
+        // The list is a store value, whose size is limited.
         let over = claims.len().saturating_sub(CLAIMS_MAX);
         claims.drain(..over);
         self.0 = claims;
     }
 }
 
-/// Returns the parts of a span outside of all `blocked` ones.
 pub fn free(span: Span, blocked: &[Span]) -> Vec<Span> {
     let mut free = Vec::new();
     let mut rest = span;

@@ -17,14 +17,12 @@ use super::source_spans::AllSourceSpans;
 use crate::store::{Entries, Index, Record, Schema, Table, TreeName};
 use crate::types::LivestreamId;
 
-/// Maximum size of a chunk, in bytes. One broadcast never exceeds it.
+/// Bytes. One broadcast never exceeds it.
 pub const CHUNK_MAX: usize = 12 * 1024;
 
-/// Livestream, UTC day, generation, number within the day.
 pub type ChunkKey = (LivestreamId, i64, u64, u32);
 
-/// A chunk of a day's broadcasts. A day that lost all broadcasts has one empty chunk until the older generation is
-/// deleted.
+/// A day that lost all broadcasts has one empty chunk until the older generation is deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// In order of start.
@@ -33,7 +31,6 @@ pub struct Chunk {
 
 impl Record for Chunk {}
 
-/// Chunks by [`ChunkKey`].
 pub struct Chunks;
 
 impl Table for Chunks {
@@ -49,7 +46,7 @@ impl Table for Chunks {
     }
 }
 
-/// Index by UTC day, then livestream. It follows from the key only.
+/// Follows from the key only.
 pub struct ByDay;
 
 impl Index for ByDay {
@@ -58,16 +55,14 @@ impl Index for ByDay {
     type Key = (i64, LivestreamId);
 }
 
-/// The valid generation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// The newest valid generation.
     pub generation: u64,
 }
 
 impl Record for Head {}
 
-/// A single record, with key 0.
+/// One record, with key 0.
 pub struct Heads;
 
 impl Table for Heads {
@@ -76,14 +71,13 @@ impl Table for Heads {
     type Record = Head;
 }
 
-/// Adds the schedule's tables.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     let schema = schema.with::<Chunks>().with::<Heads>();
     schema.with::<AllSourceSpans>().with::<SeenChannels>()
 }
 
-/// Splits the broadcasts of one day into chunks. An empty day gives one empty chunk.
+/// An empty day gives one empty chunk.
 #[must_use]
 pub fn chunks(day: &[Broadcast]) -> Vec<Chunk> {
     let size = |broadcast: &Broadcast| {
@@ -103,6 +97,7 @@ pub fn chunks(day: &[Broadcast]) -> Vec<Chunk> {
     let mut filled = 5;
     for broadcast in day {
         let more = size(broadcast);
+        // A chunk has at least one broadcast, so this ends.
         if filled + more > CHUNK_MAX && filled > 5 {
             chunks.push(Chunk {
                 broadcasts: Vec::new(),

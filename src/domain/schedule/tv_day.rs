@@ -6,26 +6,26 @@ use chrono_tz::Tz;
 use crate::types::time::HOUR;
 use crate::types::{TvDay, UnixSeconds};
 
-/// Returns the instant at which clocks in `zone` show `local`.
-///
-/// If two instants match (clocks went back), returns the earlier one. If none does (clocks went forward), returns
-/// the first instant with a later local time. With these rules, consecutive days have neither gaps nor overlaps.
+/// The instant at which clocks in `zone` show `local`. With these rules, consecutive days have
+/// neither gaps nor overlaps.
 #[must_use]
 pub(crate) fn instant(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
+    // If two instants match (clocks went back), the earlier one.
     match zone.from_local_datetime(&local).earliest() {
         Some(at) => UnixSeconds(at.timestamp()),
+        // If none does (clocks went forward), the first instant with a later local time.
         None => after_gap(zone, local),
     }
 }
 
-/// Returns the end of the gap that contains a local time. The search is bounded: no zone is more than 26 hours from
-/// UTC, and none changes its clocks twice within that time.
+/// The end of the gap that contains a local time.
 fn after_gap(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
     let wall = local.and_utc().timestamp();
     let shows_enough = |at: i64| {
         chrono::DateTime::from_timestamp(at, 0)
             .is_some_and(|utc| utc.with_timezone(&zone).naive_local() >= local)
     };
+    // No zone is more than 26 hours from UTC, and none changes its clocks twice within that time.
     let (mut before, mut after) = (wall - 26 * HOUR, wall + 26 * HOUR);
     while after - before > 1 {
         let middle = before + (after - before) / 2;
@@ -38,7 +38,7 @@ fn after_gap(zone: Tz, local: NaiveDateTime) -> UnixSeconds {
     UnixSeconds(after)
 }
 
-/// Returns the bounds of a TV day: local time `day_start` on its date and on the next one, so 23 to 25 hours.
+/// Local time `day_start` on its date and on the next one, so 23 to 25 hours.
 #[must_use]
 pub(crate) fn tv_day(zone: Tz, day: TvDay, day_start: NaiveTime) -> (UnixSeconds, UnixSeconds) {
     let date = day.date();

@@ -11,14 +11,12 @@ use super::tables::{UsageRecord, UsageRow};
 use crate::types::time::DAY;
 use crate::types::{LimitReached, PartnerId, UnixSeconds, UserId};
 
-/// The budgets, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// Events of one user in a UTC day.
     pub user_per_day: u64,
     /// Events of all users of a partner in a UTC day; `None` for no limit.
     pub partner_per_day: Option<u64>,
-    /// Size of all files.
     pub total: u64,
 }
 
@@ -28,7 +26,6 @@ const MAKING_ROOM: i64 = 30;
 /// little.
 const SAVED_FROM: u64 = 1024 * 1024;
 
-/// The user or partner that bytes are counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Owner {
     User([u8; 16]),
@@ -51,7 +48,6 @@ impl Owner {
     }
 }
 
-/// Bytes stored today by user and partner, and the size of all files.
 #[derive(Default)]
 pub(super) struct Usage {
     day: i64,
@@ -63,7 +59,6 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Resumes from the saved usage of the day.
     pub(super) fn begin(now: UnixSeconds, rows: Vec<(UsageRow, UsageRecord)>) -> Self {
         let bytes = rows.into_iter();
         Self {
@@ -75,7 +70,6 @@ impl Usage {
         }
     }
 
-    /// Checks that `bytes` more of a sender stay within all budgets.
     pub(super) fn admit(
         &mut self,
         budgets: &Budgets,
@@ -83,6 +77,7 @@ impl Usage {
         bytes: u64,
         now: UnixSeconds,
     ) -> Result<(), TelemetryError> {
+        // A new UTC day begins; the size of the files carries over.
         if self.day != now.utc_day() {
             *self = Self {
                 day: now.utc_day(),
@@ -92,6 +87,7 @@ impl Usage {
         }
         let [user, partner] = owners(sender);
         let over = |owner, budget| self.used(owner).saturating_add(bytes) > budget;
+        // The budgets of users and partners reset at midnight UTC, so a retry before then is pointless.
         let tomorrow = (now.utc_day() + 1) * DAY - now.0;
         let reached = |name, limit, window, retry_after| {
             Err(TelemetryError::OverBudget(LimitReached {
@@ -101,6 +97,7 @@ impl Usage {
                 retry_after,
             }))
         };
+        // The narrowest budget first: the answer then names the limit of the flooding client.
         if over(user, budgets.user_per_day) {
             return reached("telemetry-user", budgets.user_per_day, DAY, tomorrow);
         }
@@ -120,6 +117,7 @@ impl Usage {
         for owner in owners(sender) {
             let used = self.bytes.entry(owner).or_default();
             *used = used.saturating_add(bytes);
+            // Partners are few, and one saved row each bounds the loss after a restart.
             if *used >= SAVED_FROM || matches!(owner, Owner::Partner(_)) {
                 self.unsaved.insert(owner, *used);
             }
@@ -127,7 +125,6 @@ impl Usage {
         self.total = self.total.saturating_add(bytes);
     }
 
-    /// Returns the current day and the rows that the store does not have yet.
     pub(super) fn take_unsaved(&mut self) -> (i64, Vec<(UsageRow, UsageRecord)>) {
         let rows = std::mem::take(&mut self.unsaved).into_iter();
         let day = self.day;
@@ -135,7 +132,7 @@ impl Usage {
         (day, rows.collect())
     }
 
-    /// Removes a user's usage. Returns the key of the row that the store may have.
+    /// Returns the key of the row that the store may have.
     pub(super) fn forget(&mut self, user: &UserId) -> UsageRow {
         let owner = Owner::User(*user.as_bytes());
         self.bytes.remove(&owner);

@@ -31,7 +31,6 @@ const AFTER_FAILURE: i64 = 3_600;
 /// A smaller file occupies one disk block in either form.
 const WORTHWHILE: u64 = 4096;
 
-/// State between two runs.
 #[derive(Default)]
 pub(super) struct Compression {
     work: Option<Work>,
@@ -54,7 +53,6 @@ struct Work {
     temporary: PathBuf,
 }
 
-/// Detects whether a file was replaced or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     inode: u64,
@@ -76,12 +74,14 @@ impl Telemetry {
     /// Merges new fingerprints of the dedup window and drops old ones. Returns how many days were merged.
     pub fn tidy_recent(&self) -> usize {
         let state = &self.inner.state;
+        // Two jobs would merge the same day.
         let _one_at_a_time = self.inner.compression.lock();
         // The hour of the open segment, not of the clock: a clock that jumps ahead must not empty the window.
         let Some(hour) = state.lock().segment.as_ref().map(|open| open.hour) else {
             return 0;
         };
         let forgotten = state.lock().recent.forget(hour);
+        // Freeing a day takes long, so it happens without the lock.
         drop(forgotten);
         let mut days = 0;
         loop {
@@ -90,14 +90,15 @@ impl Telemetry {
                 return days;
             };
             let merged = merge.run();
+            // Fingerprints that arrived during the merge are in a fresh map, so none is lost.
             let forgotten = state.lock().recent.merged(merged);
             drop(forgotten);
             days += 1;
         }
     }
 
-    /// Compresses a bounded part of the oldest finished plain segment. Returns how many members were written.
-    /// After an error the partial file is deleted; the hour is retried later.
+    /// Compresses a bounded part of the oldest finished plain segment. Returns how many members were
+    /// written. After an error the hour is retried later.
     pub fn compress(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let inner = &self.inner;
         // Compression needs space before it frees any.
@@ -146,6 +147,7 @@ impl Inner {
         now: UnixSeconds,
     ) -> Result<Option<Work>, TelemetryError> {
         let is_recent = |looked: &UnixSeconds| (0..LOOK_EVERY).contains(&now.since(*looked));
+        // Listing the directory at each run would cost more than the compression.
         if compression.looked.as_ref().is_some_and(is_recent) {
             return Ok(None);
         }
@@ -165,6 +167,7 @@ impl Inner {
             ) {
                 Ok(None) => {}
                 Ok(work) => return Ok(work),
+                // Retention removed the hour after it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
                     compression.failed.insert(hour, now);
@@ -175,17 +178,17 @@ impl Inner {
         Ok(None)
     }
 
-    /// Returns whether the segment of an hour is open, or finished and not closed yet.
     fn is_open(&self, hour: i64) -> bool {
         let state = self.state.lock();
         let mut open = state.segment.iter().chain(&state.done);
         open.any(|open| open.hour == hour)
     }
 
-    /// Replaces the plain file by the compressed one, if it has not changed since packing began.
+    /// Replaces the plain file, unless it has changed since packing began.
     fn replace_plain(&self, work: Work) -> Result<(), TelemetryError> {
         let path = self.directory.events(work.hour);
         let (hour, identity, temporary) = (work.hour, work.identity, work.temporary.clone());
+        // Synced before the lock is taken: uploads must not wait for a slow disk.
         let packed = work.finish(self.settings.sync).and_then(|packed| {
             // Reopening and erasure hold `rewriting` too, so neither can run between the check and the rename.
             let _rewriting = self.rewriting.lock();
@@ -202,6 +205,7 @@ impl Inner {
         match packed {
             Ok(None) => Ok(()),
             Ok(Some(packed)) => {
+                // The rename must be durable before the plain form counts as gone.
                 self.directory.sync()?;
                 let plain = identity.length;
                 tracing::info!(hour, plain, packed, "compressed a telemetry segment");
@@ -216,7 +220,7 @@ impl Inner {
 }
 
 impl Work {
-    /// Starts on a segment. Returns `None` if it is compressed already or too small.
+    /// Returns `None` if the segment is compressed already or too small.
     fn begin(hour: i64, path: &Path, temporary: PathBuf) -> io::Result<Option<Self>> {
         let source = File::open(path)?;
         let identity = Identity::from(&source.metadata()?);
@@ -224,6 +228,7 @@ impl Work {
             return Ok(None);
         }
         let target = options().truncate(true).open(&temporary)?;
+        // The segment is read through one handle, so that a replaced file is still read to its end.
         Ok(Some(Self {
             hour,
             frames: Frames::new(source.try_clone()?),
@@ -237,10 +242,10 @@ impl Work {
         }))
     }
 
-    /// Packs the next member. Returns `false` at the end.
     fn step(&mut self) -> io::Result<bool> {
         let full = MEMBER as u64;
         let (mut begin, mut end) = self.event;
+        // Reads ahead to the end of the event that crosses the size of a member.
         while end.saturating_sub(self.from) < full && !self.read_all {
             (begin, end) = match self.frames.next()? {
                 Some(event) => {
@@ -270,7 +275,6 @@ impl Work {
         Ok(true)
     }
 
-    /// Syncs the compressed file. Returns its length.
     fn finish(self, sync: bool) -> io::Result<u64> {
         let target = self.target.finish()?;
         if sync {

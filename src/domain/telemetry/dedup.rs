@@ -21,7 +21,6 @@ const HOURS: i64 = 24;
 const MERGE_FROM: usize = 65_536;
 const MERGE_PART: usize = 16;
 
-/// Fingerprints in ascending order, each with its hour of the day.
 #[derive(Default)]
 struct Sorted {
     keys: Vec<u64>,
@@ -40,7 +39,6 @@ impl Sorted {
     }
 }
 
-/// The events received on one UTC day.
 #[derive(Default)]
 struct Day {
     sorted: Arc<Sorted>,
@@ -58,10 +56,12 @@ impl Day {
     fn hour(&self, key: u64) -> Option<u8> {
         let merging = || self.merging.as_ref()?.get(&key).copied();
         let fresh = self.fresh.get(&key).copied();
+        // The newest entry first: it has the latest hour.
         fresh.or_else(merging).or_else(|| self.sorted.hour(key))
     }
 
     fn merge(&mut self, day: i64) -> Merge {
+        // The map is shared and not moved, so that its fingerprints stay known during the merge.
         let fresh = Arc::new(std::mem::take(&mut self.fresh));
         self.merging = Some(Arc::clone(&fresh));
         Merge {
@@ -72,8 +72,7 @@ impl Day {
     }
 }
 
-/// A merge of a day's new fingerprints into its sorted list. Its duration grows with the day's events, so it runs
-/// without a lock.
+/// Its duration grows with the day's events, so it runs without a lock.
 pub(super) struct Merge {
     day: i64,
     sorted: Arc<Sorted>,
@@ -115,7 +114,6 @@ pub(super) struct Merged {
     sorted: Arc<Sorted>,
 }
 
-/// Dropped entries. Freeing them takes a while: drop this value outside of the lock.
 pub(super) struct Forgotten {
     _days: Vec<Day>,
     _sorted: Option<Arc<Sorted>>,
@@ -136,8 +134,8 @@ impl Default for DedupWindow {
     }
 }
 
-/// Splits an hour since the Unix epoch into the day and the hour of the day.
 fn split(hour: i64) -> (i64, u8) {
+    // Fits: the remainder is below 24.
     let of_day = u8::try_from(hour.rem_euclid(HOURS)).unwrap_or(0);
     (hour.div_euclid(HOURS), of_day)
 }
@@ -160,12 +158,13 @@ impl DedupWindow {
         known.fresh.insert(fingerprint.0, of_day);
     }
 
-    /// Drops the days before the window, and the oldest days while there are too many fingerprints.
+    /// Drops days and never single fingerprints: a sorted list is replaced as a whole.
     pub(super) fn forget(&mut self, hour: i64) -> Forgotten {
         let oldest = (hour - REMEMBERED_HOURS).div_euclid(HOURS);
         let kept = self.days.split_off(&oldest);
         let forgotten = std::mem::replace(&mut self.days, kept);
         let mut days: Vec<Day> = forgotten.into_values().collect();
+        // The last day stays, so that immediate retries are still recognised.
         while self.len() > self.most && self.days.len() > 1 {
             if let Some((day, forgotten)) = self.days.pop_first() {
                 tracing::warn!(
@@ -183,12 +182,12 @@ impl DedupWindow {
         }
     }
 
-    /// Starts a merge for a day that is over or has enough new fingerprints, if there is one. The caller runs one merge
-    /// at a time.
+    /// Starts a merge if one is due. The caller runs one merge at a time.
     pub(super) fn next_merge(&mut self, hour: i64) -> Option<Merge> {
         let (today, _) = split(hour);
         self.days.iter_mut().find_map(|(day, known)| {
             let least = match *day < today {
+                // A day that is over gets no more events, so one merge makes its form final.
                 true => 1,
                 false => MERGE_FROM.max(known.sorted.keys.len() / MERGE_PART),
             };
@@ -197,7 +196,6 @@ impl DedupWindow {
         })
     }
 
-    /// Installs the result of a merge.
     pub(super) fn merged(&mut self, merged: Merged) -> Forgotten {
         let mut forgotten = Forgotten {
             _days: Vec::new(),
@@ -215,7 +213,7 @@ impl DedupWindow {
         forgotten
     }
 
-    /// Drops old days and merges all others; for start-up only, since it does not release the lock.
+    /// For start-up only, since it does not release the lock.
     pub(super) fn tidy(&mut self, hour: i64) {
         self.forget(hour);
         let with_fresh = |(day, known): (&i64, &mut Day)| {

@@ -14,11 +14,10 @@ use super::{Inner, Telemetry};
 use crate::store::{All, Durability, StoreError, Txn, sync_file};
 use crate::types::{UnixSeconds, UserId};
 
-/// Users erased by one run of the job.
 const USERS_AT_ONCE: usize = 16;
 
-/// Records, in the transaction that removes an account, that its events are to be erased.
-/// [`Telemetry::run_erasures`] erases them later.
+/// Part of the transaction that removes an account, so that no crash can leave the events without
+/// an erasure.
 pub fn request_erasure(
     txn: &mut Txn<'_>,
     user: &UserId,
@@ -30,6 +29,7 @@ pub fn request_erasure(
 impl Telemetry {
     /// Erases a user's events now. After an error the job tries again.
     pub fn erase(&self, user: UserId, now: UnixSeconds) -> Result<(), TelemetryError> {
+        // Recorded first, so that a crash or an error below leaves the erasure to the job.
         self.inner
             .store
             .write(Durability::Durable, move |txn| {
@@ -55,6 +55,7 @@ impl Telemetry {
     fn erase_requested(&self, user: UserId) -> Result<(), TelemetryError> {
         // A concurrent batch of the user then adds its index entry again, after the entry removed below.
         self.inner.state.lock().indexed.1.remove(&user);
+        // One hour after the other: a kill repeats only the hour in which it happened.
         for hour in self.hours_of(&user)? {
             let inner = &self.inner;
             inner.or_fail(inner.rewrite_without(hour, &user))?;
@@ -66,6 +67,7 @@ impl Telemetry {
                 .wait()?;
         }
         let usage = self.inner.state.lock().usage.forget(&user);
+        // The record goes last, when nothing of the user is left.
         let done: Result<(), StoreError> = self
             .inner
             .store
@@ -79,12 +81,10 @@ impl Telemetry {
 }
 
 impl Inner {
-    /// Rewrites a segment without the events of a user. Appends are only blocked while the events that arrived
-    /// during the copy are copied.
-    ///
-    /// The fingerprint file is kept: it identifies no user, and prevents retries of the erased events from being
-    /// stored.
+    /// Rewrites a segment without the events of a user.
     fn rewrite_without(&self, hour: i64, user: &UserId) -> Result<(), TelemetryError> {
+        // The fingerprint file stays: it identifies no user, and prevents retries of the erased events from
+        // being stored.
         let _rewriting = self.rewriting.lock();
         let path = self.directory.events(hour);
         let source = match SegmentReader::open(&path) {
@@ -96,6 +96,8 @@ impl Inner {
             Err(error) => return Err(error.into()),
         };
         let (mut state, mut length) = (None, 0);
+        // Copied in two passes, so that uploads wait only while the events of the first pass's duration are
+        // copied.
         self.directory.replace(&path, |target| {
             let mut target = BufWriter::new(target);
             length = copy_without(&source, &mut target, user, 0)?;
@@ -121,9 +123,9 @@ impl Inner {
         Ok(())
     }
 
-    /// As `rewrite_without`, for a compressed segment; `rewriting` is locked, so no upload reopens it.
     fn repack_without(&self, hour: i64, source: Members, user: &UserId) -> io::Result<()> {
         self.directory
+            // `rewriting` is locked by the caller, so no upload reopens the segment.
             .replace(&self.directory.events(hour), |target| {
                 let mut packer = Packer::new(target);
                 let length = copy_without(source, &mut packer, user, 0)?;
@@ -133,7 +135,6 @@ impl Inner {
     }
 }
 
-/// Copies the events of other users from `from` on. Returns the end of the last one.
 fn copy_without(
     source: impl Read,
     target: &mut impl Write,
@@ -145,6 +146,7 @@ fn copy_without(
     let mut bytes = Vec::new();
     while let Some(event) = frames.next()? {
         if event.sender.user != *user {
+            // Holes keep the offsets of later events, which forwarding cursors rely on.
             let begin = frames.sound_end() - frame::length(&event);
             frame::write_holes(begin - written, target)?;
             bytes.clear();

@@ -7,28 +7,26 @@ use crate::types::LimitReached;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TelemetryError {
-    /// There is no space, or the file system is read-only. Nothing was changed.
+    /// Nothing was changed.
     #[error("the disk is full or read-only")]
     Full,
-    /// The user's account was erased during the request.
     #[error("the user no longer exists")]
     UserGone,
-    /// A budget of the sender or of the installation is exhausted. Nothing was changed.
+    /// Nothing was changed.
     #[error("telemetry budget exhausted: {0}")]
     OverBudget(LimitReached),
-    /// The write queue is full.
     #[error("the write queue is full; retry later")]
     Overloaded,
     /// A write or sync failed: the process must restart.
     #[error("telemetry log failed: {0}")]
     Failed(String),
-    /// Something could not be read.
     #[error("{0}")]
     Io(String),
 }
 
 impl From<io::Error> for TelemetryError {
     fn from(error: io::Error) -> Self {
+        // First: a failed sync is fatal even if a full disk caused it.
         if is_failed_sync(&error) {
             Self::Failed(error.to_string())
         } else if Self::is_out_of_space(error.kind()) {
@@ -40,7 +38,6 @@ impl From<io::Error> for TelemetryError {
 }
 
 impl TelemetryError {
-    /// Returns whether the error means a full or read-only disk, which may pass.
     pub(super) const fn is_out_of_space(kind: io::ErrorKind) -> bool {
         matches!(
             kind,

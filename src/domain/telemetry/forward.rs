@@ -47,7 +47,6 @@ pub type WriteLine = fn(&StoredEvent, &mut Vec<u8>) -> io::Result<()>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct ForwardSettings {
-    /// Maximum number of events in a batch.
     pub batch: usize,
     /// Seconds that events wait for a batch to fill.
     pub interval: i64,
@@ -55,13 +54,11 @@ pub struct ForwardSettings {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ForwardCounts {
-    /// Events that the sink accepted.
     pub sent: u64,
-    /// Events that the sink rejected one by one and that were skipped, and events that cannot be exported.
+    /// Rejected by the sink one by one, or not exportable.
     pub refused: u64,
-    /// Events dropped by retention before the sink accepted them.
+    /// Dropped by retention before the sink accepted them.
     pub expired: u64,
-    /// Failed attempts to send a batch.
     pub failures: u64,
 }
 
@@ -74,7 +71,6 @@ pub struct Forwarder {
     pub(super) positions: Mutex<Positions>,
     /// Locked during a run, so that runs never overlap.
     progress: Mutex<Progress>,
-    /// When the oldest unsent event was received.
     oldest: Mutex<Option<UnixSeconds>>,
     trouble: Mutex<Option<String>>,
     stopped: AtomicBool,
@@ -84,9 +80,8 @@ pub struct Forwarder {
     failures: AtomicU64,
 }
 
-/// State carried from one run to the next.
 struct Progress {
-    /// Maximum events in a batch at present: halved after a rejection, then growing again.
+    /// Halved after a rejection, then growing again.
     most: usize,
     /// Whether the sink has accepted a batch since an event was last skipped. If so, a rejection is due to the event.
     proven: bool,
@@ -156,13 +151,14 @@ impl Forwarder {
         })
     }
 
-    /// Sends all due batches; blocking. Returns how many events the sink accepted.
     pub fn run(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
+        // Held over the whole run: overlapping runs would send batches twice.
         let mut progress = self.progress.lock();
         let mut sent = 0;
         if progress.is_paused(now) {
             return Ok(sent);
         }
+        // An unwritten cursor means a full disk; sending now would repeat the batch at every run.
         self.positions.lock().write_pending(Durability::Durable)?;
         let mut unsent = VecDeque::from(self.telemetry.extents()?);
         while let Some(extent) = unsent.front().copied() {
@@ -175,6 +171,7 @@ impl Forwarder {
                 *self.oldest.lock() = Some(oldest);
                 // An event from the future was received before the clock was set back: do not wait for it.
                 let waits = (0..self.settings.interval).contains(&now.since(oldest));
+                // A batch of a finished hour is not kept waiting, since nothing will be added to it.
                 let due = batch.whole || unsent.len() > 1 || !waits;
                 if !due || self.stopped.load(Relaxed) {
                     return Ok(sent);
@@ -194,6 +191,7 @@ impl Forwarder {
                     "skipped damaged telemetry events; they were not forwarded"
                 );
             }
+            // Only after the sink has accepted the batch, so that a crash repeats it and never loses it.
             let mut positions = self.positions.lock();
             positions.pass(batch.hour, batch.to, batch.looked)?;
         }
@@ -203,11 +201,11 @@ impl Forwarder {
 
     /// Aborts the running request at shutdown. The unfinished batch is sent again after the start.
     pub fn stop(&self) {
+        // The flag first: the request that ends now must not count as a failure.
         self.stopped.store(true, Relaxed);
         self.sink.stop();
     }
 
-    /// Returns the counts since the start.
     #[must_use]
     pub fn counts(&self) -> ForwardCounts {
         ForwardCounts {
@@ -218,7 +216,6 @@ impl Forwarder {
         }
     }
 
-    /// Returns the age of the oldest unsent event in seconds.
     #[must_use]
     pub fn lag(&self, now: UnixSeconds) -> i64 {
         let oldest = *self.oldest.lock();
@@ -229,6 +226,7 @@ impl Forwarder {
     #[must_use]
     pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
         let lag = self.lag(now);
+        // A lag within two intervals is normal.
         let behind = (lag > BEHIND.max(2 * self.settings.interval))
             .then(|| format!("events have waited for {lag} seconds"));
         match (self.trouble.lock().clone(), behind) {
@@ -237,10 +235,10 @@ impl Forwarder {
         }
     }
 
-    /// Reads the next batch of an hour: the one that was offered before, or one of up to `most` events.
     fn batch(&self, (hour, length): Extent, most: usize) -> Result<Batch, TelemetryError> {
         let position = self.positions.lock().get(hour);
         let from = position.kept.sent;
+        // The offered batch is sent again with the same content, so that the sink recognises its key.
         let (end, most) = match position.offered() {
             Some(offered) => (offered, usize::MAX),
             None => (length, most),
@@ -267,10 +265,12 @@ impl Forwarder {
                 break;
             };
             let line = batch.lines.len();
+            // Their events must not leave the installation after the account is gone.
             if erased.contains(&event.sender.user) {
                 continue;
             }
             if (self.line)(&event, &mut batch.lines).is_err() {
+                // Removes what the writer wrote before it failed.
                 batch.lines.truncate(line);
                 batch.unwritable += 1;
                 continue;
@@ -286,7 +286,6 @@ impl Forwarder {
         Ok(batch)
     }
 
-    /// Returns the users with a pending erasure.
     fn to_be_erased(&self) -> Result<HashSet<UserId>, TelemetryError> {
         let store = &self.telemetry.inner.store;
         let noted = store.read(|txn| txn.scan::<Erasures>(&All, usize::MAX))?;
@@ -299,6 +298,7 @@ impl Forwarder {
         progress: &mut Progress,
         now: UnixSeconds,
     ) -> Result<Outcome, TelemetryError> {
+        // Recorded before the request: after a crash the same batch is offered again.
         self.positions.lock().offer(batch.hour, batch.to)?;
         let hash = digest::digest(&digest::SHA256, &batch.lines);
         let key = HEXLOWER.encode(hash.as_ref());
@@ -310,6 +310,7 @@ impl Forwarder {
             self.report_failure(None);
             return Ok(Outcome::Done(batch.events));
         };
+        // The request was aborted by the shutdown, which is not a failure of the sink.
         if self.stopped.load(Relaxed) {
             return Ok(Outcome::Pause);
         }
@@ -321,6 +322,7 @@ impl Forwarder {
                     words,
                     "the event sink rejected a batch; retrying with half of it"
                 );
+                // Halving finds the rejected event in a few steps, and the others get through.
                 progress.most = batch.events / 2;
                 let mut positions = self.positions.lock();
                 let from = positions.get(batch.hour).kept.sent;
@@ -352,6 +354,7 @@ impl Forwarder {
     /// Logs once when forwarding starts to fail, and once when it works again.
     fn report_failure(&self, trouble: Option<String>) {
         let mut reported = self.trouble.lock();
+        // Only changes are logged, since the job runs every second.
         match (&*reported, &trouble) {
             (old, Some(new)) if old.as_ref() != Some(new) => {
                 tracing::warn!(words = new, "failed to forward telemetry; will retry");
@@ -390,12 +393,11 @@ impl Progress {
     }
 
     /// Returns whether to skip an event that was rejected by itself.
-    ///
-    /// If the sink has accepted others, the event is skipped at once. If the sink may be rejecting everything, for
-    /// example for a wrong table, it is skipped after [`REFUSALS`] attempts. So one event blocks the others for at most
-    /// a quarter of an hour, and a misconfigured sink loses only a handful of events an hour. Skipped events are logged
-    /// and remain in the export.
     const fn skips_event(&mut self) -> bool {
+        // If the sink has accepted others, the event is skipped at once. If the sink may be rejecting
+        // everything, for example for a wrong table, it is skipped after `REFUSALS` attempts: one event
+        // blocks the others for at most a quarter of an hour, and a misconfigured sink loses a handful of
+        // events an hour.
         self.refusals += 1;
         let skip = self.proven || self.refusals > REFUSALS;
         if skip {

@@ -14,10 +14,8 @@ use super::packed::{SegmentReader, unpacked_length};
 use super::tables::{Forwarded, ForwardedRecord};
 use crate::store::{All, Durability, Store, StoreError};
 
-/// An hour, and the synced length of its segment.
 pub(super) type Extent = (i64, u64);
 
-/// The cursor of one hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
     /// As in the store.
@@ -33,12 +31,10 @@ impl Position {
     }
 }
 
-/// The cursors of all hours.
 pub(super) struct Positions {
     store: Store,
     hours: BTreeMap<i64, Position>,
-    /// The hour with a cursor that the store has not written yet. Nothing is sent until it is written; otherwise
-    /// the same batch would be sent again and again while the disk is full.
+    /// Nothing is sent until this cursor is in the store.
     unwritten: Option<i64>,
 }
 
@@ -57,6 +53,7 @@ impl Positions {
                 );
                 kept = ForwardedRecord::default();
             }
+            // A shorter file cannot contain the end of the offered batch.
             kept.offered = kept.offered.min(length);
             let looked = kept.sent;
             hours.insert(hour, Position { kept, looked });
@@ -76,7 +73,6 @@ impl Positions {
         self.get(hour).looked < length
     }
 
-    /// Writes the unwritten cursor to the store.
     pub(super) fn write_pending(&mut self, durability: Durability) -> Result<(), StoreError> {
         let Some(hour) = self.unwritten else {
             return Ok(());
@@ -89,18 +85,19 @@ impl Positions {
         Ok(())
     }
 
-    /// Records the end of the batch that is about to be offered, or that none is. A power cut may lose the record;
-    /// then the batch that is sent again may have another end.
+    /// Records the end of the batch that is about to be offered.
     pub(super) fn offer(&mut self, hour: i64, to: u64) -> Result<(), StoreError> {
         let position = self.hours.entry(hour).or_default();
         if position.kept.offered != to {
             position.kept.offered = to;
             self.unwritten = Some(hour);
         }
+        // Logged only: a power cut may lose the record, and then the repeated batch may have another end,
+        // which costs at most a duplicate.
         self.write_pending(Durability::Logged)
     }
 
-    /// Advances the cursor of an hour to `to`. There is nothing to read between `to` and `looked`.
+    /// There is nothing to read between `to` and `looked`.
     pub(super) fn pass(&mut self, hour: i64, to: u64, looked: u64) -> Result<(), StoreError> {
         let kept = ForwardedRecord {
             sent: to,
@@ -110,10 +107,11 @@ impl Positions {
         if before.is_none_or(|before| before.kept != kept) {
             self.unwritten = Some(hour);
         }
+        // Durable: the batch must not be sent again after every power cut.
         self.write_pending(Durability::Durable)
     }
 
-    /// Removes the cursors of hours before `oldest`, which have no segment any more.
+    /// The hours before `oldest` have no segment any more.
     pub(super) fn forget(&mut self, oldest: i64) -> Result<(), StoreError> {
         let kept = self.hours.split_off(&oldest);
         let gone: Vec<i64> = self.hours.keys().copied().collect();
@@ -123,6 +121,7 @@ impl Positions {
             return Ok(());
         }
         self.store
+            // Losing this costs nothing: the next run removes the cursors again.
             .write(Durability::Logged, move |txn| {
                 gone.iter()
                     .try_for_each(|hour| txn.delete::<Forwarded>(hour))
@@ -132,7 +131,6 @@ impl Positions {
 }
 
 impl Telemetry {
-    /// Returns the hours with events, in order.
     pub(super) fn extents(&self) -> Result<Vec<Extent>, TelemetryError> {
         let inner = &self.inner;
         let mut extents = Vec::new();
@@ -159,7 +157,6 @@ impl Telemetry {
         Ok(extents)
     }
 
-    /// Reads a range of a segment. Returns `None` if the segment is gone.
     pub(super) fn part(
         &self,
         hour: i64,

@@ -9,7 +9,6 @@ use std::io::{self, Read, Write};
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
-/// Start of a frame. The last byte is the version.
 const MARK: [u8; 4] = *b"PGe\x01";
 /// Start of a hole. Its body is all zeros.
 const HOLE: [u8; 4] = *b"PGe\x02";
@@ -35,7 +34,7 @@ pub(super) const fn length(event: &StoredEvent) -> u64 {
     (HEAD + FIELDS + event.json.len()) as u64
 }
 
-/// Fills `gap` bytes with holes. A gap shorter than a frame head is filled with zeros, which read as damage.
+/// A gap shorter than a frame head is filled with zeros, which read as damage.
 pub(super) fn write_holes(mut gap: u64, to: &mut impl Write) -> io::Result<()> {
     const LONGEST: u64 = (HEAD + BODY_MAX) as u64;
     while gap > 0 {
@@ -58,17 +57,16 @@ pub(super) fn write_holes(mut gap: u64, to: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Appends a frame head without its checksum. Returns the offset of the frame.
 fn begin(mark: [u8; 4], body: usize, out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&mark);
+    // `parse` rejects such a length.
     let body = u32::try_from(body).unwrap_or(u32::MAX);
     out.extend_from_slice(&body.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
     start
 }
 
-/// Writes the checksum of the frame that begins at `start` and ends with the buffer.
 fn seal(start: usize, out: &mut [u8]) {
     let sum = crc32fast::hash(out.get(start + HEAD..).unwrap_or_default());
     if let Some(field) = out.get_mut(start + 8..start + HEAD) {
@@ -76,7 +74,7 @@ fn seal(start: usize, out: &mut [u8]) {
     }
 }
 
-/// Parses the frame at the start of `bytes`. Returns its event (`None` for a hole) and the length of the frame.
+/// The event is `None` for a hole.
 fn parse(bytes: &[u8]) -> Option<(Option<StoredEvent>, usize)> {
     let (mark, rest) = bytes.split_first_chunk::<4>()?;
     let hole = match *mark {
@@ -87,6 +85,7 @@ fn parse(bytes: &[u8]) -> Option<(Option<StoredEvent>, usize)> {
     let (length, rest) = rest.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+    // A damaged length must not make the reader wait for megabytes.
     if length > BODY_MAX {
         return None;
     }
@@ -95,6 +94,7 @@ fn parse(bytes: &[u8]) -> Option<(Option<StoredEvent>, usize)> {
         return None;
     }
     if hole {
+        // A hole with content is damage, since erased data must not survive in it.
         let empty = body.iter().all(|byte| *byte == 0);
         return empty.then_some((None, HEAD + length));
     }
@@ -118,11 +118,9 @@ fn parse(bytes: &[u8]) -> Option<(Option<StoredEvent>, usize)> {
     Some((Some(event), HEAD + length))
 }
 
-/// Streams the frames of a file through a bounded buffer.
 pub(super) struct Frames<R> {
     from: R,
     buffer: Vec<u8>,
-    /// Offset of the next frame in the buffer.
     at: usize,
     /// Bytes of the file before the buffer.
     before: u64,
@@ -138,7 +136,6 @@ impl<R: Read> Frames<R> {
         Self::resume(from, 0)
     }
 
-    /// Starts at a reader that is `before` bytes into the file.
     pub(super) fn resume(from: R, before: u64) -> Self {
         Self {
             from,
@@ -151,7 +148,6 @@ impl<R: Read> Frames<R> {
         }
     }
 
-    /// Returns the end of the last valid frame. What follows is a torn end.
     pub(super) const fn sound_end(&self) -> u64 {
         self.sound_end
     }
@@ -160,7 +156,6 @@ impl<R: Read> Frames<R> {
         self.damaged
     }
 
-    /// Returns the next valid event; `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<StoredEvent>> {
         loop {
             self.fill()?;
@@ -170,6 +165,7 @@ impl<R: Read> Frames<R> {
             }
             if let Some((event, length)) = parse(rest) {
                 let begin = self.before + self.at as u64;
+                // Counted only once a valid frame follows: bytes at the end may be a torn write.
                 self.damaged += begin - self.sound_end;
                 self.sound_end = begin + length as u64;
                 self.at += length;
@@ -188,6 +184,7 @@ impl<R: Read> Frames<R> {
     fn fill(&mut self) -> io::Result<()> {
         const PIECE: u64 = 256 * 1024;
         while !self.ended && self.buffer.len() - self.at < HEAD + BODY_MAX {
+            // The consumed part is dropped, so that the buffer stays bounded.
             self.buffer.drain(..self.at);
             self.before += self.at as u64;
             self.at = 0;

@@ -12,11 +12,7 @@ use crate::store::{Durability, WritePriority};
 use crate::types::{UnixSeconds, UserId};
 
 impl Telemetry {
-    /// Stores the new events of a batch. They are in the log when this returns and are synced within half a second:
-    /// a kill loses nothing, a power cut loses at most that half second. Blocks during the file write.
-    ///
-    /// # Errors
-    /// [`TelemetryError::Full`], or an error of a file or the store. Nothing of the batch is stored then.
+    /// Stores the new events of a batch, or none of them. Blocks during the file write.
     pub fn accept(
         &self,
         sender: Sender,
@@ -33,12 +29,15 @@ impl Telemetry {
         let inner = &self.inner;
         // Telemetry is the first kind of write to be rejected when space runs out.
         inner.store.admits(WritePriority::Telemetry)?;
+        // The state stays locked until the batch is counted, so that budgets and the dedup window are
+        // exact.
         let (mut state, hour) = inner.ready(sender.user, hour_of(now))?;
         let mut batch = HashSet::new();
         let mut frames = Vec::new();
         let mut keys = Vec::new();
         for (_, event) in &stored {
             let key = event.fingerprint;
+            // Players resend unanswered batches; an event can also be twice in one.
             if batch.insert(key) && !state.recent.knows(key, hour) {
                 frame::write(event, &mut frames);
                 keys.push(key);
@@ -46,16 +45,21 @@ impl Telemetry {
         }
         if !keys.is_empty() {
             let bytes = frames.len() as u64;
+            // Budgets count new events only: a retry must not use them up twice.
             let budgets = &inner.settings.budgets;
             state.usage.admit(budgets, &sender, bytes, now)?;
             inner.store.admits_bytes(WritePriority::Telemetry, bytes)?;
+            // In the log when this returns, and synced within half a second: a kill loses nothing, a power cut
+            // at most that half second.
             let appended = state.append(&frames, &keys);
             if let Err(failed @ TelemetryError::Failed(_)) = &appended {
+                // A failed write may have left a partial frame; nothing may be appended behind it.
                 state.failed = Some(failed.clone());
             }
             appended?;
             state.usage.add(&sender, bytes);
         }
+        // After the append: a rejected batch must not be known as received.
         for key in &keys {
             state.recent.remember(*key, hour);
         }
@@ -88,7 +92,6 @@ fn stored(sender: Sender, event: NewEvent, received: UnixSeconds) -> StoredEvent
     }
 }
 
-/// Identifies a device for the estimate of lost events.
 fn device_of(sender: &Sender, event: &NewEvent) -> u64 {
     let mut hasher = DefaultHasher::new();
     (sender.user, &event.device).hash(&mut hasher);
@@ -97,9 +100,6 @@ fn device_of(sender: &Sender, event: &NewEvent) -> u64 {
 
 impl Inner {
     /// Locks the state with the open segment for events of `hour`; also returns the segment's hour.
-    ///
-    /// A request may read the clock before the hour ends and arrive here later. Its events go to the new segment,
-    /// since reopening the finished one would take as long as the file is large.
     fn ready(
         &self,
         user: UserId,
@@ -111,12 +111,15 @@ impl Inner {
                 return Err(failed.clone());
             }
             let open = state.segment.as_ref().map(|open| open.hour);
+            // A request may read the clock before the hour ends and arrive here later. Its events go to the new
+            // segment, since reopening the finished one would take as long as the file is large.
             let hour = open.filter(|open| *open == now + 1).unwrap_or(now);
             // Index first: an entry without events does no harm, but events without an entry would never be erased.
             if state.indexed.0 != hour {
                 state.indexed = (hour, HashSet::new());
             }
             if !state.indexed.1.contains(&user) {
+                // The store and file work below must not run under the lock, so the loop looks again after it.
                 drop(state);
                 self.index(user, hour)?;
             } else if open == Some(hour) {
@@ -131,11 +134,12 @@ impl Inner {
         }
     }
 
-    /// Adds the user's entry for the hour to the index.
     fn index(&self, user: UserId, hour: i64) -> Result<(), TelemetryError> {
         let exists = self.settings.exists;
         self.store
             .write(Durability::Logged, move |txn| {
+                // In the same transaction: an erasure that runs at the same time either sees this entry or makes it
+                // fail.
                 if !exists(txn, &user)? {
                     return Err(TelemetryError::UserGone);
                 }
@@ -151,8 +155,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Opens a segment that already has a file: after a start on a full disk, and after the clock was set back. The
-    /// file is read to its end before the state is locked.
+    /// Opens a segment that already has a file: after a start on a full disk, and after the clock was
+    /// set back.
     fn reopen_segment(&self, hour: i64) -> Result<(), TelemetryError> {
         let _rewriting = self.rewriting.lock();
         {
@@ -161,11 +165,13 @@ impl Inner {
                 return Ok(());
             }
             if let Some(at) = state.done.iter().position(|done| done.hour == hour) {
+                // Not closed yet, so it can be appended to again without reading it.
                 let again = state.done.swap_remove(at);
                 state.begin(again);
                 return Ok(());
             }
         }
+        // Reads the file to its end, so the state is not locked.
         let segment = Segment::open(&self.directory, hour)?;
         self.state.lock().begin(segment);
         Ok(())

@@ -87,7 +87,6 @@ struct Inner {
     compression: Mutex<Compression>,
 }
 
-/// The state that concurrent uploads share.
 #[derive(Default)]
 struct State {
     segment: Option<Segment>,
@@ -113,8 +112,6 @@ const fn hour_of(now: UnixSeconds) -> i64 {
 }
 
 impl Telemetry {
-    /// Opens the segment files and loads the fingerprints of the last seven days.
-    ///
     /// `on_failure` is called once, when a sync has failed and the process has to restart.
     pub fn open(
         store: Store,
@@ -131,6 +128,7 @@ impl Telemetry {
         };
         state.usage.total = directory.sizes()?.values().sum();
         for recent in directory.hours()? {
+            // The current hour is read below, since its segment is opened for appending.
             if recent < hour - REMEMBERED_HOURS || recent == hour {
                 continue;
             }
@@ -180,7 +178,6 @@ impl Telemetry {
         Ok(telemetry)
     }
 
-    /// Returns the counts since the start.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let state = self.inner.state.lock();

@@ -4,12 +4,9 @@ use ring::digest;
 
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
-/// Maximum events in one request.
 pub const EVENTS_MAX: usize = 500;
-/// Maximum bytes of one event.
 pub const EVENT_BYTES_MAX: usize = 64 * 1024;
 
-/// The sender of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
     pub user: UserId,
@@ -19,44 +16,33 @@ pub struct Sender {
 /// A validated event that is not stored yet.
 #[derive(Clone, Debug)]
 pub struct NewEvent {
-    /// Event time according to the player, in milliseconds since the Unix epoch.
     pub timestamp_millis: i64,
-    /// The player's sequence number.
     pub sequence: i64,
     pub action: String,
-    /// `context.device_id`.
     pub device: Option<String>,
     /// The event as sent: one JSON object on one line, of at most [`EVENT_BYTES_MAX`] bytes.
     pub json: Vec<u8>,
 }
 
-/// Result of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// New events.
     pub accepted: u32,
-    /// Events that were known already.
     pub duplicates: u32,
 }
 
-/// A stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
     pub sender: Sender,
     pub received: UnixSeconds,
-    /// Event time according to the player, in milliseconds since the Unix epoch.
     pub timestamp_millis: i64,
-    /// The player's sequence number.
     pub sequence: i64,
-    /// Identifies the event in the dedup window.
     pub(super) fingerprint: Fingerprint,
-    /// The event as sent, on one line.
     pub json: Vec<u8>,
 }
 
 impl StoredEvent {
-    /// Returns by how many seconds the player's clock is ahead of the server's, assuming that the event was sent at
-    /// once. An event that waited for a connection looks as if the clock were behind.
+    /// Seconds by which the player's clock is ahead of the server's, if the event was sent at once. An
+    /// event that waited for a connection looks as if the clock were behind.
     #[must_use]
     pub fn clock_skew(&self) -> i64 {
         self.timestamp_millis
@@ -93,14 +79,10 @@ impl Fingerprint {
 /// Counts since the start, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events stored.
     pub accepted: u64,
-    /// Events that were known already.
     pub duplicates: u64,
-    /// Bytes written.
     pub bytes: u64,
     /// Estimated number of events that players numbered and that did not arrive.
     pub lost: u64,
-    /// Fingerprints in memory.
     pub remembered: u64,
 }

@@ -19,8 +19,8 @@ use flate2::write::DeflateEncoder;
 pub(super) const MEMBER: usize = 1024 * 1024;
 /// A header with a larger length is damaged. The limit bounds the memory of a reader, which holds one member.
 const MEMBER_MAX: u32 = 4 * 1024 * 1024;
-/// Magic, method, flags (`FEXTRA`), time, extra flags and system; the length of the extra field; the name
-/// and length of its only subfield. The last byte of the magic is the version.
+/// Magic, method, flags (`FEXTRA`), time, extra flags and system; the length of the extra field;
+/// the name and length of its only subfield. The last byte of the magic is the version.
 const PREFIX: [u8; 20] = *b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x1c\0PG\x18\0PGz\x01";
 /// The prefix, then offset, unpacked length, packed length and a checksum of all of these.
 const HEAD: usize = PREFIX.len() + 8 + 4 + 4 + 4;
@@ -64,6 +64,7 @@ impl Header {
         let smallest = u32::try_from(HEAD + TAIL).unwrap_or(u32::MAX);
         let fits =
             header.unpacked <= MEMBER_MAX && (smallest..=MEMBER_MAX).contains(&header.packed);
+        // The checksum tells a header from the same bytes inside a member.
         (crc32fast::hash(body) == u32::from_le_bytes(*sum) && fits).then_some(header)
     }
 
@@ -95,10 +96,11 @@ impl<W: Write> Packer<W> {
         self.write_member(bytes, encoder.finish()?)
     }
 
-    /// Completes and writes a member. `packed` starts with an empty header, which is filled in here.
+    /// `packed` starts with an empty header, which is filled in here.
     fn write_member(&mut self, bytes: &[u8], mut packed: Vec<u8>) -> io::Result<()> {
         let too_long =
             |_| io::Error::other("a gzip member of a compressed telemetry segment is too long");
+        // The reader rejects longer members, so the writer must not produce them.
         let unpacked = u32::try_from(bytes.len()).map_err(too_long)?;
         packed.extend(crc32fast::hash(bytes).to_le_bytes());
         packed.extend(unpacked.to_le_bytes());
@@ -115,9 +117,9 @@ impl<W: Write> Packer<W> {
         Ok(())
     }
 
-    /// Writes the collected bytes and the empty last member.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.flush()?;
+        // `zcat` ignores an empty member, and readers find the unpacked length at the end of the file.
         let mut empty = vec![0; HEAD];
         empty.extend(NOTHING);
         self.write_member(&[], empty)?;
@@ -125,7 +127,7 @@ impl<W: Write> Packer<W> {
     }
 }
 
-/// Collects whole frames into members: every call must write whole frames, since members end between calls.
+/// Every call must write whole frames, since members end between calls.
 impl<W: Write> Write for Packer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.collected.extend_from_slice(bytes);
@@ -144,7 +146,6 @@ impl<W: Write> Write for Packer<W> {
     }
 }
 
-/// Reads the unpacked bytes of a plain or compressed segment.
 pub(super) enum SegmentReader {
     Plain(File),
     Packed(Members),
@@ -187,8 +188,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Detects the form of a file from its first bytes. If they are damaged, looks for a member behind them: frames
-    /// contain JSON, which always escapes one byte of the gzip magic.
+    /// Detects the form of a file from its first bytes.
     pub(super) fn detect(file: &File) -> io::Result<Self> {
         let mut head = [0; HEAD];
         let read = read_at(file, &mut head, 0)?;
@@ -199,6 +199,8 @@ impl Form {
         if head.is_empty() || head.starts_with(b"PGe") {
             return Ok(Self::Plain);
         }
+        // The first bytes are damaged. A member behind them decides: frames contain JSON, which always
+        // escapes one byte of the gzip magic.
         let found = find_header(file, 0, u64::from(MEMBER_MAX) * 2)?;
         Ok(found.map_or(Self::Plain, |_| Self::Packed))
     }
@@ -224,13 +226,13 @@ pub(super) fn unpacked_length(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// Fills `to` from offset `at`, up to the end of the file.
 fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
     let mut read = 0;
     while let Some(rest) = to.get_mut(read..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, at + read as u64) {
             Ok(0) => break,
             Ok(more) => read += more,
+            // A signal interrupted the read.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -238,7 +240,6 @@ fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
     Ok(read)
 }
 
-/// Returns the offset of the first valid header at or after `from`, searching `within` bytes.
 fn find_header(file: &File, from: u64, within: u64) -> io::Result<Option<u64>> {
     const PIECE: usize = 256 * 1024;
     let mut piece = vec![0; PIECE];
@@ -263,7 +264,6 @@ fn find_header(file: &File, from: u64, within: u64) -> io::Result<Option<u64>> {
 pub(super) struct Members {
     file: File,
     name: String,
-    /// Offset of the next member in the file.
     at: u64,
     /// Unpacked bytes before the next member.
     place: u64,
@@ -287,7 +287,6 @@ impl Members {
         }
     }
 
-    /// Returns the next valid header, searching past damage; `None` at the end.
     fn next_header(&mut self) -> io::Result<Option<Header>> {
         loop {
             let mut head = [0; HEAD];
@@ -321,6 +320,7 @@ impl Members {
         while let Some(header) = self.next_header()?.filter(|header| header.end() <= to) {
             self.at += u64::from(header.packed);
             self.place = header.end();
+            // The empty last member.
             if header.unpacked == 0 {
                 break;
             }
@@ -335,11 +335,11 @@ impl Members {
         Ok(())
     }
 
-    /// Unpacks the next member. Returns `false` at the end.
     fn advance(&mut self) -> io::Result<bool> {
         let Some(header) = self.next_header()? else {
             return Ok(false);
         };
+        // Lost members read as zeros, so that offsets into the unpacked segment stay valid.
         self.zeros = header.place - self.place;
         self.place = header.end();
         self.used = 0;
@@ -364,7 +364,6 @@ impl Members {
         Ok(header.unpacked > 0 || self.zeros > 0)
     }
 
-    /// Returns the bytes of a member, or `None` if it is damaged.
     fn unpack(&self, header: Header) -> io::Result<Option<Vec<u8>>> {
         let length = usize::try_from(header.packed).unwrap_or(0);
         let mut packed = vec![0; length];
@@ -377,6 +376,7 @@ impl Members {
             return Ok(None);
         };
         let mut bytes = Vec::new();
+        // One byte more than announced, so that a member with too much content is noticed.
         let limit = u64::from(header.unpacked) + 1;
         let unpacked = DeflateDecoder::new(body)
             .take(limit)

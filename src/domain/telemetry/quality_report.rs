@@ -12,55 +12,41 @@ use super::model::StoredEvent;
 use super::read::Selection;
 use crate::types::{DurationUnit, PartnerId, UnixSeconds};
 
-/// Maximum rows of a report. A longer one is truncated and marked.
 const ROWS: usize = 100_000;
-/// Seconds by which an event may be late and still count for the minute in which it happened.
+/// Seconds by which an event may arrive late and still count for the minute in which it happened.
 const LATE: i64 = 3_600;
 /// Seconds by which a player's clock may be ahead of the server's.
 const AHEAD: i64 = 60;
 
-/// The parts of an event's text that the report uses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     pub action: String,
-    /// `context.asset_id`.
     pub asset: Option<String>,
-    /// `context.device_id`.
     pub device: Option<String>,
-    /// `context.playback_buffering_type`.
     pub buffering: Option<String>,
-    /// `context.duration`.
     pub duration: Option<f64>,
     /// `context.playback_bitrate`, in bits per second.
     pub bitrate: Option<f64>,
 }
 
-/// Figures of one asset in one minute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quality {
-    /// Start of the minute.
     pub minute: UnixSeconds,
-    /// The asset; `None` for events that name none.
     pub asset: Option<String>,
-    /// Playbacks started.
     pub starts: u32,
-    /// Average time to start, in milliseconds.
     pub startup_millis: Option<f64>,
-    /// Fraction of the playing time spent buffering after the start, 0 to 1. The playing time is an estimate: one
-    /// minute for each device with an event in that minute.
+    /// Fraction of the playing time spent buffering after the start, 0 to 1. The playing time is an
+    /// estimate: one minute for each device with an event in that minute.
     pub rebuffering_ratio: f64,
     /// Average of the reported bitrates, in bits per second.
     pub mean_bitrate: Option<f64>,
     pub errors: u32,
-    /// Devices with at least one event.
     pub streams: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QualityReport {
-    /// By minute, then by asset.
     pub rows: Vec<Quality>,
-    /// Whether rows are missing.
     pub cut: bool,
 }
 
@@ -77,8 +63,8 @@ struct Sums {
 }
 
 impl Telemetry {
-    /// Computes the figures for the minutes in `from..to`. `read` parses the text of an event; `unit_of` returns
-    /// the duration unit of a partner that has its own. Reads files: call it on a thread that may block.
+    /// `read` parses the text of an event; `unit_of` returns the duration unit of a partner that has
+    /// its own. Reads files: call it on a thread that may block.
     pub fn report(
         &self,
         from: UnixSeconds,
@@ -90,6 +76,7 @@ impl Telemetry {
         let mut cut = false;
         let selection = Selection {
             from: Some(from),
+            // Events that happened in the range may have arrived later.
             to: Some(to + LATE),
             user: None,
         };
@@ -101,6 +88,7 @@ impl Telemetry {
                 continue;
             };
             let key = (at.0.div_euclid(60), facts.asset.clone());
+            // Bounds the memory of a report over a long range.
             if sums.len() >= ROWS && !sums.contains_key(&key) {
                 cut = true;
                 continue;
@@ -116,7 +104,7 @@ impl Telemetry {
     }
 }
 
-/// Returns the player's time of an event, or the time of receipt if the player's clock is implausible.
+/// The player's time, or the time of receipt if the player's clock is implausible.
 fn happened(event: &StoredEvent) -> UnixSeconds {
     if (-LATE..=AHEAD).contains(&event.clock_skew()) {
         UnixSeconds(event.timestamp_millis.div_euclid(1_000))
@@ -127,6 +115,7 @@ fn happened(event: &StoredEvent) -> UnixSeconds {
 
 impl Sums {
     fn add(&mut self, event: &StoredEvent, facts: &Facts, unit: DurationUnit) {
+        // A hash and not the device's name, which may be long.
         let mut hasher = DefaultHasher::new();
         (event.sender.user, &facts.device).hash(&mut hasher);
         self.streams.insert(hasher.finish());

@@ -13,12 +13,10 @@ use super::tables::HoursByUser;
 use super::{Telemetry, hour_of};
 use crate::types::{UnixSeconds, UserId};
 
-/// Filter for events. The default selects all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
-    /// Inclusive lower bound of the time of receipt.
+    /// Bounds of the time of receipt, the upper one exclusive.
     pub from: Option<UnixSeconds>,
-    /// Exclusive upper bound of the time of receipt.
     pub to: Option<UnixSeconds>,
     pub user: Option<UserId>,
 }
@@ -32,10 +30,10 @@ impl Selection {
 }
 
 impl Telemetry {
-    /// Returns the selected events in the order of receipt. Each step reads a file: call it on a thread that may
-    /// block.
+    /// In the order of receipt. Each step reads a file: call it on a thread that may block.
     pub fn events(&self, selection: Selection) -> Result<Events, TelemetryError> {
         let mut hours = match selection.user {
+            // The index spares reading the hours without events of the user.
             Some(user) => self.hours_of(&user)?,
             None => self.inner.directory.hours()?,
         };
@@ -71,7 +69,6 @@ pub struct Events {
     selection: Selection,
 }
 
-/// A segment that is being read, and its minimum length when reading began.
 struct OpenFile {
     frames: Frames<SegmentReader>,
     path: PathBuf,

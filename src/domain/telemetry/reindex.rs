@@ -17,14 +17,14 @@ use crate::types::UserId;
 const ENTRIES_AT_ONCE: usize = 1_000;
 
 impl Telemetry {
-    /// Adds missing entries for the last indexed hour, which may have received more events, and for all hours
-    /// without an entry. Returns how many were added.
+    /// Returns how many entries were added.
     pub(super) fn complete_index(&self) -> Result<usize, TelemetryError> {
         let inner = &self.inner;
         let mut added = 0;
         let mut last_known = true;
         for hour in inner.directory.hours()?.into_iter().rev() {
             let known = inner.users_of(hour, 1)?;
+            // The last indexed hour may have received more events after the backup.
             if known.is_empty() || std::mem::take(&mut last_known) {
                 added += inner.index_segment(hour)?;
             }
@@ -51,6 +51,7 @@ impl Inner {
         for users in missing.chunks(ENTRIES_AT_ONCE) {
             let users = users.to_vec();
             self.store
+                // Losing this at a power cut is harmless: the next start adds the entries again.
                 .write(Durability::Logged, move |txn| {
                     for user in users {
                         txn.put::<UserHours>(&(hour, user), &UserHourRecord {})?;

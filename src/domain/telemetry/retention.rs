@@ -11,7 +11,6 @@ use crate::store::{All, Durability, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
-/// Index entries removed by one transaction.
 const ENTRIES_AT_ONCE: usize = 1_000;
 
 impl Telemetry {
@@ -19,23 +18,24 @@ impl Telemetry {
         hour_of(now) - i64::from(self.inner.settings.retention_days) * 24
     }
 
-    /// Drops the hours that are older than the retention. Returns how many files were removed.
+    /// Returns how many files were removed.
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         self.drop_before(self.oldest_kept(now))
     }
 
-    /// Returns the oldest hour to retain if the files exceed their limit. Some space is left free for new events
-    /// until the next check. The hour that is written to is never dropped.
+    /// The oldest hour to retain if the files exceed their limit.
     pub(super) fn oldest_with_room(&self, now: UnixSeconds) -> Result<Option<i64>, TelemetryError> {
         let sizes = self.inner.directory.sizes()?;
         let total = sizes.values().sum();
         let most = self.inner.settings.budgets.total;
+        // Some space is left free for new events until the next check.
         let wanted = most - most / 16;
         let mut state = self.inner.state.lock();
         let (mut left, mut oldest) = (total, None);
         let open = state.segment.as_ref().map_or(i64::MAX, |open| open.hour);
         let last = sizes.keys().next_back().copied().unwrap_or(i64::MAX);
         for (hour, size) in sizes {
+            // The hour that is written to is never dropped.
             if left <= wanted || hour >= open.min(last) {
                 break;
             }
@@ -56,13 +56,12 @@ impl Telemetry {
         Ok(oldest)
     }
 
-    /// Drops the oldest hours while the files exceed their limit. Returns how many files were removed.
+    /// Returns how many files were removed.
     pub fn make_room(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let oldest = self.oldest_with_room(now)?;
         oldest.map_or(Ok(0), |oldest| self.drop_before(oldest))
     }
 
-    /// Returns a message if hours were dropped for lack of space within the last day.
     #[must_use]
     pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
         let state = self.inner.state.lock();
@@ -70,14 +69,14 @@ impl Telemetry {
         (now.since(*at).abs() < DAY).then(|| message.clone())
     }
 
-    /// Saves the usage that counts against the budgets, so that a restart does not reset them. Returns how many
-    /// rows were written.
+    /// A restart would otherwise reset the budgets. Returns how many rows were written.
     pub fn save_usage(&self) -> Result<usize, TelemetryError> {
         Ok(self.inner.save_usage()?)
     }
 
     pub(super) fn drop_before(&self, oldest: i64) -> Result<usize, TelemetryError> {
         let inner = &self.inner;
+        // Files before index entries: an entry without a file does no harm.
         let dropped = inner.or_fail(inner.drop_files(oldest))?;
         while inner.drop_entries(oldest)? == ENTRIES_AT_ONCE {}
         Ok(dropped)
@@ -86,14 +85,12 @@ impl Telemetry {
 
 /// With forwarding, retention also counts the events that were never sent.
 impl Forwarder {
-    /// Drops the hours that are older than the retention, and counts their unsent events. Returns how many files
-    /// were removed.
+    /// Counts the unsent events of the dropped hours. Returns how many files were removed.
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         self.drop_before(self.telemetry.oldest_kept(now))
     }
 
-    /// Drops the oldest hours while the files exceed their limit, and counts their unsent events. Returns how many
-    /// files were removed.
+    /// Counts the unsent events of the dropped hours. Returns how many files were removed.
     pub fn make_room(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let oldest = self.telemetry.oldest_with_room(now)?;
         oldest.map_or(Ok(0), |oldest| self.drop_before(oldest))
@@ -173,7 +170,6 @@ impl Inner {
         Ok(dropped)
     }
 
-    /// Removes the oldest index entries if their hour has expired. Returns how many.
     fn drop_entries(&self, oldest: i64) -> Result<usize, StoreError> {
         self.store
             .write(Durability::Logged, move |txn| {

@@ -65,7 +65,6 @@ impl Directory {
         self.file(hour, "length")
     }
 
-    /// Returns the hours that have a segment, in order.
     pub(super) fn hours(&self) -> io::Result<Vec<i64>> {
         let mut hours = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -77,7 +76,6 @@ impl Directory {
         Ok(hours)
     }
 
-    /// Returns the size of each hour's files.
     pub(super) fn sizes(&self) -> io::Result<BTreeMap<i64, u64>> {
         let mut sizes = BTreeMap::new();
         for hour in self.hours()? {
@@ -88,7 +86,6 @@ impl Directory {
         Ok(sizes)
     }
 
-    /// Makes created, renamed and removed files durable.
     pub(super) fn sync(&self) -> io::Result<()> {
         if self.sync {
             sync_directory(&self.path)?;
@@ -96,7 +93,6 @@ impl Directory {
         Ok(())
     }
 
-    /// Replaces a file atomically.
     pub(super) fn replace(
         &self,
         path: &Path,
@@ -112,6 +108,7 @@ impl Directory {
             }
             fs::rename(&new, path)
         });
+        // The old file is complete, so the new one is only waste.
         if written.is_err() {
             let _ = fs::remove_file(&new);
         }
@@ -119,9 +116,9 @@ impl Directory {
         self.sync()
     }
 
-    /// Returns the fingerprints of a finished segment, from its fingerprint file if that is valid.
     pub(super) fn fingerprints(&self, hour: i64) -> io::Result<Vec<Fingerprint>> {
         let kept = fs::read(self.keys(hour)).ok();
+        // Reading the events again takes minutes for a large window.
         if let Some(keys) = kept.as_deref().and_then(read_keys) {
             return Ok(keys);
         }
@@ -143,7 +140,7 @@ impl Directory {
         Ok(keys)
     }
 
-    /// Writes a fingerprint file. It only speeds up the next start, so errors other than a failed sync are ignored.
+    /// Only speeds up the next start, so errors other than a failed sync are ignored.
     fn write_fingerprints(&self, hour: i64, keys: &[Fingerprint]) -> io::Result<()> {
         let mut bytes = KEYS_MARK.to_vec();
         bytes.extend(keys.iter().flat_map(|key| key.0.to_le_bytes()));
@@ -158,7 +155,7 @@ impl Directory {
     }
 }
 
-/// Ignores errors of a clean-up on a full or read-only disk.
+/// For clean-ups, which a full or read-only disk must not turn into a failed start.
 fn where_writable(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| match error.kind() {
         kind if TelemetryError::is_out_of_space(kind) => Ok(()),
@@ -179,6 +176,7 @@ fn hour_of_name(name: &str) -> Option<i64> {
 
 fn read_keys(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
     let (body, sum) = bytes.split_last_chunk::<4>()?;
+    // A torn file is not an error: the segment itself has every fingerprint.
     if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
         return None;
     }
@@ -187,7 +185,6 @@ fn read_keys(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
     rest.is_empty().then(|| keys.collect())
 }
 
-/// Calls `each` for every valid event of a file. Returns the end of the last one.
 pub(super) fn scan(path: &Path, mut each: impl FnMut(&StoredEvent)) -> io::Result<u64> {
     let mut frames = Frames::new(SegmentReader::open(path)?);
     while let Some(event) = frames.next()? {
@@ -204,7 +201,7 @@ pub(super) fn report_damage(path: &Path, bytes: u64) {
     tracing::error!(%file, bytes, "a telemetry segment is damaged; skipped the damaged bytes");
 }
 
-/// Replaces a compressed segment by its plain form, to append to it after the clock was set back.
+/// Appending needs the plain form.
 fn unpack(directory: &Directory, path: &Path) -> io::Result<()> {
     match SegmentReader::open(path) {
         Ok(mut packed @ SegmentReader::Packed(_)) => {
@@ -225,8 +222,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Opens or creates the segment of an hour. Cuts off a torn end, which a kill or a power cut leaves: its events
-    /// were never acknowledged.
+    /// Cuts off a torn end, which a kill or a power cut leaves: its events were never acknowledged.
     pub(super) fn open(directory: &Directory, hour: i64) -> io::Result<Self> {
         let path = directory.events(hour);
         // The fingerprint file would be outdated after the first append.
@@ -240,6 +236,7 @@ impl Segment {
         let mut keys = Vec::new();
         let length = scan(&path, |event| keys.push(event.fingerprint))?;
         let place = directory.lengths(hour);
+        // Before the torn end is cut off, which would hide what is missing.
         Lengths::read(&place).compare(&path, length);
         if file.metadata()?.len() != length {
             file.set_len(length)?;
@@ -264,13 +261,14 @@ impl Segment {
         &self.keys
     }
 
-    /// Appends frames with their fingerprints. After an error the segment is unchanged.
+    /// After an error the segment is unchanged.
     pub(super) fn append(
         &mut self,
         frames: &[u8],
         keys: &[Fingerprint],
     ) -> Result<(), TelemetryError> {
         let end = self.lengths.written;
+        // Written at the known end and not in append mode, so that a partial write is overwritten.
         if let Err(error) = self.file.write_all_at(frames, end) {
             // A later batch overwrites the partial write. If it is shorter, the rest would read as damage.
             return Err(match self.file.set_len(end) {
@@ -284,31 +282,29 @@ impl Segment {
     }
 
     fn write_lengths(&self) -> Result<(), TelemetryError> {
+        // A full disk must not fail an append whose events are in the log already.
         let written = where_writable(self.length_file.write(self.lengths));
         written.map_err(|error| TelemetryError::Failed(error.to_string()))
     }
 
-    /// Returns a handle to sync without blocking appends, and the length that a sync makes durable.
     pub(super) fn handle(&self) -> (Arc<File>, u64) {
         (Arc::clone(&self.file), self.lengths.written)
     }
 
-    /// Returns the length that survives a power cut.
     pub(super) const fn length_synced(&self) -> u64 {
         self.lengths.synced
     }
 
     pub(super) fn synced(&mut self, length: u64) -> Result<(), TelemetryError> {
+        // An older sync that ends later must not take back what a newer one reported.
         self.lengths.synced = self.lengths.synced.max(length);
         self.write_lengths()
     }
 
-    /// Writes the fingerprint file of a synced segment that is no longer appended to.
     pub(super) fn close(self, directory: &Directory) -> io::Result<()> {
         directory.write_fingerprints(self.hour, &self.keys)
     }
 
-    /// Switches to the file that has replaced this segment's file.
     pub(super) fn reopen(&mut self, directory: &Directory, length: u64) -> io::Result<()> {
         let file = options()
             .truncate(false)

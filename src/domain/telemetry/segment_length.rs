@@ -8,7 +8,6 @@ use std::path::Path;
 
 use super::segment::options;
 
-/// Two lengths and their checksum. Always overwritten in place, within one disk sector.
 const SIZE: usize = 20;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +19,6 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Returns the lengths of a fully synced file.
     pub(super) const fn from_synced(length: u64) -> Self {
         Self {
             written: length,
@@ -28,7 +26,7 @@ impl Lengths {
         }
     }
 
-    /// Reads the lengths of a segment. An unreadable file yields the default, so that nothing is compared.
+    /// An unreadable file yields the default, so that nothing is compared.
     pub(super) fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap_or_default();
         let Some((body, sum)) = bytes.split_last_chunk::<4>() else {
@@ -44,8 +42,8 @@ impl Lengths {
         }
     }
 
-    /// Returns what is missing if the last valid event ends at `sound_end`.
     fn missing(self, sound_end: u64) -> Option<Missing> {
+        // Synced bytes cannot be lost by a power cut, so their absence is damage.
         match (self.synced.checked_sub(sound_end), self.written) {
             (Some(bytes @ 1..), _) => Some(Missing::Synced(bytes)),
             (_, written) if written > sound_end => Some(Missing::Unsynced(written - sound_end)),
@@ -53,7 +51,6 @@ impl Lengths {
         }
     }
 
-    /// Logs if a segment ends too early.
     pub(super) fn compare(self, path: &Path, sound_end: u64) {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         match self.missing(sound_end) {
@@ -67,13 +64,11 @@ impl Lengths {
         }
     }
 
-    /// Writes the length file of a segment that is not open.
     pub(super) fn write(self, path: &Path) -> io::Result<()> {
         LengthFile::open(path)?.write(self)
     }
 }
 
-/// Missing bytes.
 #[derive(Debug, PartialEq, Eq)]
 enum Missing {
     /// Lost in a power cut, before they were synced.
@@ -82,7 +77,6 @@ enum Missing {
     Synced(u64),
 }
 
-/// The open length file of the segment that is appended to.
 pub(super) struct LengthFile(File);
 
 impl LengthFile {

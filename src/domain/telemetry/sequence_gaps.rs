@@ -7,7 +7,6 @@ const DEVICES: usize = 200_000;
 /// A larger jump is a restart of the player, not a gap.
 const FAR: u64 = 1_000;
 
-/// Last sequence number of each device.
 #[derive(Default)]
 pub(super) struct Gaps {
     last: HashMap<u64, i64>,
@@ -15,8 +14,9 @@ pub(super) struct Gaps {
 }
 
 impl Gaps {
-    /// Records an event. A jump forward counts the numbers that it skips; a late event takes one of them back.
+    /// A jump forward counts the numbers that it skips; a late event takes one of them back.
     pub(super) fn record(&mut self, device: u64, sequence: i64) {
+        // Forgetting all costs at most one uncounted gap for each device, and needs no bookkeeping by age.
         if self.last.len() >= DEVICES && !self.last.contains_key(&device) {
             self.last.clear();
         }

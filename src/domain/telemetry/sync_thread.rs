@@ -29,7 +29,6 @@ impl SyncThread {
         Self::start_with(inner, sync, on_failure)
     }
 
-    /// As `start`, with an injected sync function for tests.
     pub(super) fn start_with(
         inner: Arc<Inner>,
         sync: impl Fn(&Inner) -> Result<(), TelemetryError> + Send + 'static,
@@ -40,6 +39,7 @@ impl SyncThread {
             .name("telemetry-sync".to_owned())
             .spawn(move || {
                 loop {
+                    // Also at the stop, so that the last events are synced.
                     let stop = stopped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout);
                     // A panic must stop ingestion: without this thread, events would be accepted and never synced.
                     let synced = catch_unwind(AssertUnwindSafe(|| sync(&inner)))
@@ -65,6 +65,7 @@ impl SyncThread {
 
 impl Drop for SyncThread {
     fn drop(&mut self) {
+        // Dropping the sender ends the wait of the thread.
         self.stop.take();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -73,14 +74,13 @@ impl Drop for SyncThread {
 }
 
 impl Inner {
-    /// Records a failure after which all uploads are rejected. The sync thread reports it.
+    /// All uploads are rejected from now on; the sync thread reports it.
     pub(super) fn fail(&self, why: &str) -> TelemetryError {
         let failed = TelemetryError::Failed(why.to_owned());
         let mut state = self.state.lock();
         state.failed.get_or_insert(failed).clone()
     }
 
-    /// Records the error of a result that requires a restart.
     pub(super) fn or_fail<T>(
         &self,
         result: Result<T, TelemetryError>,
@@ -91,14 +91,14 @@ impl Inner {
         })
     }
 
-    /// Closes finished segments: last sync and fingerprint file. Both take long for a large segment, so they run
-    /// without the state lock.
+    /// Closes finished segments with a last sync and the fingerprint file.
     fn close_done(&self) -> Result<(), TelemetryError> {
         loop {
             let (hour, (file, length)) = match self.state.lock().done.first() {
                 Some(done) => (done.hour, done.handle()),
                 None => return Ok(()),
             };
+            // Both take long for a large segment, so they run without the state lock.
             if self.settings.sync {
                 self.or_fail(sync_data(&file, &self.directory.events(hour)).map_err(Into::into))?;
             }
@@ -115,8 +115,8 @@ impl Inner {
         }
     }
 
-    /// Syncs appended events without blocking appends.
     fn sync(&self) -> Result<(), TelemetryError> {
+        // Only the handle is taken under the lock: a sync of seconds must not block uploads.
         let (hour, file, path, length) = {
             let mut state = self.state.lock();
             if let Some(failed) = &state.failed {

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::store::{Entries, Index, Record, Schema, Table, TreeName};
 use crate::types::{UnixSeconds, UserId};
 
-/// Adds this module's tables.
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema
@@ -37,7 +36,6 @@ impl Table for UserHours {
     }
 }
 
-/// Index by user, then hour.
 pub(super) struct HoursByUser;
 
 impl Index for HoursByUser {
@@ -54,7 +52,6 @@ pub(super) struct ErasureRecord {
 
 impl Record for ErasureRecord {}
 
-/// Pending erasures by user.
 pub(super) struct Erasures;
 
 impl Table for Erasures {
@@ -63,7 +60,6 @@ impl Table for Erasures {
     type Record = ErasureRecord;
 }
 
-/// Forwarding cursor of an hour, in bytes of its unpacked segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ForwardedRecord {
     /// The sink has accepted everything before this offset.
@@ -74,7 +70,6 @@ pub(super) struct ForwardedRecord {
 
 impl Record for ForwardedRecord {}
 
-/// Forwarding cursors by hour since the Unix epoch.
 pub(super) struct Forwarded;
 
 impl Table for Forwarded {
@@ -83,7 +78,6 @@ impl Table for Forwarded {
     type Record = ForwardedRecord;
 }
 
-/// Bytes of events that a user or partner has stored in a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct UsageRecord {
     pub(super) bytes: u64,
@@ -94,7 +88,6 @@ impl Record for UsageRecord {}
 /// The UTC day since the Unix epoch, the kind of owner (0: user, 1: partner), and its id.
 pub(super) type UsageRow = (i64, u8, [u8; 16]);
 
-/// Budget usage of a day.
 pub(super) struct DayUsage;
 
 impl Table for DayUsage {

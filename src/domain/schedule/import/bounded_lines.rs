@@ -7,27 +7,21 @@ use std::io::{self, BufRead, Read};
 
 use super::{PIECE_MAX, UNPACKED_MAX};
 
-/// Bytes requested from the source at a time.
 const BLOCK: usize = 64 * 1024;
 
-/// Reads blocks, counts lines, and fails beyond the limits.
 pub(crate) struct Lines<R> {
     source: R,
     block: Box<[u8]>,
-    /// Offset of the next unread byte in the block.
     at: usize,
     end: usize,
-    /// Line of the next unread byte, from 1.
     line: u64,
-    /// Bytes that may still be read in total.
     left: u64,
-    /// Bytes that may still be read of the current piece.
+    /// In the current piece.
     piece_left: usize,
     exceeded: Option<&'static str>,
 }
 
 impl<R: Read> Lines<R> {
-    /// Reads from a source of decompressed bytes.
     pub(crate) fn new(source: R) -> Self {
         Self::with_limit(source, UNPACKED_MAX)
     }
@@ -45,17 +39,15 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Returns the line of the next unread byte, from 1.
     pub(crate) fn line(&self) -> u64 {
         self.line
     }
 
-    /// Starts a new piece with its full limit.
     pub(crate) fn begin_piece(&mut self) {
         self.piece_left = PIECE_MAX;
     }
 
-    /// Returns the limit that made reading fail, if any.
+    /// The limit that made reading fail.
     pub(crate) fn exceeded(&self) -> Option<&'static str> {
         self.exceeded
     }
@@ -68,6 +60,7 @@ impl<R: Read> Lines<R> {
 
 impl<R: Read> BufRead for Lines<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        // Markup without an end would otherwise be buffered without bound.
         if self.piece_left == 0 {
             return Err(self.exceed("one element or text has over 1 MiB"));
         }
@@ -90,6 +83,7 @@ impl<R: Read> BufRead for Lines<R> {
     fn consume(&mut self, amount: usize) {
         let to = self.at.saturating_add(amount).min(self.end);
         let used = self.block.get(self.at..to).unwrap_or_default();
+        // Lines are counted as they are consumed, so errors name the line at which parsing stopped.
         let breaks = used.iter().filter(|byte| **byte == b'\n').count();
         self.line += u64::try_from(breaks).unwrap_or(0);
         self.piece_left = self.piece_left.saturating_sub(used.len());

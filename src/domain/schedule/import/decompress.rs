@@ -8,16 +8,12 @@ use liblzma::stream::{CONCATENATED, Stream};
 
 use super::GuideError;
 
-/// Memory limit of xz decompression. The strongest common preset needs 65 MiB.
 const XZ_MEMORY: u64 = 80 * 1024 * 1024;
 
-/// Maximum layers of compression: a compressed file with an additional HTTP content encoding.
+/// A compressed file with an additional HTTP content encoding.
 const LAYERS: usize = 2;
 
-/// Decompresses a guide while it is read. The reader must bound the output, see [`super::bounded_lines`].
-///
-/// # Errors
-/// [`GuideError::Unreadable`] if the first bytes cannot be read.
+/// The reader must bound the output, see [`super::bounded_lines`].
 pub fn unpack<'a>(input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, GuideError> {
     let mut input: Box<dyn Read + 'a> = Box::new(input);
     for _ in 0..LAYERS {
@@ -31,10 +27,10 @@ pub fn unpack<'a>(input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, GuideErro
     Ok(input)
 }
 
-/// Removes one layer of compression, if there is one. Returns whether there was.
 fn unpack_once<'a>(mut input: Box<dyn Read + 'a>) -> io::Result<(bool, Box<dyn Read + 'a>)> {
     let mut first = Vec::with_capacity(6);
     input.by_ref().take(6).read_to_end(&mut first)?;
+    // By content and not by name: servers label compressed guides in every way.
     let gzip = first.starts_with(&[0x1f, 0x8b]);
     let xz = first.starts_with(&[0xfd, b'7', b'z', b'X', b'Z', 0]);
     let whole = Cursor::new(first).chain(input);
@@ -42,6 +38,7 @@ fn unpack_once<'a>(mut input: Box<dyn Read + 'a>) -> io::Result<(bool, Box<dyn R
         return Ok((true, Box::new(MultiGzDecoder::new(whole))));
     }
     if xz {
+        // The limit keeps a crafted header from allocating gigabytes.
         let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?;
         return Ok((true, Box::new(XzDecoder::new_stream(whole, stream))));
     }

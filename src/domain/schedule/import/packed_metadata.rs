@@ -14,20 +14,16 @@ use flate2::write::DeflateEncoder;
 use super::{DRAFT_MAX, GuideError};
 use crate::domain::schedule::model::Metadata;
 
-/// Bytes of a page before compression. Smaller pages compress worse; larger ones leave more uncompressed bytes in
-/// each channel.
+/// Bytes before compression. Smaller pages compress worse; larger ones leave more uncompressed
+/// bytes in each channel.
 const PAGE: usize = 8 * 1024;
 
-/// The permanent id from the source, if any, and the metadata of a row.
 pub(crate) type Text = (Option<String>, Metadata);
 
-/// Packs the rows of all channels of a guide, and tracks their total size.
 pub(crate) struct Packer {
-    /// Shared by all channels: its state is larger than many channels.
+    /// Its state is larger than many channels.
     deflate: DeflateEncoder<Vec<u8>>,
-    /// Buffer for the row that is being added.
     row: Vec<u8>,
-    /// Total bytes held.
     held: usize,
 }
 
@@ -41,11 +37,11 @@ impl Default for Packer {
     }
 }
 
-/// Packed rows of one channel, in the order of the guide.
+/// In the order of the guide.
 #[derive(Default)]
 pub struct Texts {
     pages: Vec<Box<[u8]>>,
-    /// The last page, which is not full and not deflated yet.
+    /// Not full and not deflated yet.
     open: Vec<u8>,
 }
 
@@ -56,14 +52,11 @@ impl std::fmt::Debug for Texts {
 }
 
 impl Packer {
-    /// Adds a row to a channel.
-    ///
-    /// # Errors
-    /// [`GuideError::TooLarge`] beyond [`DRAFT_MAX`].
     pub(crate) fn push(&mut self, texts: &mut Texts, row: &Text) -> Result<(), GuideError> {
         self.row.clear();
         let config = bincode::config::standard();
         bincode::serde::encode_into_std_write(row, &mut self.row, config)
+            // Encoding into memory fails only beyond its size limit.
             .map_err(|_| super::TOO_MUCH)?;
         if !texts.open.is_empty() && texts.open.len() + self.row.len() > PAGE {
             let page = self.deflate(&texts.open);
@@ -74,6 +67,7 @@ impl Packer {
         }
         let before = texts.open.capacity();
         texts.open.extend_from_slice(&self.row);
+        // Capacity and not length: the allocator holds that much.
         self.held += texts.open.capacity() - before;
         if self.held > DRAFT_MAX {
             return Err(super::TOO_MUCH);
@@ -81,7 +75,6 @@ impl Packer {
         Ok(())
     }
 
-    /// Deflates one page. Writing to memory cannot fail.
     fn deflate(&mut self, plain: &[u8]) -> io::Result<Box<[u8]>> {
         self.deflate.write_all(plain)?;
         Ok(self.deflate.reset(Vec::new())?.into_boxed_slice())
@@ -102,7 +95,7 @@ impl IntoIterator for Texts {
     }
 }
 
-/// Iterates over the rows of a channel, in the order of the guide. Each page is freed once it is read.
+/// Each page is freed once it is read.
 pub struct Rows {
     pages: vec::IntoIter<Box<[u8]>>,
     open: Vec<u8>,
@@ -127,6 +120,7 @@ impl Iterator for Rows {
         }
         let packed = self.page.get(self.at..)?;
         let decoded = bincode::serde::decode_from_slice(packed, bincode::config::standard());
+        // Cannot fail either: the rows were encoded by `Packer`.
         let (row, length) = decoded.ok()?;
         self.at += length;
         Some(row)

@@ -16,44 +16,31 @@ use crate::types::LivestreamId;
 /// Maps channel ids of the guide to livestream ids.
 pub type ChannelMap = HashMap<String, String>;
 
-/// The rows of one channel.
 #[derive(Debug, Default)]
 pub struct ParsedChannel {
-    /// Display name, if the guide gives one.
     pub name: Option<String>,
-    /// URL of its logo.
     pub icon: Option<String>,
-    /// Rows in the order of the guide. The payload is the index of the row.
     pub rows: Vec<Row<u32>>,
-    /// Metadata of the rows, in the same order.
     pub texts: Texts,
 }
 
 /// A guide that was read to its proper end.
 #[derive(Debug, Default)]
 pub struct ParsedGuide {
-    /// By the livestream id that the channel maps to.
     pub channels: BTreeMap<LivestreamId, ParsedChannel>,
-    /// Programmes in the guide, including skipped ones.
+    /// Including skipped ones.
     pub programmes: u64,
-    /// Programmes with a text or list that was shortened.
     pub shortened: u64,
-    /// Programmes that the guide does not rate.
     pub unrated: u64,
-    /// Rows skipped during parsing.
     pub skipped: Skipped,
 }
 
 impl ParsedGuide {
-    /// Reads a guide.
-    ///
-    /// # Errors
-    /// The error of the source, or [`GuideError::TooLarge`] beyond the limits.
     pub fn read(source: &mut dyn GuideEvents, map: &ChannelMap) -> Result<Self, GuideError> {
         Self::read_rated(source, map, None)
     }
 
-    /// Reads a guide, and rates its unrated programmes.
+    /// Rates the unrated programmes.
     pub fn read_rated(
         source: &mut dyn GuideEvents,
         map: &ChannelMap,
@@ -67,6 +54,7 @@ impl ParsedGuide {
                 GuideEvent::Programme(mut programme) => {
                     let facts = &mut programme.facts;
                     draft.unrated += u64::from(facts.pg_age.is_none());
+                    // Counted before it is rated, since the report shows what the guide lacks.
                     facts.pg_age = facts.pg_age.or(unrated);
                     draft.insert(*programme, map, &mut packer)?;
                 }
@@ -77,6 +65,7 @@ impl ParsedGuide {
                 }
             }
         }
+        // Hundreds of channels would otherwise hold the unused half of their vectors.
         for channel in draft.channels.values_mut() {
             channel.rows.shrink_to_fit();
         }
@@ -91,6 +80,7 @@ impl ParsedGuide {
             });
             return Ok(());
         };
+        // The first declaration wins, since guides repeat them.
         channel.name = channel.name.take().or(given.name);
         channel.icon = channel.icon.take().or(given.icon);
         Ok(())
@@ -105,6 +95,7 @@ impl ParsedGuide {
         self.programmes += 1;
         let mut facts = given.facts;
         self.shortened += u64::from(facts.bound());
+        // Checked while reading: the limit bounds the memory.
         if self.programmes > PROGRAMMES_MAX {
             return Err(TOO_MUCH);
         }
@@ -126,7 +117,6 @@ impl ParsedGuide {
         packer.push(&mut channel.texts, &(given.id, facts))
     }
 
-    /// Returns the channel with this guide id; `None` if it maps to an invalid livestream id.
     fn channel(
         &mut self,
         id: &str,

@@ -10,7 +10,7 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use super::bounded_lines::Lines;
 use super::{DEPTH_MAX, EVENTS_MAX, GuideError};
 
-/// Maximum text of one element that is collected. Fields have shorter limits.
+/// Fields have shorter limits.
 const TEXT_MAX: usize = 64 * 1024;
 
 const TOO_MANY: GuideError =
@@ -19,17 +19,15 @@ const TOO_MANY: GuideError =
 pub(super) struct Cursor<R> {
     reader: Reader<Lines<R>>,
     buffer: Vec<u8>,
-    /// Line on which the last event began.
     line: u64,
-    /// Number of open elements.
     depth: usize,
-    /// Events that may still be read.
     left: u64,
 }
 
 impl<R: Read> Cursor<R> {
     pub(super) fn new(source: R) -> Self {
         let mut reader = Reader::from_reader(Lines::new(source));
+        // An empty element then yields a start and an end, as all others do.
         reader.config_mut().expand_empty_elements = true;
         Self {
             reader,
@@ -40,15 +38,15 @@ impl<R: Read> Cursor<R> {
         }
     }
 
-    /// Returns the line on which the last event began.
     pub(super) fn line(&self) -> u64 {
         self.line
     }
 
-    /// Returns the next event. The end of the file is an error while an element is open.
+    /// The end of the file is an error while an element is open.
     pub(super) fn next(&mut self) -> Result<Event<'_>, GuideError> {
         self.left = self.left.checked_sub(1).ok_or(TOO_MANY)?;
         self.buffer.clear();
+        // Each event gets the full limit again.
         self.reader.get_mut().begin_piece();
         self.line = self.reader.get_ref().line();
         // Check for failure first: the event borrows the buffer, and building the error needs the reader.
@@ -70,7 +68,7 @@ impl<R: Read> Cursor<R> {
         Ok(event)
     }
 
-    /// Opens and returns the next child of the open element; `None` at the end of the element.
+    /// Opens it; `None` at the end of the open element.
     pub(super) fn child(&mut self) -> Result<Option<BytesStart<'static>>, GuideError> {
         loop {
             match self.next()? {
@@ -81,7 +79,6 @@ impl<R: Read> Cursor<R> {
         }
     }
 
-    /// Skips the rest of the open element.
     pub(super) fn skip(&mut self) -> Result<(), GuideError> {
         let outside = self.depth.saturating_sub(1);
         while self.depth > outside {
@@ -90,7 +87,7 @@ impl<R: Read> Cursor<R> {
         Ok(())
     }
 
-    /// Reads to the end of the open element. Returns its trimmed text without that of its children.
+    /// Returns the trimmed text of the open element, without that of its children.
     pub(super) fn text(&mut self) -> Result<String, GuideError> {
         let outside = self.depth.saturating_sub(1);
         let inside = self.depth;
@@ -98,6 +95,7 @@ impl<R: Read> Cursor<R> {
         while self.depth > outside {
             let at = self.depth;
             let event = self.next()?;
+            // The rest of an oversized text is read and dropped.
             if at != inside || text.len() > TEXT_MAX {
                 continue;
             }
@@ -111,7 +109,6 @@ impl<R: Read> Cursor<R> {
         Ok(clean(&text))
     }
 
-    /// Reads to the end of the document, after the root element.
     pub(super) fn finish(&mut self) -> Result<(), GuideError> {
         loop {
             match self.next()? {
@@ -129,8 +126,8 @@ impl<R: Read> Cursor<R> {
     }
 }
 
-/// Maps a parser error to a guide error.
 fn failure<R: Read>(error: &quick_xml::Error, source: &Lines<R>, line: u64) -> GuideError {
+    // The parser reports our limits as I/O errors.
     if let Some(limit) = source.exceeded() {
         return GuideError::TooLarge(limit);
     }
@@ -160,22 +157,22 @@ fn failure<R: Read>(error: &quick_xml::Error, source: &Lines<R>, line: u64) -> G
     }
 }
 
-/// Appends the character for a character reference or one of XML's five predefined entities. Other references are
-/// kept as written, see [`super::xmltv`].
+/// Appends the character for a character reference or one of XML's five predefined entities.
 fn resolve(reference: &BytesRef<'_>, text: &mut String) {
     if let Ok(Some(character)) = reference.resolve_char_ref() {
         text.push(character);
     } else if let Some(known) = resolve_xml_entity(reference) {
         text.push_str(known);
     } else {
+        // Declared entities are never expanded, so the reference is kept as written.
         text.push('&');
         text.push_str(reference);
         text.push(';');
     }
 }
 
-/// Trims white space and removes control characters, which clients cannot show. A control character that separates
-/// words becomes a line break or a space.
+/// Removes control characters, which clients cannot show. One that separates words becomes a line
+/// break or a space.
 fn clean(text: &str) -> String {
     let unwanted = |c: char| c.is_control() && c != '\n' && c != '\t';
     let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
@@ -196,11 +193,11 @@ fn clean(text: &str) -> String {
     cleaned
 }
 
-/// Returns the value of an attribute with references resolved. An attribute with an invalid reference counts as
-/// missing.
+/// An attribute with an invalid reference counts as missing.
 pub(super) fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let found = element
         .attributes()
+        // Duplicate attributes do no harm, and checking for them is slow.
         .with_checks(false)
         .flatten()
         .find(|attribute| attribute.key.as_ref() == name)?;

@@ -16,19 +16,16 @@ use crate::domain::schedule::model::{CATEGORIES_MAX, IMAGES_MAX, Image, Metadata
 use crate::domain::schedule::ratings::Ratings;
 use crate::types::UnixSeconds;
 
-/// Options of the decoder.
 #[derive(Debug, Clone)]
 pub struct XmltvOptions {
-    /// Time zone of times without one.
     pub zone: Tz,
-    /// Whether to treat all times as local in `zone`: some guides write local times with a wrong offset.
+    /// Treats all times as local in `zone`: some guides write local times with a wrong offset.
     pub ignore_offsets: bool,
-    /// Languages of titles and descriptions, preferred first. Without a match, the first text in the file is used.
+    /// Preferred first. Without a match, the first text in the file is used.
     pub languages: Vec<String>,
     pub ratings: Arc<Ratings>,
 }
 
-/// Decodes an XMLTV document.
 pub struct Xmltv<R> {
     cursor: Cursor<R>,
     options: XmltvOptions,
@@ -36,7 +33,6 @@ pub struct Xmltv<R> {
 }
 
 impl<R: Read> Xmltv<R> {
-    /// Reads decompressed bytes.
     pub fn new(source: R, options: XmltvOptions) -> Self {
         Self {
             cursor: Cursor::new(source),
@@ -45,12 +41,12 @@ impl<R: Read> Xmltv<R> {
         }
     }
 
-    /// Reads up to and including the start of the root element.
     fn begin(&mut self) -> Result<(), GuideError> {
         loop {
             match self.cursor.next()? {
                 Event::Start(root) if root.name().as_ref() == "tv" => break,
                 Event::Start(root) => {
+                    // Cut, since it goes into a message.
                     let name: String = root.name().as_ref().chars().take(40).collect();
                     return Err(GuideError::NotAGuide(format!(
                         "its root element is `{name}`, not `tv`"
@@ -100,6 +96,7 @@ impl<R: Read> Xmltv<R> {
     }
 
     fn programme(&mut self, line: u64, head: Head) -> Result<GuideEvent, GuideError> {
+        // Read to its end even if the row is unusable, so that the next one is found.
         let facts = self.facts()?;
         let problem = |kind| Ok(GuideEvent::Problem(Problem { line, kind }));
         let Some(channel) = head.channel.filter(|id| !id.is_empty()) else {
@@ -205,12 +202,12 @@ impl<R: Read> GuideEvents for Xmltv<R> {
                 _ => self.cursor.skip()?,
             }
         }
+        // A guide that is followed by something else is not complete.
         self.cursor.finish()?;
         Ok(None)
     }
 }
 
-/// Returns the `value` inside the open rating.
 fn rating_value<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<String>, GuideError> {
     let mut value = None;
     while let Some(child) = cursor.child()? {
@@ -223,7 +220,6 @@ fn rating_value<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<String>, Guide
     Ok(value.filter(|text| !text.is_empty()))
 }
 
-/// Selects the text in the most preferred language.
 struct Best<'a> {
     languages: &'a [String],
     rank: usize,
@@ -250,6 +246,7 @@ impl<'a> Best<'a> {
                     .position(|wanted| matches_language(lang, wanted))
             })
             .unwrap_or(self.languages.len());
+        // The first text of a language wins, as in the file.
         if self.text.is_none() || rank < self.rank {
             self.rank = rank;
             self.text = Some(text);
@@ -261,7 +258,7 @@ impl<'a> Best<'a> {
     }
 }
 
-/// Returns whether a text in `lang` (`en`, `en_NZ`, `en-GB`) matches the preference `wanted`.
+/// `lang` as in `en`, `en_NZ`, `en-GB`.
 fn matches_language(lang: &str, wanted: &str) -> bool {
     let primary = |tag: &str| {
         tag.split(['-', '_'])
@@ -269,6 +266,7 @@ fn matches_language(lang: &str, wanted: &str) -> bool {
             .unwrap_or_default()
             .to_ascii_lowercase()
     };
+    // A preference without a region matches every region.
     let exact = wanted.contains(['-', '_']);
     if exact {
         lang.replace('_', "-")
@@ -296,13 +294,13 @@ fn add_image(facts: &mut Metadata, icon: &BytesStart<'_>) {
     let size = side("width").zip(side("height"));
     facts.images.push(Image {
         kind: Image::kind_of(size).into(),
+        // The first image is the default, as guides list it first.
         default: facts.images.is_empty(),
         filename: filename.into(),
         embedded_text: false,
     });
 }
 
-/// Of several ratings the highest age counts: asking a child for a PIN is better than letting it in.
 fn add_rating(facts: &mut Metadata, ratings: &Ratings, system: &str, value: &str) {
     let source = || {
         Some(match system {
@@ -313,6 +311,7 @@ fn add_rating(facts: &mut Metadata, ratings: &Ratings, system: &str, value: &str
     // A number without a system is the age itself.
     let bare = system.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     match ratings.age(system, value) {
+        // Of several ratings the highest age counts: asking a child for a PIN is better than letting it in.
         Some(age) if facts.pg_age.is_none_or(|known| age > known) => {
             facts.pg_age = Some(age);
             facts.rating = if bare { None } else { source() };

@@ -6,7 +6,7 @@ use chrono_tz::Tz;
 use crate::domain::schedule::tv_day;
 use crate::types::UnixSeconds;
 
-/// Zone abbreviations with one meaning wherever guides are written, in minutes. Ambiguous ones (IST, CST, …) are
+/// Those with one meaning wherever guides are written, in minutes. Ambiguous ones (IST, CST, …) are
 /// rejected rather than guessed.
 const NAMED: [(&str, i64); 28] = [
     ("UTC", 0),
@@ -39,7 +39,7 @@ const NAMED: [(&str, i64); 28] = [
     ("PST", -480),
 ];
 
-/// Parses a time. Without a zone it is local time in `default`.
+/// Without a zone it is local time in `default`.
 #[must_use]
 pub(crate) fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
     let (local, place) = split(text)?;
@@ -53,15 +53,13 @@ pub(crate) fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
     Some(tv_day::instant(named, local))
 }
 
-/// Parses a time as local in `zone`, ignoring its own offset.
+/// Ignores the offset in the text.
 #[must_use]
 pub(crate) fn parse_local(text: &str, zone: Tz) -> Option<UnixSeconds> {
     let (local, _) = split(text)?;
     Some(tv_day::instant(zone, local))
 }
 
-/// Splits a text into the digits of a time and the rest.
-///
 /// Missing seconds, minutes and hours are zero. A time without a day is invalid.
 fn split(text: &str) -> Option<(NaiveDateTime, &str)> {
     let text = text.trim();
@@ -74,6 +72,7 @@ fn split(text: &str) -> Option<(NaiveDateTime, &str)> {
         Some(part) => part.parse::<u32>().ok(),
         None => Some(0),
     };
+    // Earlier years are typing errors, and negative instants are not needed.
     let year = i32::try_from(part(0, 4)?).ok().filter(|y| *y >= 1970)?;
     let local = NaiveDate::from_ymd_opt(year, part(4, 6)?, part(6, 8)?)?.and_hms_opt(
         part(8, 10)?,
@@ -83,7 +82,7 @@ fn split(text: &str) -> Option<(NaiveDateTime, &str)> {
     Some((local, place.trim()))
 }
 
-/// Returns the offset from UTC in minutes of `+0200`, `-02:30`, `+02` or an abbreviation.
+/// Minutes from UTC of `+0200`, `-02:30`, `+02` or an abbreviation.
 fn offset(text: &str) -> Option<i64> {
     let (sign, digits) = match text.split_at_checked(1)? {
         ("+", digits) => (1, digits),
@@ -103,6 +102,7 @@ fn offset(text: &str) -> Option<i64> {
         .get(2..)
         .filter(|m| !m.is_empty())
         .map_or(Some(0), |m| m.parse().ok())?;
+    // No zone is further from UTC.
     (hours <= 14 && minutes < 60).then_some(sign * (hours * 60 + minutes))
 }
 
