@@ -240,7 +240,7 @@ id = "x"
             "line 7: livestream `news`: extended_rights: `pause` must be true or false, not an integer",
             "line 8: livestream `news`: playlist: `dash`: must be a path below the media directory",
             "line 8: livestream `news`: playlist: `dashs` is not known; did you mean `dash`?",
-            "line 11: livestream `news` stands twice, first in line 2",
+            "line 11: livestream `news` is defined twice, first in line 2",
             "line 12: livestream `news`: `streams` must be from 1 to 1000",
             "line 15: asset `news` has the id of the livestream in line 2",
             "line 16: asset `news`: `pg_age` must be from 0 to 99",

@@ -12,18 +12,14 @@ use super::schedule::{self, Schedule};
 use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
-/// The domains that playback depends on.
 pub(crate) struct ServiceContext {
-    /// For parental controls.
     accounts: Accounts,
     catalog: Catalog,
     schedule: Arc<Schedule>,
     rights: EntitlementService,
-    /// Which programs need the PIN.
     pins: entitlement::Settings,
 }
 
-/// The playable object that an asset id names.
 enum Source {
     Livestream(Arc<Livestream>),
     Asset(Arc<Asset>),
@@ -55,9 +51,10 @@ impl ServiceContext {
         }
     }
 
-    /// Resolves a livestream, a video on demand, or the livestream of a broadcast.
+    /// A broadcast stands for its livestream.
     fn source(&self, asset: &AssetId) -> Option<Source> {
         let catalog = self.catalog.snapshot();
+        // The three share one namespace, so the order does not matter.
         if let Some(found) = catalog.asset(asset) {
             return Some(Source::Asset(Arc::clone(found)));
         }
@@ -165,6 +162,7 @@ impl PlaybackContext for ServiceContext {
     }
 
     fn content_key(&self, asset: &AssetId, kid: &[u8; 16]) -> Option<[u8; 16]> {
+        // A key of another asset must not be given with this one.
         self.key_ids(asset).contains(kid).then_some(())?;
         let key = self.catalog.content_key(&KeyId::from_bytes(*kid))?;
         Some(*key.reveal())

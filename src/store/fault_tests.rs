@@ -143,7 +143,7 @@ fn commits_are_answered_while_verification_is_held_in_the_middle() {
     assert!(tables.iter().all(TableReport::is_sound), "{tables:?}");
     assert!(
         state.as_ref().is_some_and(DurableStateReport::is_sound),
-        "{truth:?}"
+        "{state:?}"
     );
     assert_eq!(tables[0].records, 50);
     assert_eq!(all(&store), after_changes());

@@ -74,7 +74,7 @@ pub(super) fn assert_sound(store: &Store) {
     }
     assert!(
         state.as_ref().is_none_or(DurableStateReport::is_sound),
-        "{truth:?}"
+        "{state:?}"
     );
 }
 

@@ -8,12 +8,10 @@ use crate::domain::sealing::{Sealed, Sealer};
 use crate::ports::Entropy;
 use crate::store::{Durability, Store, StoreError};
 
-/// A sealed content key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SealedKey(Sealed);
 
-/// Seals and opens content keys.
 pub struct ContentKeySealer(Sealer);
 
 impl ContentKeySealer {
@@ -22,13 +20,13 @@ impl ContentKeySealer {
         Self(Sealer::new(master))
     }
 
-    /// Seals a key under its id, so that it opens under no other id.
+    /// The key opens under no other id.
     #[must_use]
     pub fn seal(&self, id: &KeyId, key: &ContentKey, entropy: &dyn Entropy) -> SealedKey {
         SealedKey(self.0.seal(id.as_bytes(), key.reveal(), entropy))
     }
 
-    /// Opens a sealed key; `None` if it was changed, moved, or sealed under another master key.
+    /// `None` if it was changed, moved, or sealed under another master key.
     #[must_use]
     pub fn open(&self, id: &KeyId, sealed: &SealedKey) -> Option<ContentKey> {
         let key = self.0.open(id.as_bytes(), &sealed.0)?;
@@ -36,8 +34,7 @@ impl ContentKeySealer {
     }
 }
 
-/// Detects a lost master key: returns the number of stored keys if there are any and none opens. If only some
-/// fail to open, their records are damaged.
+/// Detects a lost master key: the number of stored keys if there are any and none opens.
 pub fn sealed_otherwise(
     store: &Store,
     master: Option<&[u8; 32]>,
@@ -48,6 +45,7 @@ pub fn sealed_otherwise(
         let sealer = sealer.as_ref();
         sealer.is_some_and(|sealer| sealer.open(id, key).is_some())
     };
+    // If only some fail to open, their records are damaged and the master key is right.
     let lost = !sealed.is_empty() && !sealed.iter().any(opens);
     Ok(lost.then_some(sealed.len()))
 }

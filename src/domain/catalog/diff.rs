@@ -8,35 +8,28 @@ use super::model::{Asset, Livestream, Offer, Pack, Window};
 use super::rules::{Effects, Rule, TimeWindow};
 use super::snapshot::Contents;
 
-/// Maximum length of a displayed value in characters.
+/// Characters.
 const SHOWN_MAX: usize = 120;
 
-/// The changes of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CatalogDiff {
-    /// Added, changed and removed objects, by kind and id.
     pub changes: Vec<Change>,
-    /// Number of unchanged objects.
     pub unchanged: usize,
 }
 
-/// A changed object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub kind: Kind,
-    /// Its id; for a rule, its text.
     pub id: String,
     pub what: What,
 }
 
-/// The kinds of objects in a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Livestream,
     Asset,
     Offer,
     Rule,
-    /// The override of one broadcast.
     Broadcast,
     Key,
 }
@@ -59,7 +52,6 @@ impl Kind {
 pub enum What {
     Added,
     Removed,
-    /// The members that differ.
     Changed(Vec<MemberChange>),
 }
 
@@ -67,9 +59,8 @@ pub enum What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberChange {
     pub member: &'static str,
-    /// The old value, shortened; empty if absent.
+    /// Shortened; empty if absent.
     pub before: String,
-    /// The new value, shortened; empty if absent.
     pub after: String,
 }
 
@@ -99,6 +90,7 @@ impl fmt::Display for Change {
 impl CatalogDiff {
     pub(super) fn between(old: &Contents, new: &Contents) -> Self {
         let mut difference = Self::default();
+        // Each kind in the order in which a file lists it.
         difference.maps(
             Kind::Livestream,
             &old.livestreams,
@@ -109,6 +101,7 @@ impl CatalogDiff {
         difference.maps(Kind::Offer, &old.offers, &new.offers, |row| offer(row));
         difference.rules(&old.rules, &new.rules);
         difference.maps(Kind::Broadcast, &old.broadcasts, &new.broadcasts, effects);
+        // Keys are compared sealed and never shown.
         difference.maps(Kind::Key, &old.keys, &new.keys, |_| Vec::new());
         difference
     }
@@ -141,8 +134,8 @@ impl CatalogDiff {
         self.unchanged += unchanged;
     }
 
-    /// Compares rules by content and position: they have no ids, and their order matters.
     fn rules(&mut self, old: &[Arc<Rule>], new: &[Arc<Rule>]) {
+        // Rules have no ids and their order matters, so they are compared by content and position.
         if old == new {
             self.unchanged += new.len();
             return;
@@ -182,7 +175,7 @@ impl CatalogDiff {
     }
 }
 
-/// Members as text; each version of an object lists the same names in the same order.
+/// Each version of an object lists the same names in the same order.
 type Members = Vec<(&'static str, String)>;
 
 fn changed_members(before: Members, after: Members) -> Vec<MemberChange> {
@@ -318,7 +311,6 @@ fn effects(row: &Effects) -> Members {
     ]
 }
 
-/// A rule in one line.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&one_line(self))

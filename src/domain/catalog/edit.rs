@@ -8,24 +8,18 @@ use super::snapshot::Contents;
 use super::{Catalog, CatalogDiff, CatalogError};
 use crate::types::{BroadcastId, LivestreamId};
 
-/// A single change. To add a rule, import it with [`Mode::Merge`](super::Mode::Merge).
+/// To add a rule, import it with [`Mode::Merge`](super::Mode::Merge).
 pub enum Edit {
-    /// Changes the given defaults of a livestream.
     Defaults(LivestreamId, Effects),
-    /// Sets the override of a broadcast, replacing the previous one.
+    /// Replaces the previous one.
     Override(BroadcastId, Effects),
-    /// Removes the override of a broadcast.
     Forget(BroadcastId),
-    /// Removes the rule with this number, starting at 1.
+    /// Numbers start at 1.
     DropRule(usize),
 }
 
 impl Catalog {
-    /// Applies a single change in one durable commit and returns the diff. Blocking: call it from a worker
-    /// pool.
-    ///
-    /// # Errors
-    /// [`CatalogError::NoLivestream`], [`CatalogError::NoRule`], [`CatalogError::Store`].
+    /// Applies a single change in one durable commit. Blocking: call it from a worker pool.
     pub fn amend(&self, edit: Edit) -> Result<CatalogDiff, CatalogError> {
         let next = |current: &Contents| {
             let mut next = current.clone();
@@ -59,8 +53,9 @@ impl Edit {
     }
 }
 
-/// Applies effects as rules do. `catchup` has no default of its own: `catchup_days` = 0 disables catch-up.
+/// `catchup` has no default: `catchup_days` = 0 disables catch-up.
 fn set_defaults(livestream: &mut Livestream, effects: &Effects) {
+    // Effects apply to defaults exactly as a rule would apply them.
     let mut draft = Draft::from_livestream(livestream);
     draft.apply(effects);
     livestream.live_rights = draft.live;

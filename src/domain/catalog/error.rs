@@ -5,26 +5,25 @@ use crate::store::StoreError;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    /// The file has these mistakes, sorted by line. Nothing was imported.
+    /// Sorted by line. Nothing was imported.
     #[error("the catalogue file has {} mistakes", .0.len())]
     Invalid(Vec<Problem>),
-    /// The catalogue would exceed a limit.
     #[error("the catalogue would have {rows} {what}; the limit is {most}")]
     TooMany {
         what: &'static str,
         rows: usize,
         most: usize,
     },
-    /// The import looks implausible and waits for confirmation. Nothing was imported.
+    /// Waits for confirmation. Nothing was imported.
     #[error("the import looks implausible")]
     Held(super::Imported),
-    #[error("no such version of the catalogue is kept")]
+    #[error("no stored version of the catalogue has this number")]
     NoVersion,
-    #[error("the version of the catalogue cannot be read")]
+    #[error("the stored version of the catalogue is damaged")]
     VersionDamaged,
-    #[error("there is no such livestream")]
+    #[error("no livestream has this id")]
     NoLivestream,
-    #[error("there is no rule of this number")]
+    #[error("no rule has this number")]
     NoRule,
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -8,46 +8,40 @@ use super::snapshot::Snapshot;
 use crate::domain::schedule::{Broadcast, BroadcastRights};
 use crate::types::LivestreamId;
 
-/// Origin of a layer of rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Livestream,
-    /// A rule, with its number starting at 1.
+    /// Numbers start at 1.
     Rule(usize, Arc<Rule>),
-    /// The override of the broadcast.
     Broadcast,
 }
 
-/// The effects of one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
     pub source: Source,
     pub says: Effects,
-    /// The member of the rule that does not match this broadcast; `None` if the layer applies.
+    /// `None` if the layer applies.
     pub misfit: Option<&'static str>,
 }
 
-/// The rights of a broadcast with their origins.
 pub struct ExplainedRight {
     pub livestream: Arc<Livestream>,
-    /// The livestream's defaults, the rules for it in order, the broadcast's override. The last layer that
-    /// applies and sets a right decides it.
+    /// The livestream's defaults, the rules for it in order, the broadcast's override. The last layer
+    /// that applies and sets a right decides it.
     pub layers: Vec<Layer>,
-    /// The resulting rights.
     pub rights: BroadcastRights,
 }
 
 impl ExplainedRight {
-    /// The layer that decides a right.
     pub fn winner(&self, says: impl Fn(&Effects) -> bool) -> Option<&Layer> {
+        // The last layer wins.
         let mut applying = self.layers.iter().rev();
         applying.find(|layer| layer.misfit.is_none() && says(&layer.says))
     }
 }
 
 impl Snapshot {
-    /// Like [`Rights::rights`](crate::domain::schedule::Rights::rights), with the layers; `None` for an unknown
-    /// livestream.
+    /// Like [`Rights::rights`](crate::domain::schedule::Rights::rights), with the layers.
     #[must_use]
     pub fn explain(
         &self,
@@ -61,6 +55,8 @@ impl Snapshot {
             misfit: None,
         }];
         for (rule, number) in self.rules().zip(1..) {
+            // Rules for other livestreams would only hide the answer; those that do not match are listed with
+            // the reason.
             if rule.condition.concerns(&livestream.id) {
                 layers.push(Layer {
                     source: Source::Rule(number, Arc::clone(rule)),

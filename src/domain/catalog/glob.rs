@@ -4,17 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::Malformed;
 
-/// Maximum length of a pattern in bytes.
 const PATTERN_MAX: usize = 200;
 
-/// A case-insensitive pattern: `*` matches any characters, `?` matches one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Glob(Box<str>);
 
 impl Glob {
-    /// # Errors
-    /// [`Malformed`] for an empty pattern or one of more than 200 bytes.
+    /// 1 to 200 bytes.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         if text.is_empty() || text.len() > PATTERN_MAX {
             return Err(Malformed("must have 1 to 200 bytes"));
@@ -27,13 +24,14 @@ impl Glob {
         &self.0
     }
 
-    /// Whether the whole text matches. Takes at most pattern length × text length steps, because only the last
-    /// `*` is retried: a malicious pattern cannot cause exponential time.
+    /// Whether the whole text matches.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         let mut pattern = self.0.chars();
         let mut rest = text.chars();
         let mut last_star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+        // At most pattern length × text length steps, because only the last `*` is retried: a malicious
+        // pattern cannot cause exponential time.
         loop {
             let here = rest.clone();
             let wanted = pattern.next();
@@ -44,6 +42,7 @@ impl Glob {
             let fits = match (wanted, rest.next()) {
                 (None, None) => return true,
                 (Some('?'), Some(_)) => true,
+                // Lower case of a letter may be several letters, so the iterators are compared.
                 (Some(a), Some(b)) => a == b || a.to_lowercase().eq(b.to_lowercase()),
                 (Some(_), None) => return false,
                 (None, Some(_)) => false,

@@ -19,12 +19,12 @@ use super::{Catalog, CatalogDiff, CatalogError, Mode};
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::UnixSeconds;
 
-/// Maximum number of stored versions; the oldest is removed first.
+/// The oldest is removed first.
 pub const VERSIONS_MAX: u64 = 20;
-/// Maximum unpacked length of a version. Every importable catalogue is smaller; a longer text was not written
-/// by this program.
+/// Bytes, unpacked. Every importable catalogue is smaller; a longer text was not written by this
+/// program.
 const TEXT_MAX: u64 = 64 * 1024 * 1024;
-/// Bytes per record of packed text, below the store's limit for a value.
+/// Bytes per record, below the store's limit for a value.
 const CHUNK: usize = 12 * 1024;
 
 pub(super) fn schema(schema: Schema) -> Schema {
@@ -34,7 +34,6 @@ pub(super) fn schema(schema: Schema) -> Schema {
         .with::<VersionKeys>()
 }
 
-/// Why a version was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Replaced {
     ByImport,
@@ -51,10 +50,8 @@ impl Replaced {
     }
 }
 
-/// A stored version: a catalogue that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Sequence number, starting at 1.
     pub number: u64,
     pub replaced: UnixSeconds,
     pub by: Replaced,
@@ -76,7 +73,7 @@ struct VersionRecord {
 
 impl Record for VersionRecord {}
 
-/// Versions by the complement of their number, so that the newest comes first.
+/// By the complement of the number, so that the newest comes first.
 struct Versions;
 
 impl Table for Versions {
@@ -92,7 +89,7 @@ struct TextRecord {
 
 impl Record for TextRecord {}
 
-/// The packed text of a version, in chunks.
+/// Packed, in chunks.
 struct Texts;
 
 impl Table for Texts {
@@ -109,12 +106,10 @@ impl Table for VersionKeys {
     type Record = SealedKey;
 }
 
-/// Writes a catalogue as text for [`ReadText`].
 pub type WriteText<'a> = &'a dyn Fn(&Snapshot) -> String;
-/// Parses the text of a catalogue.
 pub type ReadText<'a> = &'a dyn Fn(&str) -> CatalogImport;
 
-/// The current catalogue, prepared for the history before it is replaced.
+/// Prepared before the write batch, since packing takes time.
 pub(super) struct Leaving {
     record: VersionRecord,
     chunks: Vec<TextRecord>,
@@ -150,9 +145,10 @@ impl Leaving {
         })
     }
 
-    /// Stores the version; removes the oldest if there are more than [`VERSIONS_MAX`].
+    /// Removes the oldest if there are more than [`VERSIONS_MAX`].
     pub(super) fn insert(&self, txn: &mut Txn<'_>) -> Result<(), StoreError> {
         let newest = txn.scan::<Versions>(&All, 1)?;
+        // Numbers only grow, so that a number always means the same version.
         let number = newest.first().map_or(1, |(key, _)| !key + 1);
         txn.put::<Versions>(&!number, &self.record)?;
         for (at, chunk) in (0..).zip(&self.chunks) {
@@ -161,6 +157,7 @@ impl Leaving {
         for (id, key) in &self.keys {
             txn.put::<VersionKeys>(&(number, *id.as_bytes()), key)?;
         }
+        // One version is added, so at most one has to go.
         let Some(oldest) = number.checked_sub(VERSIONS_MAX) else {
             return Ok(());
         };
@@ -175,21 +172,16 @@ impl Leaving {
     }
 }
 
-/// Options of an undo.
 pub struct Undo<'a> {
-    /// The version to restore; the newest if `None`.
+    /// The newest if `None`.
     pub version: Option<u64>,
-    /// Only report the changes.
     pub dry_run: bool,
     pub now: UnixSeconds,
-    /// Writes the current catalogue for the history.
     pub write: WriteText<'a>,
-    /// Parses the restored version.
     pub read: ReadText<'a>,
 }
 
 impl Catalog {
-    /// The stored versions, newest first; reads from disk.
     pub fn history(&self) -> Result<Vec<Version>, StoreError> {
         let kept = self.0.store.read(|txn| {
             let most = usize::try_from(VERSIONS_MAX).unwrap_or(usize::MAX);
@@ -207,12 +199,7 @@ impl Catalog {
         Ok(kept.into_iter().map(version).collect())
     }
 
-    /// Restores a version. The current catalogue becomes the newest version, so an undo can be undone. Returns
-    /// the number of the restored version and the diff. Blocking.
-    ///
-    /// # Errors
-    /// [`CatalogError::NoVersion`], [`CatalogError::VersionDamaged`], [`CatalogError::Invalid`] if it no longer
-    /// fits the schedule, [`CatalogError::Store`].
+    /// Restores a version. Returns its number and the diff. Blocking.
     pub fn undo(
         &self,
         undo: &Undo<'_>,
@@ -225,12 +212,14 @@ impl Catalog {
             // Keys sealed under a lost master key are useless, so they are not restored.
             let opens = |(id, key): &(KeyId, SealedKey)| self.0.sealer.open(id, key).is_some();
             next.keys.extend(keys.into_iter().filter(opens));
+            // Validated again: the schedule may use an id by now that the version gives to a livestream.
             let mistakes = import.mistakes(&next, Mode::Replace, is_broadcast);
             if !mistakes.is_empty() {
                 return Err(CatalogError::Invalid(mistakes));
             }
             Ok(import.apply(&next, Mode::Replace, &self.0.sealer, &*self.0.entropy))
         };
+        // The current catalogue becomes the newest version, so an undo can be undone.
         let difference = self.change(undo.dry_run, next, |old, _| {
             Leaving::new(old, undo.write, Replaced::ByUndo, undo.now).map(Some)
         })?;
@@ -261,6 +250,7 @@ fn kept(txn: &Txn<'_>, version: Option<u64>) -> Result<Kept, CatalogError> {
 fn unpack(packed: &[u8]) -> io::Result<String> {
     let mut text = String::new();
     GzDecoder::new(packed)
+        // A damaged record must not unpack to gigabytes.
         .take(TEXT_MAX)
         .read_to_string(&mut text)?;
     Ok(text)

@@ -14,9 +14,8 @@ use crate::types::{BroadcastId, OfferId};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// Line number starting at 1; 0 if unknown.
+    /// From 1; 0 if unknown.
     pub line: u64,
-    /// The mistake, naming the object and its member.
     pub message: String,
 }
 
@@ -32,55 +31,46 @@ impl std::fmt::Display for Problem {
 /// An item with its line in the file.
 #[derive(Debug, Clone)]
 pub struct Spanned<T> {
-    /// Line number starting at 1; 0 if unknown.
     pub line: u64,
     pub item: T,
 }
 
-/// A reference to a livestream or an asset by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// The referring object, as named in messages.
     pub by: String,
-    /// Whether it must be a livestream; otherwise an asset.
     pub livestream: bool,
     pub id: String,
 }
 
-/// What an import does with objects that the file does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Removes them.
     Replace,
-    /// Keeps them. Objects in the file replace the old ones completely. Its rules are appended; duplicates are
+    /// Objects in the file replace the old ones completely. Its rules are appended; duplicates are
     /// skipped.
     Merge,
 }
 
-/// The content of a catalogue file. Objects with mistakes are included, so that references to them are not
-/// reported as well; any entry in [`CatalogImport::problems`] stops the import.
+/// Objects with mistakes are included, so that references to them are not reported as well; any
+/// entry in [`CatalogImport::problems`] stops the import.
 #[derive(Default)]
 pub struct CatalogImport {
     pub livestreams: Vec<Spanned<Livestream>>,
-    /// Videos on demand.
     pub assets: Vec<Spanned<Asset>>,
     pub offers: Vec<Spanned<Offer>>,
-    /// Rules, in order.
     pub rules: Vec<Spanned<Rule>>,
-    /// Overrides of single broadcasts.
     pub broadcasts: Vec<Spanned<(BroadcastId, Effects)>>,
     pub keys: Vec<Spanned<(KeyId, ContentKey)>>,
-    /// References that must resolve.
+    /// These must resolve.
     pub references: Vec<Spanned<Reference>>,
-    /// Mistakes found while parsing the file.
     pub problems: Vec<Problem>,
     /// The file could not be parsed completely, so missing objects are not reported.
     pub torn: bool,
 }
 
 impl CatalogImport {
-    /// Returns all mistakes: those of parsing, unresolved references and conflicts with the current catalogue.
-    /// `is_broadcast` tests for ids of the schedule.
+    /// Returns all mistakes: those of parsing, unresolved references and conflicts with the current
+    /// catalogue.
     pub(super) fn mistakes(
         &self,
         current: &Contents,
@@ -127,6 +117,7 @@ impl CatalogImport {
         let broadcasts = self.broadcasts.into_iter().map(|placed| placed.item);
         next.broadcasts.extend(broadcasts);
         for rule in self.rules {
+            // Merging the same file twice must not double its rules.
             let there = mode == Mode::Merge && next.rules.iter().any(|old| **old == rule.item);
             if !there {
                 next.rules.push(Arc::new(rule.item));
@@ -138,9 +129,7 @@ impl CatalogImport {
     }
 }
 
-/// The keys of all objects in `next`. A key is sealed again only if it differs, so importing the same file
-/// twice changes nothing. A key id without a key keeps the stored key, so an export, which contains no keys,
-/// can be imported again.
+/// The keys of all objects in `next`.
 fn keys(
     next: &Contents,
     current: &Contents,
@@ -153,9 +142,11 @@ fn keys(
     let sealed = |id: &KeyId| {
         let old = current.keys.get(id);
         match given.get(id) {
+            // An export contains no keys; importing it again keeps those that are stored.
             None => old.cloned(),
             Some(key) => {
                 let same = |old: &&super::SealedKey| sealer.open(id, old).as_ref() == Some(key);
+                // Sealing draws a nonce, so sealing the same key again would look like a change.
                 let kept = old.filter(same).cloned();
                 Some(kept.unwrap_or_else(|| sealer.seal(id, key, entropy)))
             }
@@ -169,7 +160,6 @@ fn keys(
 
 struct Check<'a> {
     import: &'a CatalogImport,
-    /// Existing objects that the import keeps.
     existing: Option<&'a Contents>,
     problems: Vec<Problem>,
 }
@@ -179,8 +169,8 @@ impl Check<'_> {
         self.problems.push(Problem { line, message });
     }
 
-    /// Livestreams, assets and broadcasts share one namespace: an id in a URL path must be unambiguous.
     fn namespace(&mut self, is_broadcast: &dyn Fn(&str) -> bool) {
+        // Livestreams, assets and broadcasts share one namespace: an id in a URL path must be unambiguous.
         let import = self.import;
         let livestreams =
             (import.livestreams.iter()).map(|p| (p.line, "livestream", p.item.id.as_str()));
@@ -191,7 +181,7 @@ impl Check<'_> {
         for (line, kind, id) in livestreams.chain(assets).chain(broadcasts) {
             if let Some((other_line, other)) = first.get(id) {
                 let message = if *other == kind {
-                    format!("{kind} `{id}` stands twice, first in line {other_line}")
+                    format!("{kind} `{id}` is defined twice, first in line {other_line}")
                 } else {
                     format!("{kind} `{id}` has the id of the {other} in line {other_line}")
                 };
@@ -200,6 +190,7 @@ impl Check<'_> {
             }
             first.insert(id, (line, kind));
             let existing = self.existing.and_then(|existing| {
+                // An object of the same kind is replaced and is no conflict.
                 let found = |other: &str, there: bool| there && kind != other;
                 if found("livestream", existing.livestreams.contains_key(id)) {
                     Some("a livestream")
@@ -226,13 +217,15 @@ impl Check<'_> {
         let mut first: HashMap<&OfferId, u64> = HashMap::new();
         for Spanned { line, item } in &import.offers {
             if let Some(other) = first.insert(&item.id, *line) {
-                let message = format!("offer `{}` stands twice, first in line {other}", item.id);
+                let message = format!(
+                    "offer `{}` is defined twice, first in line {other}",
+                    item.id
+                );
                 self.report(*line, message);
             }
         }
     }
 
-    /// One key id must not have two different keys.
     fn keys(&mut self) {
         let import = self.import;
         let mut first: HashMap<&KeyId, (u64, &ContentKey)> = HashMap::new();
@@ -241,6 +234,7 @@ impl Check<'_> {
             item: (id, key),
         } in &import.keys
         {
+            // The same key may be given for several objects, but one id must not have two keys.
             let (other, known) = first.entry(id).or_insert((*line, key));
             if *known != key {
                 let message = format!("kid `{id}` has another key in line {other}");

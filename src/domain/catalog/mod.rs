@@ -52,44 +52,35 @@ use crate::store::{Durability, Store, StoreError};
 use crate::types::UnixSeconds;
 use history::Leaving;
 
-/// Maximum number of rows of all tables: one import is one commit, which occupies the writer thread.
+/// Rows of all tables: one import is one commit, which occupies the writer thread.
 pub const ROWS_MAX: usize = 100_000;
 
-/// Maximum number of rules: each rule is evaluated for every broadcast it may match, and a diff compares all
-/// with all.
+/// Each rule is evaluated for every broadcast it may match, and a diff compares all with all.
 pub const RULES_MAX: usize = 2_000;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Time zone of livestreams that do not set one.
+    /// For livestreams that do not set one.
     pub zone: Tz,
 }
 
-/// Options of a file import.
 pub struct FileImport<'a> {
-    /// What happens to objects that the file does not name.
     pub mode: Mode,
-    /// Only report the changes.
     pub dry_run: bool,
-    /// Import even if it looks implausible.
     pub accept: bool,
     pub now: UnixSeconds,
-    /// Returns the number of users who hold an offer.
     pub holders: &'a dyn Fn(&Offer) -> usize,
-    /// Writes the current catalogue for the history.
     pub write: WriteText<'a>,
 }
 
-/// Result of a file import or dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
     pub difference: CatalogDiff,
-    /// Plausibility issues; present on accepted imports, too.
+    /// Present on accepted imports, too.
     pub doubts: Vec<CatalogIssue>,
 }
 
 impl From<CatalogDiff> for Imported {
-    /// A change without a plausibility check.
     fn from(difference: CatalogDiff) -> Self {
         Self {
             difference,
@@ -98,7 +89,6 @@ impl From<CatalogDiff> for Imported {
     }
 }
 
-/// The catalogue. Clones share the same state.
 #[derive(Clone)]
 pub struct Catalog(Arc<Inner>);
 
@@ -113,10 +103,7 @@ struct Inner {
 }
 
 impl Catalog {
-    /// Loads the catalogue into memory. `master` is the master key of the content keys.
-    ///
-    /// # Errors
-    /// [`StoreError`], also if a record is damaged.
+    /// `master` is the master key of the content keys. A damaged record is an error.
     pub fn open(
         store: Store,
         entropy: Arc<dyn Entropy>,
@@ -135,14 +122,13 @@ impl Catalog {
         })))
     }
 
-    /// The current catalogue.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.snapshot.load_full()
     }
 
-    /// A content key in clear text, for a license. `None` if no key is stored under the id, or if it was sealed
-    /// under another master key.
+    /// In clear text, for a license. `None` if no key is stored under the id, or if it was sealed under
+    /// another master key.
     #[must_use]
     pub fn content_key(&self, id: &KeyId) -> Option<ContentKey> {
         let snapshot = self.0.snapshot.load();
@@ -154,12 +140,8 @@ impl Catalog {
         key
     }
 
-    /// Imports a file in one durable commit and returns the diff; `dry_run` only returns the diff.
-    /// `is_broadcast` tests for ids of the schedule, which share the catalogue's namespace. Blocking: call it
-    /// from a worker pool.
-    ///
-    /// # Errors
-    /// [`CatalogError::Invalid`] with every mistake, [`CatalogError::TooMany`], [`CatalogError::Store`].
+    /// Imports a file in one durable commit; `dry_run` only returns the diff. `is_broadcast` tests for
+    /// ids of the schedule. Blocking: call it from a worker pool.
     pub fn import(
         &self,
         import: CatalogImport,
@@ -177,11 +159,8 @@ impl Catalog {
         self.change(dry_run, next, |_, _| Ok(None))
     }
 
-    /// Like [`Catalog::import`], but holds an implausible import until it is accepted, and adds the replaced
-    /// catalogue to the history.
-    ///
-    /// # Errors
-    /// Those of [`Catalog::import`], and [`CatalogError::Held`].
+    /// Like [`Catalog::import`], but holds an implausible import until it is accepted, and adds the
+    /// replaced catalogue to the history.
     pub fn import_file(
         &self,
         import: CatalogImport,
@@ -198,6 +177,7 @@ impl Catalog {
         let mut doubts = Vec::new();
         let difference = self.change(how.dry_run, next, |old, change| {
             doubts = plausibility::doubts(&old.contents, change.next, how.holders);
+            // A dry run reports the issues as part of its result.
             if !doubts.is_empty() && !how.accept && !how.dry_run {
                 let difference = change.difference.clone();
                 let doubts = std::mem::take(&mut doubts);
@@ -208,8 +188,8 @@ impl Catalog {
         Ok(Imported { difference, doubts })
     }
 
-    /// Replaces the contents with the result of `next`. `leaving` sees the change first: it may reject it, and
-    /// returns the history entry of the replaced catalogue.
+    /// `leaving` sees the change first: it may reject it, and returns the history entry of the replaced
+    /// catalogue.
     fn change(
         &self,
         dry_run: bool,
@@ -217,6 +197,7 @@ impl Catalog {
         leaving: impl FnOnce(&Snapshot, &Replacing<'_>) -> Result<Option<Leaving>, CatalogError>,
     ) -> Result<CatalogDiff, CatalogError> {
         let inner = &*self.0;
+        // Waits for a running change, which may replace what this one is based on.
         let _importing = inner.importing.lock();
         let current = inner.snapshot.load_full();
         // Validate before the limits, so that mistakes in the file are reported first.
@@ -230,6 +211,7 @@ impl Catalog {
             difference: &difference,
         };
         let leaving = leaving(&current, &replacing)?;
+        // A commit without changes would only fill the history.
         if !dry_run && !difference.changes.is_empty() {
             let (old, new) = (current, Arc::clone(&next));
             inner
@@ -248,7 +230,7 @@ impl Catalog {
     }
 }
 
-/// A change that is about to be committed.
+/// About to be committed.
 struct Replacing<'a> {
     next: &'a Contents,
     difference: &'a CatalogDiff,

@@ -11,25 +11,22 @@ use crate::domain::schedule::Image;
 use crate::media::loop_channel::{self, ManifestRange};
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds};
 
-/// Maximum length of a name or title in bytes. This and the next limits keep a record below the 16 KiB that the
-/// store accepts as one value.
+/// Bytes. This and the next limits keep a record below the 16 KiB that the store accepts as one
+/// value.
 pub const NAME_MAX: usize = 500;
-/// Maximum number of images of a livestream or an asset.
 pub const IMAGES_MAX: usize = 8;
-/// Maximum length of a playlist location in bytes.
+/// Bytes.
 pub(super) const LOCATION_MAX: usize = 1_500;
-/// Maximum number of content keys of a livestream or an asset: enough for one per track and quality.
+/// Enough for one per track and quality.
 pub const KEYS_MAX: usize = 64;
-/// Maximum total bytes of the livestream ids in one rule.
+/// Bytes of the livestream ids in one rule.
 pub const RULE_IDS_MAX: usize = 12 * 1024;
-/// Maximum catch-up window in days.
 pub const CATCHUP_DAYS_MAX: u16 = 366;
-/// Maximum duration of an offer in days.
 pub const DURATION_DAYS_MAX: u32 = 36_600;
 pub const PG_AGE_MAX: u8 = 99;
 pub const STREAMS_MAX: u32 = 1_000;
 
-/// Trick play that a viewer may use in a running program (`extendedRights` of the interface).
+/// `extendedRights` of the interface, for a running program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtendedRights {
     pub pause: bool,
@@ -37,19 +34,16 @@ pub struct ExtendedRights {
     pub fast_forward: bool,
 }
 
-/// How a program without an age rating is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unrated {
-    /// Always asks for the PIN, whatever the user's limit.
+    /// Whatever the user's limit.
     Pin,
-    /// Never asks for the PIN.
     Allow,
-    /// Treated as rated with this age.
     Age(u8),
 }
 
 impl Unrated {
-    /// Parses a word or an age in digits. `free` is the former name of `allow`.
+    /// `free` is the former name of `allow`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -59,19 +53,18 @@ impl Unrated {
         }
     }
 
-    /// Converts an age; `None` above [`PG_AGE_MAX`].
     #[must_use]
     pub fn age(age: i64) -> Option<Self> {
         let age = u8::try_from(age).ok()?;
         (age <= PG_AGE_MAX).then_some(Self::Age(age))
     }
 
-    /// Whether a user with this age limit must enter the PIN.
     #[must_use]
     pub const fn needs_pin(self, limit: u8) -> bool {
         match self {
             Self::Pin => true,
             Self::Allow => false,
+            // The rating is the age from which no PIN is needed.
             Self::Age(age) => age >= limit,
         }
     }
@@ -87,42 +80,37 @@ impl fmt::Display for Unrated {
     }
 }
 
-/// A livestream; viewers call it a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Livestream {
-    /// The id; livestreams, assets and broadcasts share one namespace.
     pub id: LivestreamId,
     pub name: String,
     pub images: Vec<Image>,
-    /// The zone set in the catalogue.
     #[serde(with = "zone_name")]
     pub own_zone: Option<Tz>,
-    /// The effective zone: `own_zone`, else the configured one. Not stored, so that a change of the
-    /// configuration takes effect.
+    /// `own_zone`, else the configured one. Not stored, so that a change of the configuration takes
+    /// effect.
     #[serde(skip, default = "utc")]
     pub zone: Tz,
-    /// Whether its broadcasts may be watched live, unless a rule overrides it.
+    /// Unless a rule overrides it.
     pub live_rights: bool,
-    /// Catch-up window in days; 0 disables catch-up.
+    /// Days; 0 disables catch-up.
     pub catchup_days: u16,
-    /// Whether a running broadcast may be started over.
     pub start_over: bool,
     pub extended: ExtendedRights,
-    /// Whether the `watershed` rule also checks the age rating.
+    /// The `watershed` rule then also checks the age rating.
     pub verify_age: bool,
-    /// Maximum concurrent streams per user, if lower than the general limit.
+    /// Per user, if lower than the general limit.
     pub streams: Option<u32>,
     pub playlist: Playlists,
-    /// Whether it is protected. If not, requests with a DRM system are rejected.
+    /// If not, requests with a DRM system are rejected.
     pub encrypted: bool,
     pub keys: Vec<KeyId>,
-    /// Treatment of unrated programs, if it differs from the configuration.
+    /// If it differs from the configuration.
     pub unrated: Option<Unrated>,
 }
 
 impl Livestream {
-    /// A livestream with the defaults of catalogue files: live rights only. Recording and trick play must be
-    /// granted explicitly; what is broadcast anyway need not be.
+    /// The defaults of catalogue files.
     #[must_use]
     pub fn new(id: LivestreamId, name: String) -> Self {
         Self {
@@ -131,6 +119,8 @@ impl Livestream {
             images: Vec::new(),
             own_zone: None,
             zone: Tz::UTC,
+            // Live rights only: recording and trick play must be granted explicitly; what is broadcast anyway
+            // need not be.
             live_rights: true,
             catchup_days: 0,
             start_over: false,
@@ -149,7 +139,7 @@ fn utc() -> Tz {
     Tz::UTC
 }
 
-/// Stores a time zone by name: enum numbers change with the tz database.
+/// Enum numbers change with the tz database.
 mod zone_name {
     use super::{Deserialize, Tz};
     use serde::{Deserializer, Serialize, Serializer, de::Error};
@@ -170,22 +160,20 @@ pub struct Asset {
     pub id: AssetId,
     pub title: String,
     pub images: Vec<Image>,
-    /// Age from which it needs no PIN; `None` if unrated.
     pub pg_age: Option<u8>,
     pub available: Window,
-    /// Whether it is protected. If not, requests with a DRM system are rejected.
+    /// If not, requests with a DRM system are rejected.
     pub encrypted: bool,
     pub keys: Vec<KeyId>,
     pub playlist: Playlists,
-    /// Maximum concurrent streams per user, if lower than the general limit.
+    /// Per user, if lower than the general limit.
     pub streams: Option<u32>,
 }
 
-/// A half-open time range `from..to`; an absent end is unbounded.
+/// Half open; an absent end is unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     pub from: Option<UnixSeconds>,
-    /// The first second after the range.
     pub to: Option<UnixSeconds>,
 }
 
@@ -198,9 +186,7 @@ impl Window {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OfferKind {
-    /// Belongs to all users.
     Default,
-    /// Runs until it is ended.
     Subscription,
     /// All of a pack for a limited time.
     Pass,
@@ -213,7 +199,6 @@ pub enum OfferKind {
 }
 
 impl OfferKind {
-    /// All kinds, in the order of the documentation.
     pub const ALL: [Self; 6] = [
         Self::Default,
         Self::Subscription,
@@ -223,7 +208,6 @@ impl OfferKind {
         Self::ThirdParty,
     ];
 
-    /// The name in files and bodies.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -237,53 +221,42 @@ impl OfferKind {
     }
 }
 
-/// The content of an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pack {
-    /// Everything, including future objects.
     All,
     Listed {
-        /// Livestreams, including catch-up of their broadcasts.
         livestreams: BTreeSet<LivestreamId>,
-        /// Videos on demand.
         assets: BTreeSet<AssetId>,
     },
 }
 
-/// A product that users hold or buy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     pub id: OfferId,
     pub kind: OfferKind,
     pub pack: Pack,
-    /// Countries where it is valid, sorted; empty means everywhere.
+    /// Sorted; empty means everywhere.
     pub countries: Vec<Country>,
     /// When it can be bought. A default offer is valid only in this window.
     pub sale: Window,
-    /// Duration in days; unlimited if `None`.
     pub duration_days: Option<u32>,
 }
 
-/// Manifest locations of a livestream or an asset, by [`Protocol::family`].
+/// By [`Protocol::family`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Playlists(pub BTreeMap<Protocol, String>);
 
-/// The location of one manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location<'a> {
-    /// A path below the media directory.
     Origin(&'a str),
-    /// The manifest path of a clip below the media directory, for a livestream that loops the clip.
+    /// A clip below the media directory, which the livestream loops.
     Loop(&'a str),
-    /// An http or https URL, or a URL template.
+    /// Or a URL template.
     Address(&'a str),
 }
 
 impl<'a> Location<'a> {
     /// Parses `origin:path`, `loop:path` or a URL.
-    ///
-    /// # Errors
-    /// [`Malformed`] for other forms, and for paths that leave the media directory.
     pub fn parse(text: &'a str) -> Result<Self, Malformed> {
         if text.len() > LOCATION_MAX {
             return Err(Malformed("has at most 1500 bytes"));
@@ -294,6 +267,7 @@ impl<'a> Location<'a> {
         if let Some(path) = text.strip_prefix("origin:") {
             let names = path
                 .split('/')
+                // A name of dots would leave the media directory; backslashes are separators on other systems.
                 .all(|name| !matches!(name, "" | "." | "..") && !name.contains('\\'));
             return names
                 .then_some(Self::Origin(path))
@@ -309,6 +283,7 @@ impl<'a> Location<'a> {
             .iter()
             .find_map(|scheme| text.strip_prefix(scheme));
         match host {
+            // A relative address would resolve against whatever host the player uses.
             Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Ok(Self::Address(text)),
             _ => Err(Malformed(
                 "must be `origin:PATH`, `loop:PATH` or an http or https address",
@@ -318,15 +293,14 @@ impl<'a> Location<'a> {
 }
 
 impl Playlists {
-    /// The manifest location for a protocol. Its URL scheme is not checked.
     #[must_use]
     pub fn location(&self, protocol: Protocol) -> Option<Location<'_>> {
         let text = self.0.get(&protocol.family())?;
+        // Catalogues are validated at import, so an error here means an older, laxer version.
         Location::parse(text).ok()
     }
 }
 
-/// The id of a content key, as manifests and licenses name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KeyId([u8; 16]);
 
@@ -341,7 +315,6 @@ impl KeyId {
         &self.0
     }
 
-    /// Parses 32 hexadecimal digits or a UUID.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be 32 hexadecimal digits or a UUID");
         let uuid = text.len() == 36
@@ -369,8 +342,8 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// A content key in clear text, held only between import or unsealing and the license. It is never printed or
-/// stored; it has no `Debug`.
+/// Held only between import or unsealing and the license. Never printed or stored; it has no
+/// `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ContentKey([u8; 16]);
 
@@ -380,14 +353,13 @@ impl ContentKey {
         Self(bytes)
     }
 
-    /// Parses 32 hexadecimal digits.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         sixteen_bytes(text)
             .map(Self)
             .ok_or(Malformed("must be 32 hexadecimal digits"))
     }
 
-    /// Parses a key file: 16 bytes, or 32 hexadecimal digits with surrounding white space.
+    /// 16 bytes, or 32 hexadecimal digits with surrounding white space.
     pub fn read_file(content: &[u8]) -> Result<Self, Malformed> {
         let malformed = Malformed("must hold 16 bytes or 32 hexadecimal digits");
         if let Ok(bytes) = content.try_into() {

@@ -7,22 +7,22 @@ use super::model::Offer;
 use super::snapshot::Contents;
 use crate::types::OfferId;
 
-/// A reason to hold an import until it is accepted.
+/// Waits for confirmation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogIssue {
-    /// More than 30 % of a kind would be removed.
+    /// More than 30 %.
     #[error("it removes {removed} of {present} {kind}")]
     Removes {
         kind: &'static str,
         removed: usize,
         present: usize,
     },
-    /// An offer that users hold would be removed.
+    /// And users hold it.
     #[error("it removes offer `{offer}`, which {users} users hold")]
     Held { offer: OfferId, users: usize },
 }
 
-/// The issues of replacing `old` with `new`. `holders` counts the users who hold an offer.
+/// `holders` counts the users who hold an offer.
 pub(super) fn doubts(
     old: &Contents,
     new: &Contents,
@@ -34,6 +34,7 @@ pub(super) fn doubts(
         ("offers", removed(&old.offers, &new.offers)),
     ];
     let removes = kinds.into_iter().filter_map(|(kind, (removed, present))| {
+        // A few objects of many go with every clean-up.
         (removed * 10 > present * 3).then_some(CatalogIssue::Removes {
             kind,
             removed,
@@ -54,7 +55,6 @@ pub(super) fn doubts(
     removes.chain(held).collect()
 }
 
-/// The number of removed rows, and of all rows.
 fn removed<K: Ord, V>(old: &BTreeMap<K, V>, new: &BTreeMap<K, V>) -> (usize, usize) {
     let gone = old.keys().filter(|id| !new.contains_key(id)).count();
     (gone, old.len())

@@ -10,42 +10,34 @@ use crate::domain::schedule::{Broadcast, BroadcastRights};
 use crate::types::LivestreamId;
 use crate::types::time::DAY;
 
-/// Rights that a rule or an override sets; `None` leaves a right unchanged.
+/// `None` leaves a right unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effects {
     pub live: Option<bool>,
-    /// Whether catch-up is allowed at all.
     pub catchup: Option<bool>,
-    /// The catch-up window in days.
     pub catchup_days: Option<u16>,
-    /// Whether it can be started over while it runs.
     pub start_over: Option<bool>,
     pub pause: Option<bool>,
     pub rewind: Option<bool>,
     pub fast_forward: Option<bool>,
 }
 
-/// The broadcasts that a rule matches: all given members must match.
+/// All given members must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// One of these livestreams; any if empty. Sorted.
+    /// Any if empty. Sorted.
     pub livestreams: Vec<LivestreamId>,
-    /// The start is in this window.
     pub when: Option<TimeWindow>,
-    /// The title matches.
     pub title: Option<Glob>,
-    /// One of the categories matches.
     pub category: Option<Glob>,
-    /// The age rating is in this inclusive range; unrated programs never match.
+    /// Inclusive; unrated programs never match.
     pub rating: Option<(u8, u8)>,
 }
 
-/// A time range, or daily hours in the livestream's time zone.
+/// Daily hours are in the livestream's time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeWindow {
-    /// Once.
     Window(Window),
-    /// Every day.
     Hours(Hours),
 }
 
@@ -56,14 +48,12 @@ pub struct Rule {
 }
 
 impl Condition {
-    /// Whether the condition can match broadcasts of this livestream.
     #[must_use]
     pub fn concerns(&self, livestream: &LivestreamId) -> bool {
         self.livestreams.is_empty() || self.livestreams.binary_search(livestream).is_ok()
     }
 
-    /// The first member that does not match; `None` if the condition holds. The caller has checked
-    /// [`Self::concerns`].
+    /// `None` if the condition holds. The caller has checked [`Self::concerns`].
     pub(super) fn misfit(
         &self,
         livestream: &Livestream,
@@ -103,11 +93,11 @@ impl Condition {
 }
 
 impl Effects {
-    /// The defaults of a livestream, with every right set.
     #[must_use]
     pub fn defaults_of(livestream: &Livestream) -> Self {
         Self {
             live: Some(livestream.live_rights),
+            // Without an override the window alone decides.
             catchup: Some(true),
             catchup_days: Some(livestream.catchup_days),
             start_over: Some(livestream.start_over),
@@ -118,14 +108,13 @@ impl Effects {
     }
 }
 
-/// The rights of a broadcast while layers are applied.
 pub(super) struct Draft {
     pub(super) live: bool,
     catchup: bool,
     pub(super) catchup_days: u16,
     pub(super) start_over: bool,
     pub(super) extended: ExtendedRights,
-    /// A layer removed the live rights without setting start-over; see [`Draft::may_start_over`].
+    /// A layer removed the live rights without setting start-over.
     blackout: bool,
 }
 
@@ -153,6 +142,8 @@ impl Draft {
         } = *effects;
         let set = |slot: &mut bool, value: Option<bool>| *slot = value.unwrap_or(*slot);
         match (live, start_over) {
+            // A layer that removes live rights without setting start-over removes start-over, too; otherwise
+            // viewers would bypass a blackout by starting the program over. To allow it, a layer sets both.
             (Some(true), _) | (_, Some(_)) => self.blackout = false,
             (Some(false), None) => self.blackout = true,
             (None, None) => {}
@@ -166,15 +157,13 @@ impl Draft {
         self.catchup_days = catchup_days.unwrap_or(self.catchup_days);
     }
 
-    /// Whether the broadcast may be started over. A layer that removes live rights without setting start-over
-    /// removes start-over, too; otherwise viewers would bypass a blackout by starting the program over. To
-    /// allow it, set both in one layer.
     const fn may_start_over(&self) -> bool {
         self.start_over && !self.blackout
     }
 
     /// The resulting rights of `broadcast`.
     pub(super) fn rights(&self, broadcast: &Broadcast) -> BroadcastRights {
+        // With start-over the catch-up window opens while the program is on air.
         let opens = if self.may_start_over() {
             broadcast.start
         } else {
@@ -193,7 +182,7 @@ impl Draft {
     }
 }
 
-/// The rights of `broadcast`: `rules` are those of its livestream, `own` is its override.
+/// `rules` are those of its livestream, `own` is its override.
 pub(super) fn rights<'a>(
     livestream: &Livestream,
     broadcast: &Broadcast,

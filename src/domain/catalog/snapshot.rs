@@ -11,7 +11,7 @@ use super::rules::{self, Effects, Rule};
 use crate::domain::schedule::{Broadcast, BroadcastRights, ChannelFacts, Rights};
 use crate::types::{AssetId, BroadcastId, LivestreamId, OfferId};
 
-/// The stored objects of the catalogue, without derived data.
+/// Without derived data.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Contents {
     pub(super) livestreams: BTreeMap<LivestreamId, Arc<Livestream>>,
@@ -23,7 +23,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// The number of rows, limited by [`super::ROWS_MAX`].
+    /// Limited by [`super::ROWS_MAX`].
     pub(super) fn rows(&self) -> usize {
         let Self {
             livestreams,
@@ -50,19 +50,17 @@ impl Contents {
     }
 }
 
-/// An immutable version of the catalogue; a change replaces it.
+/// A change replaces it.
 pub struct Snapshot {
     pub(super) contents: Contents,
-    /// The rules for each livestream, in order.
+    /// For each livestream, in order.
     rules: HashMap<LivestreamId, Vec<Arc<Rule>>>,
-    /// The offers that list a livestream or an asset.
     by_item: HashMap<AssetId, Vec<Arc<Offer>>>,
-    /// The offers that contain everything.
     unrestricted: Vec<Arc<Offer>>,
 }
 
 impl Snapshot {
-    /// Builds the lookup tables; `zone` is the zone of livestreams that do not set one.
+    /// `zone` is the zone of livestreams that do not set one.
     pub(super) fn new(mut contents: Contents, zone: Tz) -> Self {
         for livestream in contents.livestreams.values_mut() {
             let zone = livestream.own_zone.unwrap_or(zone);
@@ -71,6 +69,7 @@ impl Snapshot {
                 Arc::make_mut(livestream).zone = zone;
             }
         }
+        // Precomputed, since a guide evaluates the rules for hundreds of thousands of broadcasts.
         let concerning = |id: &LivestreamId| -> Vec<Arc<Rule>> {
             let concerns = |rule: &&Arc<Rule>| rule.condition.concerns(id);
             contents.rules.iter().filter(concerns).cloned().collect()
@@ -117,33 +116,27 @@ impl Snapshot {
         self.contents.offers.get(id)
     }
 
-    /// All livestreams, sorted by id.
     pub fn livestreams(&self) -> impl ExactSizeIterator<Item = &Arc<Livestream>> {
         self.contents.livestreams.values()
     }
 
-    /// All videos on demand, sorted by id.
     pub fn assets(&self) -> impl ExactSizeIterator<Item = &Arc<Asset>> {
         self.contents.assets.values()
     }
 
-    /// All offers, sorted by id.
     pub fn offers(&self) -> impl ExactSizeIterator<Item = &Arc<Offer>> {
         self.contents.offers.values()
     }
 
-    /// All rules, in order.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = &Arc<Rule>> {
         self.contents.rules.iter()
     }
 
-    /// Overrides of single broadcasts, sorted by id.
     pub fn broadcasts(&self) -> impl ExactSizeIterator<Item = (&BroadcastId, &Effects)> {
         self.contents.broadcasts.iter()
     }
 
-    /// The offers that contain a livestream or a video on demand. Broadcasts belong to the offers of their
-    /// livestream.
+    /// Broadcasts belong to the offers of their livestream.
     pub fn offers_of(&self, id: &AssetId) -> impl Iterator<Item = &Arc<Offer>> {
         self.by_item
             .get(id)
@@ -171,6 +164,7 @@ impl Rights for Snapshot {
 
     fn rights(&self, livestream: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights {
         let Some(livestream) = self.livestream(livestream) else {
+            // The schedule does not serve unknown livestreams, so no right is the safe answer.
             return BroadcastRights::default();
         };
         let rules = self.rules.get(&livestream.id).into_iter().flatten();

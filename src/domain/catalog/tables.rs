@@ -32,9 +32,9 @@ struct Livestreams;
 impl Record for Livestream {
     const VERSION: u8 = 2;
 
-    /// Version 1 lacks `unrated`; a zero byte means `None`.
     fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
         match version {
+            // Version 1 lacks `unrated`; a zero byte means `None`.
             1 => read_record(&[bytes, &[0]].concat()),
             _ => None,
         }
@@ -59,11 +59,10 @@ impl Table for Assets {
 
 struct Offers;
 
-/// An offer without its pack.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct OfferRecord {
     pub(super) kind: OfferKind,
-    /// Whether the pack contains everything; otherwise [`Packs`] lists its content.
+    /// If not, [`Packs`] lists its content.
     pub(super) all: bool,
     pub(super) countries: Vec<Country>,
     pub(super) sale: Window,
@@ -80,7 +79,7 @@ impl Table for Offers {
 
 struct Packs;
 
-/// One item of a pack. Livestreams and assets share one namespace.
+/// Livestreams and assets share one namespace.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum PackRecord {
     Livestream,
@@ -95,7 +94,6 @@ impl Table for Packs {
     type Record = PackRecord;
 }
 
-/// Rules by position.
 struct Rules;
 
 impl Record for Rule {}
@@ -106,7 +104,6 @@ impl Table for Rules {
     type Record = Rule;
 }
 
-/// Overrides of single broadcasts.
 struct Broadcasts;
 
 impl Record for Effects {}
@@ -136,9 +133,9 @@ pub(super) fn drop_key(txn: &mut Txn<'_>, id: &KeyId) -> Result<(), StoreError> 
     txn.delete::<Keys>(id.as_bytes())
 }
 
-/// Loads the whole catalogue. A damaged record is an error: skipping a rule or an override would grant rights
-/// that were withheld.
 pub(super) fn load(txn: &Txn<'_>) -> Result<Contents, StoreError> {
+    // A damaged record is an error: skipping a rule or an override would grant rights that were
+    // withheld.
     let every = usize::MAX;
     let mut packs: BTreeMap<OfferId, (BTreeSet<LivestreamId>, BTreeSet<AssetId>)> = BTreeMap::new();
     for ((offer, id), record) in txn.scan::<Packs>(&All, every)? {
@@ -192,7 +189,7 @@ fn shared<K: Ord, V>(rows: Vec<(K, V)>) -> BTreeMap<K, Arc<V>> {
         .collect()
 }
 
-/// Writes the differences between two versions of the catalogue.
+/// Writes only the differences.
 pub(super) fn save(txn: &mut Txn<'_>, old: &Contents, new: &Contents) -> Result<(), StoreError> {
     update_table::<Livestreams, _>(txn, &old.livestreams, &new.livestreams, |row| &**row)?;
     update_table::<Assets, _>(txn, &old.assets, &new.assets, |row| &**row)?;
@@ -206,13 +203,13 @@ pub(super) fn save(txn: &mut Txn<'_>, old: &Contents, new: &Contents) -> Result<
     update_table::<Packs, _>(txn, &pack_rows(old), &pack_rows(new), |row| row)
 }
 
-/// Changes one table from the rows `old` to the rows `new`.
 fn update_table<T: Table, V: PartialEq>(
     txn: &mut Txn<'_>,
     old: &BTreeMap<T::Key, V>,
     new: &BTreeMap<T::Key, V>,
     record: impl Fn(&V) -> &T::Record,
 ) -> Result<(), StoreError> {
+    // Only changed rows are written, so that a usual import is a small commit.
     for key in old.keys().filter(|key| !new.contains_key(key)) {
         txn.delete::<T>(key)?;
     }

@@ -8,8 +8,7 @@ use crate::types::{Malformed, UnixSeconds};
 
 const DAY_MINUTES: u16 = 24 * 60;
 
-/// A half-open range of local times; it spans midnight if `to` is smaller. Equal times mean the whole day:
-/// asking for a PIN too often is the safe choice.
+/// Half open; it spans midnight if `to` is smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hours {
     from: u16,
@@ -17,13 +16,13 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// The default watershed hours, 22:00 to 06:00.
+    /// The default of the watershed.
     pub const NIGHT: Self = Self {
         from: 22 * 60,
         to: 6 * 60,
     };
 
-    /// Parses two times `HH:MM`; `24:00` is midnight.
+    /// `HH:MM`; `24:00` is midnight.
     pub fn parse(from: &str, to: &str) -> Result<Self, Malformed> {
         Ok(Self {
             from: minute(from)?,
@@ -31,14 +30,13 @@ impl Hours {
         })
     }
 
-    /// Whether the local time in `zone` at `at` is in the range. Every instant has one local time, so clock
-    /// changes need no special case.
     #[must_use]
     pub fn contain(self, at: UnixSeconds, zone: Tz) -> bool {
         let Some(utc) = DateTime::from_timestamp(at.0, 0) else {
             // Out of calendar range: fail closed, so that a PIN is required.
             return true;
         };
+        // Every instant has one local time, so clock changes need no special case.
         let local = utc.with_timezone(&zone).time();
         let minute = local.hour() * 60 + local.minute();
         let (from, to) = (u32::from(self.from), u32::from(self.to));
@@ -46,11 +44,11 @@ impl Hours {
         if from < to {
             from <= minute && minute < to
         } else {
+            // Equal times mean the whole day: asking for a PIN too often is the safe choice.
             from <= minute || minute < to
         }
     }
 
-    /// Both times as `HH:MM`.
     #[must_use]
     pub fn texts(self) -> [String; 2] {
         [self.from, self.to].map(|minute| format!("{:02}:{:02}", minute / 60, minute % 60))

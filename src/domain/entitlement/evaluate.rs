@@ -10,7 +10,7 @@ use crate::domain::catalog::{Asset, Catalog, Livestream, Offer, OfferKind, Snaps
 use crate::domain::schedule::{Program, Schedule};
 use crate::types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
-/// Evaluates rights from memory only. Cheap to clone.
+/// From memory only. Cheap to clone.
 #[derive(Clone)]
 pub struct EntitlementService {
     catalog: Catalog,
@@ -19,43 +19,40 @@ pub struct EntitlementService {
     settings: Settings,
 }
 
-/// What an asset id resolves to.
 pub(super) enum Subject {
     Livestream(Arc<Livestream>),
     Broadcast(Arc<Livestream>, Program),
     Asset(Arc<Asset>),
 }
 
-/// Relation of a user to one offer.
+/// The relation of a user to one offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OfferState {
-    /// Held, until the given end if there is one.
+    /// Until the given end, if there is one.
     Yes(Option<UnixSeconds>),
     /// A default offer outside its sale window.
     NotOnSale,
-    /// The last grant expired at that time.
+    /// The time of the last grant's end.
     Expired(UnixSeconds),
-    /// The last grant was revoked at that time.
     Revoked(UnixSeconds),
     No,
 }
 
-/// An offer that includes the asset, with the user's relation to it.
+/// An offer that includes the asset.
 pub(super) struct OfferEvaluation {
     pub(super) offer: Arc<Offer>,
     pub(super) held: OfferState,
-    /// Whether it covers the viewer's country.
     pub(super) here: bool,
 }
 
-/// End of the access, and the countries where it applies.
+/// Where and how long.
 #[derive(Debug)]
 pub(super) struct Access {
     pub(super) until: Option<UnixSeconds>,
     pub(super) countries: Vec<Country>,
 }
 
-/// Whether a tag of the user disables the country check.
+/// By a tag.
 #[must_use]
 pub(crate) fn any_country(user: &User) -> bool {
     user.tags.iter().any(|tag| tag == TAG_ANY_COUNTRY)
@@ -77,11 +74,9 @@ impl EntitlementService {
         }
     }
 
-    /// Decides whether `user` may play `asset`. `address` is the country of the request by IP address, if
-    /// known. `offset` is the position on a livestream and is ignored for everything else.
-    ///
-    /// # Errors
-    /// The first reason against it, in the order of [`Denied`].
+    /// `address` is the country of the request by IP address, if known. `offset` is the position on a
+    /// livestream and is ignored for everything else. The error is the first reason, in the order of
+    /// [`Denied`].
     pub fn decide(
         &self,
         user: &User,
@@ -95,6 +90,7 @@ impl EntitlementService {
             .subject(&snapshot, asset)
             .ok_or(Denied::AssetNotFound)?;
         let standings = self.standings(&snapshot, &subject, user, address, now);
+        // Offers before rights: a viewer without an offer must not learn from the answer what is on air.
         let access = access(user, &standings)?;
         let (playing, end) = self.playing(subject, offset, now)?;
         let pg_age = playing.pg_age();
@@ -107,8 +103,7 @@ impl EntitlementService {
         })
     }
 
-    /// Whether `user` still has an offer that includes `asset` and covers the viewer's country, whatever the
-    /// current program is.
+    /// Whatever the current program is.
     #[must_use]
     pub fn is_entitled(
         &self,
@@ -129,8 +124,9 @@ impl EntitlementService {
         &self.settings
     }
 
-    /// Resolves an asset id. A broadcast whose livestream is not in the catalogue does not resolve.
+    /// A broadcast whose livestream is not in the catalogue does not resolve.
     pub(super) fn subject(&self, snapshot: &Snapshot, id: &AssetId) -> Option<Subject> {
+        // The order does not matter: the three share one namespace.
         if let Some(livestream) = snapshot.livestream(&LivestreamId::from(id)) {
             return Some(Subject::Livestream(Arc::clone(livestream)));
         }
@@ -142,7 +138,6 @@ impl EntitlementService {
         Some(Subject::Broadcast(Arc::clone(livestream), program))
     }
 
-    /// Evaluates each offer that includes the subject.
     pub(super) fn standings(
         &self,
         snapshot: &Snapshot,
@@ -158,10 +153,12 @@ impl EntitlementService {
             held: held(offer, &grants, now),
             here: anywhere
                 || offer.countries.is_empty()
+                // An unknown country is in no list.
                 || country.is_some_and(|country| offer.countries.contains(&country)),
             offer: Arc::clone(offer),
         };
         let id = match subject {
+            // Broadcasts belong to the offers of their livestream.
             Subject::Livestream(livestream) | Subject::Broadcast(livestream, _) => {
                 AssetId::from(&livestream.id)
             }
@@ -170,7 +167,7 @@ impl EntitlementService {
         snapshot.offers_of(&id).map(standing).collect()
     }
 
-    /// What is played, and the end of the right to it independent of offers.
+    /// The end is that of the right apart from offers.
     pub(super) fn playing(
         &self,
         subject: Subject,
@@ -209,6 +206,7 @@ impl EntitlementService {
                 program,
                 at,
             } => {
+                // In a gap the position itself counts.
                 let start = program.as_ref().map_or(*at, Program::start);
                 self.settings
                     .program_needs_pin(user, livestream, start, rating)
@@ -244,8 +242,8 @@ impl Playing {
     }
 }
 
-/// Resolves a broadcast id: live while it is on air and has live rights; otherwise from its start, while on
-/// air by its start-over right, later by its catch-up.
+/// Live while it is on air and has live rights; otherwise from its start, while on air by its
+/// start-over right, later by its catch-up.
 fn broadcast(
     livestream: Arc<Livestream>,
     program: Program,
@@ -254,6 +252,7 @@ fn broadcast(
     let on_air = program.start() <= now && now < program.stop();
     let catchup_end = program.catchup().map(|(_, end)| end);
     if on_air && program.live() {
+        // A viewer who starts late may watch to the end in catch-up.
         let end = catchup_end.unwrap_or(program.stop());
         let playing = Playing::Live {
             livestream,
@@ -278,6 +277,7 @@ fn broadcast(
 }
 
 pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> OfferState {
+    // A default offer belongs to all users, so there is no grant.
     if offer.kind == OfferKind::Default {
         return if offer.sale.contains(now) {
             OfferState::Yes(offer.sale.to)
@@ -287,9 +287,11 @@ pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Of
     }
     let of_offer = || grants.iter().filter(|grant| grant.offer == offer.id);
     let active = of_offer().filter(|grant| grant.is_active(now));
+    // Several grants of one offer combine to the latest end.
     if let Some(until) = active.map(|grant| grant.expiry).reduce(later) {
         return OfferState::Yes(until);
     }
+    // Only the last grant explains why there is none now.
     of_offer().next_back().map_or(OfferState::No, |last| {
         let revoked = last.revoked.map(|revoked| OfferState::Revoked(revoked.at));
         let expired = last.expiry.map(OfferState::Expired);
@@ -297,10 +299,8 @@ pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Of
     })
 }
 
-/// Combines the evaluated offers.
-///
-/// `GeoBlocked` if the user has an offer that does not cover this country, or if no offer covers it;
-/// `NotEntitled` if an offer that covers it could be bought.
+/// `GeoBlocked` if the user has an offer that does not cover this country, or if no offer covers
+/// it; `NotEntitled` if an offer that covers it could be bought.
 pub(super) fn access(user: &User, standings: &[OfferEvaluation]) -> Result<Access, Denied> {
     let has = |standing: &&OfferEvaluation| matches!(standing.held, OfferState::Yes(_));
     let mut open = standings
@@ -328,6 +328,7 @@ pub(super) fn access(user: &User, standings: &[OfferEvaluation]) -> Result<Acces
         everywhere |= one.offer.countries.is_empty();
         countries.extend_from_slice(&one.offer.countries);
     }
+    // An empty list means everywhere.
     if everywhere {
         countries.clear();
     }
@@ -336,12 +337,11 @@ pub(super) fn access(user: &User, standings: &[OfferEvaluation]) -> Result<Acces
     Ok(Access { until, countries })
 }
 
-/// The later of two ends. `None` means no end.
+/// `None` means no end.
 pub(super) fn later(a: Option<UnixSeconds>, b: Option<UnixSeconds>) -> Option<UnixSeconds> {
     Some(a?.max(b?))
 }
 
-/// The earlier of two ends.
 fn earlier(a: Option<UnixSeconds>, b: Option<UnixSeconds>) -> Option<UnixSeconds> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -8,13 +8,11 @@ use crate::domain::accounts::User;
 use crate::domain::schedule::Program;
 use crate::types::{AssetId, Country, LiveOffset, UnixSeconds};
 
-/// A decision with every step that led to it.
 pub struct EntitlementExplanation {
-    /// The checks in order. They continue after a denial if there is more to show.
+    /// They continue after a denial if there is more to show.
     pub steps: Vec<Step>,
-    /// The denial that the viewer gets, if any.
     pub denied: Option<Denied>,
-    /// Whether the PIN is required; `None` if the viewer is denied.
+    /// `None` if the viewer is denied.
     pub pin_needed: Option<bool>,
 }
 
@@ -53,6 +51,7 @@ impl EntitlementService {
             Ok((playing, _)) => step("rights", describe_playing(playing), true),
             Err(denied) => step("rights", denied.to_string(), false),
         });
+        // The same precedence as in `decide`.
         let denied = access.or(playing.as_ref().err().copied());
         let mut pin_needed = None;
         if let (Ok((playing, _)), None) = (&playing, denied) {
@@ -69,6 +68,7 @@ impl EntitlementService {
     }
 
     fn pin_finding(&self, user: &User, playing: &Playing, needed: bool) -> String {
+        // The reasons in the order in which `program_needs_pin` checks them.
         if !user.parental.enabled {
             return "the user's parental control is off".to_owned();
         }

@@ -12,10 +12,9 @@ use crate::store::{Commit, Durability, Store, StoreError, Txn};
 use crate::types::time::DAY;
 use crate::types::{OfferId, OperatorId, UnixSeconds, UserId};
 
-/// Maximum number of grants per user, including history. The oldest inactive grants make room.
+/// Per user, including history. The oldest inactive grants make room.
 pub(crate) const GRANTS_MAX: usize = 200;
 
-/// The offers of users. Cheap to clone.
 #[derive(Clone)]
 pub struct Grants {
     store: Store,
@@ -25,7 +24,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Loads the grants into memory. `exists` looks up users in the same store.
+    /// `exists` looks up users in the same store.
     pub fn open(store: Store, catalog: Catalog, exists: UserExists) -> Result<Self, StoreError> {
         let memory = Arc::new(GrantMirror::default());
         store.attach::<tables::Grants>(Arc::clone(&memory) as _)?;
@@ -37,14 +36,13 @@ impl Grants {
         })
     }
 
-    /// All current and past grants of a user, oldest first.
+    /// Current and past ones, oldest first.
     #[must_use]
     pub fn for_user(&self, user: &UserId) -> Vec<Arc<Grant>> {
         self.memory.of(user)
     }
 
-    /// The number of users that hold each offer at `now`. Walks over all users: for imports, not for viewer
-    /// requests.
+    /// Walks over all users: for imports, not for viewer requests.
     #[must_use]
     pub fn holders(&self, now: UnixSeconds) -> HashMap<OfferId, usize> {
         let mut holders = HashMap::new();
@@ -60,12 +58,6 @@ impl Grants {
 
     /// Grants an offer to a user: until `expiry`, otherwise for the offer's duration, otherwise until
     /// revoked. Durable.
-    ///
-    /// Granting an active offer again renews that grant from now on; only `expiry` can shorten it. The sale
-    /// window does not apply: an operator's grant is not a sale.
-    ///
-    /// # Errors
-    /// `OfferNotFound`, `ExpiryPast`, `TooMany`, `UserNotFound`.
     pub fn grant(
         &self,
         user: UserId,
@@ -76,6 +68,7 @@ impl Grants {
     ) -> Commit<Grant, GrantError> {
         let known = self.catalog.snapshot().offer(&offer).cloned();
         let exists = self.exists;
+        // The sale window does not apply: an operator's grant is not a sale.
         self.store.write(Durability::Durable, move |txn| {
             // Checked within the transaction: the account may be erased concurrently.
             if !exists(txn, &user)? {
@@ -89,6 +82,7 @@ impl Grants {
             let end = expiry.or(duration.map(|seconds| now + seconds));
             let grants = txn.scan::<tables::Grants>(&user, usize::MAX)?;
             let mut active = grants.iter().filter(|(_, grant)| grant.is_active(now));
+            // Granting an active offer again renews that grant from now on; only `expiry` can shorten it.
             if let Some((key, old)) = active.find(|(_, grant)| grant.offer == offer) {
                 let renewed = match (expiry, old.expiry) {
                     (Some(_), _) => end,
@@ -117,7 +111,7 @@ impl Grants {
         })
     }
 
-    /// Revokes an active grant. Durable. Returns [`GrantError::NotGranted`] if there is none.
+    /// Durable. [`GrantError::NotGranted`] if there is none.
     pub fn revoke(
         &self,
         user: UserId,
@@ -127,6 +121,7 @@ impl Grants {
     ) -> Commit<(), GrantError> {
         self.store.write(Durability::Durable, move |txn| {
             let mut found = false;
+            // All of them, should the offer have more than one active grant.
             for (key, mut grant) in txn.scan::<tables::Grants>(&user, usize::MAX)? {
                 if grant.offer == offer && grant.is_active(now) {
                     grant.revoked = Some(Revocation { at: now, by });
@@ -139,7 +134,7 @@ impl Grants {
     }
 }
 
-/// The number of the next grant. At the limit the oldest inactive grant is deleted.
+/// At the limit the oldest inactive grant is deleted.
 fn make_room(
     txn: &mut Txn<'_>,
     grants: &[((UserId, u32), Grant)],
@@ -151,10 +146,11 @@ fn make_room(
         txn.delete::<tables::Grants>(key)?;
     }
     let last = grants.last().map(|((_, number), _)| *number);
+    // Numbers follow the newest grant, so that they stay in the order of granting.
     Ok(last.map_or(0, |last| last.saturating_add(1)))
 }
 
-/// Erases the grants of a user, in the transaction that erases the account.
+/// Part of the transaction that erases the account.
 pub(crate) fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (key, _) in txn.scan::<tables::Grants>(user, usize::MAX)? {
         txn.delete::<tables::Grants>(&key)?;

@@ -6,9 +6,7 @@ use crate::domain::catalog::{Livestream, Unrated};
 use crate::types::{Country, UnixSeconds};
 
 impl Settings {
-    /// Whether the user's parental control requires the PIN for a program of a livestream, live or in
-    /// catch-up. In a gap of the schedule `start` is the position and there is no rating: unknown content
-    /// counts as unrated.
+    /// In a gap of the schedule `start` is the position and there is no rating.
     #[must_use]
     pub fn program_needs_pin(
         &self,
@@ -19,6 +17,7 @@ impl Settings {
     ) -> bool {
         user.parental.enabled
             && match self.rule {
+                // Unknown content counts as unrated.
                 PinRule::Age => self.is_rated_above(user, pg_age, livestream.unrated),
                 PinRule::Watershed => {
                     self.night.contain(start, livestream.zone)
@@ -28,14 +27,13 @@ impl Settings {
             }
     }
 
-    /// Whether the user's parental control requires the PIN for a video on demand: by its rating, under
-    /// either rule.
+    /// By its rating, under either rule: a video on demand has no start time.
     #[must_use]
     pub fn asset_needs_pin(&self, user: &User, pg_age: Option<u8>) -> bool {
         user.parental.enabled && self.is_rated_above(user, pg_age, None)
     }
 
-    /// `unrated` is the livestream's override for programs without a rating.
+    /// `unrated` is the livestream's override.
     fn is_rated_above(&self, user: &User, pg_age: Option<u8>, unrated: Option<Unrated>) -> bool {
         pg_age
             .map(Unrated::Age)
@@ -44,11 +42,11 @@ impl Settings {
             .needs_pin(user.parental.limit)
     }
 
-    /// The country of the viewer: that of the address, otherwise that of the account, unless the operator
-    /// disabled that. Users cannot change the country of their account after sign-up. An unknown country is
-    /// in no list.
+    /// Of the address, otherwise of the account.
     #[must_use]
     pub fn viewer_country(&self, user: &User, address: Option<Country>) -> Option<Country> {
+        // Users cannot change the country of their account after sign-up, or they could choose it for each
+        // title.
         address.or(user.country.filter(|_| self.profile_country))
     }
 }

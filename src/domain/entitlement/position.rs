@@ -9,47 +9,44 @@ use crate::domain::schedule::{self, Program};
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
 
-/// Seconds from the present within which a position counts as the live point. Players buffer some segments,
-/// and clocks differ.
+/// Seconds. Players buffer some segments, and clocks differ.
 const LIVE: i64 = 60;
-/// Seconds that a position can lie back. `offset` reaches back a day, and a player that pauses there falls
-/// further behind. A position before that is not a Unix time (a player that counts from its own start).
+/// Seconds. `offset` reaches back a day, and a player that pauses there falls further behind. A
+/// position before that is not a Unix time (some players count from their start).
 const SHIFT_MAX: i64 = 25 * HOUR;
 
-/// The position to check for a claimed one: the live point, if no player can be at the claimed position.
+/// The position to check for a claimed one.
 #[must_use]
 pub(crate) fn judged_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
     if (-SHIFT_MAX..=LIVE).contains(&claimed.since(now)) {
         claimed
     } else {
+        // No player can be there, so the live point is what it shows.
         now
     }
 }
 
-/// Rights of what a livestream shows at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PositionRights {
-    /// The first second after it is on air.
+    /// The first second after it.
     pub stop: UnixSeconds,
     pub live: bool,
-    /// Whether it may be watched from its start while on air.
     pub start_over: bool,
-    /// Whether the viewer may rewind while it is on air. Requires `live`.
+    /// Requires `live`.
     pub rewind: bool,
-    /// The catch-up window, half open.
+    /// Half open.
     pub catchup: Option<(UnixSeconds, UnixSeconds)>,
-    /// Whether programs of the livestream have live rights by default.
+    /// Of the livestream.
     pub live_by_default: bool,
 }
 
-/// Why a position may not be watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withheld {
     NoLiveRights {
-        /// Whether other programs of the livestream may be watched live.
+        /// Other programs of the livestream may be watched live.
         by_default: bool,
     },
-    /// The position is behind the live point, and no right reaches back to it.
+    /// It is behind the live point, and no right reaches back to it.
     NotAvailable,
 }
 
@@ -63,7 +60,6 @@ impl From<Withheld> for Denied {
 }
 
 impl PositionRights {
-    /// The rights at `at`, and the program there.
     #[must_use]
     pub fn at(
         schedule: &schedule::snapshot::Snapshot,
@@ -79,7 +75,6 @@ impl PositionRights {
         }
     }
 
-    /// The rights of a program of a livestream.
     #[must_use]
     pub fn for_program(livestream: &Livestream, program: &Program) -> Self {
         Self {
@@ -92,11 +87,11 @@ impl PositionRights {
         }
     }
 
-    /// In a gap of the schedule the livestream's defaults apply, as if the gap were a program. A livestream
-    /// without a schedule is one endless gap: its catch-up does not wait for the end of it, unless that would
-    /// show what may not be watched live.
+    /// The livestream's defaults apply, as if the gap were a program.
     fn in_gap(livestream: &Livestream, (from, to): (UnixSeconds, UnixSeconds)) -> Self {
         let days = i64::from(livestream.catchup_days);
+        // A livestream without a schedule is one endless gap: its catch-up does not wait for the end of it,
+        // unless that would show what may not be watched live.
         let opens = if livestream.live_rights || livestream.start_over {
             from
         } else {
@@ -112,7 +107,7 @@ impl PositionRights {
         }
     }
 
-    /// Checks whether the position `at`, which these rights belong to, may be watched at `now`.
+    /// `at` is the position that these rights belong to.
     pub fn check(&self, at: UnixSeconds, now: UnixSeconds) -> Result<(), Withheld> {
         let on_air = now < self.stop;
         let caught_up = self

@@ -8,23 +8,14 @@ use super::position::PositionRights;
 use crate::domain::catalog::{Livestream, Offer, OfferKind};
 use crate::types::{AssetId, Country, LivestreamId, UnixSeconds};
 
-/// A livestream that anyone may watch now.
 pub struct PublicLivestream {
     pub livestream: Arc<Livestream>,
-    /// End of the public access: that of the offer, or the start of the first broadcast without live rights.
+    /// That of the offer, or the start of the first broadcast without live rights.
     pub until: UnixSeconds,
 }
 
 impl EntitlementService {
-    /// Decides whether anyone may watch a livestream now, and for how long: at most `most` seconds. `address`
-    /// is the country of the request, if known.
-    ///
-    /// Anyone may watch what a user could watch who signed up a moment ago: such a user has the default
-    /// offers and no parental control, and any holder of a partner token can create one. So this grants no
-    /// new access. The livestream must be unencrypted, because there is no license without a session.
-    ///
-    /// # Errors
-    /// The first reason against it, in the order of [`Denied`].
+    /// Decides whether anyone may watch a livestream now, and for how long: at most `most` seconds.
     pub fn open_to_all(
         &self,
         livestream: &LivestreamId,
@@ -37,6 +28,9 @@ impl EntitlementService {
             .livestream(livestream)
             .ok_or(Denied::AssetNotFound)?;
         let id = AssetId::from(&livestream.id);
+        // Anyone may watch what a user could watch who signed up a moment ago: such a user has the default
+        // offers and no parental control, and any holder of a partner token can create one. So this grants
+        // no new access.
         let everybodys = |offer: &&Arc<Offer>| offer.kind == OfferKind::Default;
         let mut ends = None;
         let mut elsewhere = false;
@@ -58,6 +52,7 @@ impl EntitlementService {
             true => Denied::GeoBlocked,
             false => Denied::NotEntitled,
         })?;
+        // There is no license without a session.
         if livestream.encrypted {
             return Err(Denied::NotAvailable);
         }
@@ -68,6 +63,8 @@ impl EntitlementService {
         rights.check(now, now)?;
         Ok(PublicLivestream {
             livestream: Arc::clone(livestream),
+            // Players with a bare URL send no heartbeat, so the access must end before a program without live
+            // rights.
             until: schedule.next_withheld(&livestream.id, now, most),
         })
     }

@@ -14,7 +14,7 @@ pub(crate) fn schema(schema: Schema) -> Schema {
     schema.with::<Grants>()
 }
 
-/// Grants by user and number, in the order in which they were granted.
+/// Keys are user and number, in the order of granting.
 pub(super) struct Grants;
 
 impl Record for Grant {}
@@ -25,7 +25,6 @@ impl Table for Grants {
     type Record = Grant;
 }
 
-/// The grants of each user who has any.
 #[derive(Default)]
 pub(super) struct GrantMirror(DashMap<UserId, BTreeMap<u32, Arc<Grant>>>);
 
@@ -60,6 +59,7 @@ impl CommitListener<Grants> for GrantMirror {
                 if let Some(mut grants) = self.0.get_mut(&user) {
                     grants.remove(&number);
                 }
+                // Users without grants are most users, so empty maps are not kept.
                 self.0.remove_if(&user, |_, grants| grants.is_empty());
             }
         }

@@ -20,17 +20,17 @@ use crate::types::{UnixSeconds, UserId};
 
 /// Mails per connection, and per run of the job.
 const PER_CONNECTION: usize = 20;
-/// Maximum characters stored of a server response: records are bounded.
+/// Characters; records are bounded.
 const RESPONSE_MAX: usize = 500;
-/// Number of a user's newest mails that [`withdraw`] searches: queued mails are among the newest.
+/// Queued mails are among the user's newest.
 const WITHDRAW_SEARCH: usize = 16;
 
-/// Retry delay of one mail: greylisting servers want a second attempt after some minutes.
+/// Of one mail: greylisting servers want a second attempt after some minutes.
 const MAIL_RETRY: Backoff = Backoff {
     first: 30,
     longest: 1_800,
 };
-/// Pause after a server failure. It is short because users wait for their mails, but long enough that a wrong
+/// After a server failure. Short because users wait for their mails, but long enough that a wrong
 /// password does not lock the account out.
 const SERVER_PAUSE: Backoff = Backoff {
     first: 5,
@@ -47,13 +47,12 @@ pub(super) struct Delivery {
     expired: AtomicU64,
 }
 
-/// State carried from one run to the next. The lock is held during a run, so runs never overlap.
+/// The lock is held during a run, so runs never overlap.
 #[derive(Default)]
 struct Progress {
-    /// Outcomes not yet written to the store. Nothing is sent while there are any; otherwise a full disk would
-    /// send the same mail again and again.
+    /// Nothing is sent while there are any; otherwise a full disk would send the same mail again and
+    /// again.
     unwritten: Vec<Outcome>,
-    /// Consecutive server failures.
     failures: u32,
     paused_until: Option<UnixSeconds>,
 }
@@ -62,19 +61,19 @@ struct Progress {
 struct Outcome {
     key: MailKey,
     status: Status,
-    /// The server's response, if the server was contacted.
+    /// `None` if the server was not contacted.
     words: Option<String>,
     next: UnixSeconds,
 }
 
 impl Mail {
-    /// Sends the mails that are due and expires those past their deadline. Blocking. Returns the number of
-    /// mails processed; wakes the job again if more are due.
+    /// Sends the mails that are due and expires those past their deadline. Blocking. Returns the number
+    /// of mails processed.
     pub fn deliver(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         self.deliver_due(now, true)
     }
 
-    /// Like [`Self::deliver`], but expires no mail. Used while the clock is not trusted.
+    /// For the time in which the clock is not trusted.
     pub fn deliver_without_expiry(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         self.deliver_due(now, false)
     }
@@ -93,6 +92,7 @@ impl Mail {
         if progress.is_paused(now) {
             return Ok(done);
         }
+        // A retry further ahead was scheduled by a clock that ran ahead.
         let longest = MAIL_RETRY.longest * 2;
         let due = self.0.queue.due(now, longest, PER_CONNECTION);
         let mut line = None;
@@ -109,6 +109,7 @@ impl Mail {
             progress.unwritten.push(outcome);
             self.record_outcomes(&mut progress)?;
             done += 1;
+            // The other mails would fail in the same way.
             if !usable {
                 return Ok(done);
             }
@@ -123,7 +124,7 @@ impl Mail {
         Ok(done)
     }
 
-    /// The error of the last attempt if the mail server is unavailable.
+    /// `None` while the mail server is available.
     #[must_use]
     pub fn last_failure(&self) -> Option<String> {
         let trouble = self.0.delivery.trouble.lock();
@@ -144,7 +145,6 @@ impl Mail {
         }
     }
 
-    /// Registers `callback`, which is called when a mail becomes ready for delivery.
     pub fn on_notify(&self, callback: impl Fn() + Send + Sync + 'static) {
         self.0.queue.on_notify(Box::new(callback));
     }
@@ -157,6 +157,7 @@ impl Mail {
         mail: &MailRecord,
     ) -> Result<String, SendError> {
         let secret = self.secret(key, mail);
+        // Without its link or PIN the mail is useless, and a retry cannot help.
         if mail.secret.is_some() && secret.is_none() {
             let words = "the token or PIN cannot be decrypted: it was sealed under another key";
             return Err(SendError::Refused(words.to_owned()));
@@ -186,7 +187,7 @@ impl Mail {
         }
     }
 
-    /// Converts the server's answer into the outcome of the mail, and updates the pause of the server.
+    /// Also updates the pause of the server.
     fn outcome(
         &self,
         progress: &mut Progress,
@@ -205,6 +206,7 @@ impl Mail {
             Ok(words) => (Status::Sent, words, now),
             Err(SendError::Refused(words)) => (Status::Failed, words, now),
             Err(SendError::Later(words)) => {
+                // The server asked for it, so the mail waits and the others are sent.
                 let wait = MAIL_RETRY.after(mail.attempts, random);
                 (Status::Queued, words, now + wait)
             }
@@ -244,6 +246,7 @@ impl Mail {
         let outcomes = progress.unwritten.clone();
         self.0
             .store
+            // Durable: a mail that counts as queued after a crash is sent again.
             .write(Durability::Durable, move |txn| {
                 outcomes
                     .iter()
@@ -271,6 +274,7 @@ impl Progress {
             self.paused_until = None;
             return;
         };
+        // A failure that lasts, such as a wrong password, gets the longest pause at once.
         let failures = if trouble.lasting {
             u32::MAX
         } else {
@@ -282,7 +286,7 @@ impl Progress {
 }
 
 impl Delivery {
-    /// Logs the first failure (and each change of the error) and the recovery.
+    /// The first failure, each change of the error, and the recovery.
     fn report_failure(&self, trouble: Option<ServerUnavailable>) {
         let mut last = self.trouble.lock();
         match (&*last, &trouble) {
@@ -310,7 +314,7 @@ impl Delivery {
     }
 }
 
-/// Sends a mail over the open connection or a new one. A failed connection is dropped.
+/// A failed connection is dropped.
 fn send_over(
     mailer: &dyn Mailer,
     line: &mut Option<Box<dyn MailLine>>,
@@ -336,9 +340,10 @@ fn send_over(
     Ok(words)
 }
 
-/// Records the delivery outcome of a mail that is still queued; terminal states erase its secret.
+/// Terminal states erase the secret of the mail.
 fn record_outcome(txn: &mut Txn<'_>, outcome: &Outcome) -> Result<(), StoreError> {
     let mail = txn.get::<Mails>(&outcome.key)?;
+    // The mail may have been withdrawn while it was being sent.
     let Some(mail) = mail.filter(|mail| mail.status == Status::Queued) else {
         return Ok(());
     };
@@ -354,7 +359,7 @@ fn record_outcome(txn: &mut Txn<'_>, outcome: &Outcome) -> Result<(), StoreError
     txn.put::<Mails>(&outcome.key, &record)
 }
 
-/// Expires a user's queued mails of one kind, in the write batch that invalidates their token or PIN.
+/// Part of the write batch that invalidates the token or PIN.
 pub(crate) fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: Kind) -> Result<(), StoreError> {
     for (_, key) in txn.scan_index::<MailsByUser>(user, WITHDRAW_SEARCH)? {
         if let Some(mail) = txn.get::<Mails>(&key)?.filter(|mail| mail.kind == kind) {

@@ -28,16 +28,14 @@ use queue::MailQueue;
 use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of};
 use templates::{Rendered, Templates, Values};
 
-/// Maximum number of stored mails. The oldest are removed first, except those still queued.
+/// The oldest are removed first, except those still queued.
 pub(crate) const MAILS_MAX: u64 = 10_000;
-/// Mails per write batch of the sweep.
 const BATCH: usize = 200;
-/// Replaces a token or PIN that is no longer stored.
+/// Shown for a token or PIN that is no longer stored.
 const REMOVED: &str = "(removed)";
-/// Replaces a token or PIN that the reader may not see.
+/// Shown for a token or PIN that the reader may not see.
 const MASKED: &str = "********";
 
-/// Whether a rendered mail shows its token or PIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrets {
     Shown,
@@ -52,12 +50,11 @@ pub(crate) fn schema(schema: Schema) -> Schema {
 /// Sections `mail` and `accounts.reset_url` of the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Link template of a reset mail, with `{token}` and `{locale}`. It must not contain data of a request: an
-    /// attacker could set `Host` and receive the token.
+    /// With `{token}` and `{locale}`. It must not contain data of a request: an attacker could set
+    /// `Host` and receive the token.
     pub reset_url: String,
-    /// Fallback language: used if no locale is requested or the requested one has no template.
+    /// Used if no locale is requested or the requested one has no template.
     pub language: String,
-    /// Directory of custom templates.
     pub templates: Option<PathBuf>,
 }
 
@@ -94,11 +91,7 @@ struct Inner {
 }
 
 impl Mail {
-    /// Opens the mail queue of a store. Tokens and PINs are sealed under `key`. Without a mailer mails are only
-    /// stored.
-    ///
-    /// # Errors
-    /// [`MailError::Template`] if a custom template is invalid, [`MailError::Store`] if the store fails.
+    /// Tokens and PINs are sealed under `key`. Without a mailer mails are only stored.
     pub fn open(
         store: Store,
         entropy: Arc<dyn Entropy>,
@@ -121,7 +114,7 @@ impl Mail {
         })))
     }
 
-    /// Queues a mail in the write batch of the change that it announces.
+    /// Part of the write batch of the change that it announces.
     pub fn enqueue(
         &self,
         txn: &mut Txn<'_>,
@@ -155,8 +148,10 @@ impl Mail {
                 }
             }
         }
+        // The random part makes the id of a mail unpredictable: ids appear in Message-IDs.
         let key: MailKey = (!number, self.0.entropy.array());
         let id = id_of(&key);
+        // Sealed under the id of the mail, so that it opens in no other record.
         let secret = Some(draft.secret).filter(|secret| !secret.is_empty());
         let record = MailRecord {
             kind: draft.kind,
@@ -180,24 +175,24 @@ impl Mail {
         Ok(id)
     }
 
-    /// Returns up to `limit` mails, newest first; reads from disk. Secrets are masked, because a template may
-    /// put the PIN into the subject.
+    /// Newest first; reads from disk.
     pub fn list(&self, limit: usize) -> Result<Vec<Summary>, StoreError> {
         let mails = self.0.store.read(|txn| txn.scan::<Mails>(&All, limit))?;
         Ok(mails
             .iter()
+            // A template may put the PIN into the subject.
             .map(|(key, m)| self.render_mail(key, m, Secrets::Masked).summary)
             .collect())
     }
 
-    /// Returns one mail; reads from disk.
+    /// Reads from disk.
     pub fn show(&self, id: &MailId, secrets: Secrets) -> Result<Option<RenderedMail>, StoreError> {
         let key = key_of(id);
         let mail = self.0.store.read(|txn| txn.get::<Mails>(&key))?;
         Ok(mail.map(|mail| self.render_mail(&key, &mail, secrets)))
     }
 
-    /// Returns the mails about a user, newest first, with masked secrets; reads from disk.
+    /// Newest first, with masked secrets; reads from disk.
     pub fn about(&self, user: &UserId) -> Result<Vec<RenderedMail>, StoreError> {
         self.0.store.read(|txn| {
             let mut mails = Vec::new();
@@ -209,7 +204,7 @@ impl Mail {
         })
     }
 
-    /// Renders a mail with sample values: subject, text, HTML.
+    /// With sample values: subject, text, HTML.
     #[must_use]
     pub fn preview(&self, kind: Kind, locale: Option<&Locale>) -> (String, String, String) {
         let values = Values {
@@ -222,10 +217,10 @@ impl Mail {
         (rendered.subject, rendered.text, rendered.html)
     }
 
-    /// Sends a test message once, bypassing the queue because the operator waits for the server's answer.
-    /// Blocking. Without a mail server the message is only stored.
+    /// Sends a test message once. Blocking. Without a mail server the message is only stored.
     pub fn test(&self, to: Email, now: UnixSeconds) -> Result<Tested, StoreError> {
         let mut dialogue = SmtpTranscript::new();
+        // Bypasses the queue, because the operator waits for the server's answer.
         let (status, words) = match &self.0.mailer {
             None => (Status::Sink, None),
             Some(mailer) => match self.send_test(&**mailer, &to, now, &mut dialogue) {
@@ -243,6 +238,7 @@ impl Mail {
             good_for: 0,
         };
         let batch = move |txn: &mut Txn<'_>| this.insert(txn, draft, now, status, words);
+        // Recorded after the attempt, with its result, so that it never counts as queued.
         let id = self.0.store.write(Durability::Durable, batch).wait()?;
         Ok(Tested {
             id,
@@ -282,13 +278,14 @@ impl Mail {
         Ok(words)
     }
 
-    /// Removes expired secrets and deletes old mails; returns the number of changed records.
+    /// Returns the number of changed records.
     pub fn sweep(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         let mut touched = 0;
         loop {
             let batch = self
                 .0
                 .store
+                // In small batches, so that other commits do not wait.
                 .write(Durability::Logged, move |txn| sweep_batch(txn, now))
                 .wait()?;
             touched += batch;
@@ -298,7 +295,7 @@ impl Mail {
         }
     }
 
-    /// Renders a mail in the requested language, else in the configured one.
+    /// In the requested language, else in the configured one.
     fn render(&self, kind: Kind, locale: Option<&Locale>, values: &Values) -> Rendered {
         let asked = locale.map(Locale::as_str);
         let languages = asked.into_iter().chain([self.0.settings.language.as_str()]);
@@ -315,7 +312,7 @@ impl Mail {
             .replace("{token}", token)
     }
 
-    /// Opens the token or PIN of a mail, if it is still stored.
+    /// `None` once it is erased.
     fn secret(&self, key: &MailKey, mail: &MailRecord) -> Option<String> {
         let sealed = mail.secret.as_ref()?;
         let opened = self.0.sealer.open(id_of(key).as_bytes(), sealed)?;

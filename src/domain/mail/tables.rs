@@ -59,7 +59,7 @@ impl Record for MailRecord {
     }
 }
 
-/// Version 1 had only the sink and stored secrets in plain text.
+/// Had only the sink and stored secrets in plain text.
 mod v1 {
     use super::{Deserialize, Email, Kind, Locale, Serialize, Status, UnixSeconds, UserId};
 
@@ -77,13 +77,13 @@ mod v1 {
 }
 
 impl From<v1::MailRecord> for MailRecord {
-    /// Drops the plain-text secret.
     fn from(old: v1::MailRecord) -> Self {
         Self {
             kind: old.kind,
             to: old.to,
             user: old.user,
             locale: old.locale,
+            // Plain-text secrets are dropped.
             secret: None,
             good_for: old.good_for,
             created: old.created,
@@ -96,13 +96,13 @@ impl From<v1::MailRecord> for MailRecord {
 }
 
 impl MailRecord {
-    /// When sending stops: at the latest when the token or PIN expires.
+    /// At the latest when the token or PIN expires.
     pub(super) fn deadline(&self) -> UnixSeconds {
         let good_for = Some(self.good_for).filter(|seconds| *seconds > 0);
         self.created + good_for.map_or(WAITS, |seconds| seconds.min(WAITS))
     }
 
-    /// When the sweep next handles the mail: it first removes the secret, then the mail.
+    /// The sweep first removes the secret, then the mail.
     pub(super) fn due(&self) -> UnixSeconds {
         let kept = match self.secret {
             Some(_) => self.kind.secret_kept(),
@@ -141,7 +141,6 @@ impl Table for Mails {
     }
 }
 
-/// A user's mails, newest first.
 pub(super) struct MailsByUser;
 
 impl Index for MailsByUser {
@@ -150,7 +149,7 @@ impl Index for MailsByUser {
     type Key = (UserId, u64);
 }
 
-/// Sweep deadlines; the second part of the key is always 0.
+/// The second part of the key is always 0.
 pub(super) struct MailsByDue;
 
 impl Index for MailsByDue {

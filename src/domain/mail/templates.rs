@@ -12,9 +12,9 @@ use std::path::Path;
 use super::model::Kind;
 use crate::types::html_escape::escape;
 
-/// The largest template file, in bytes.
+/// Bytes.
 const FILE_MAX: u64 = 256 * 1024;
-/// The language that has a template of every kind.
+/// Has a template of every kind.
 const FALLBACK: &str = "en";
 
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,6 @@ pub enum TemplateError {
     Wrong { file: String, what: String },
 }
 
-/// Placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Email,
@@ -106,7 +105,7 @@ impl Templates {
         Ok(templates)
     }
 
-    /// Loads `{language}/{kind}.txt` and `{language}/{kind}.html`; they override built-in templates.
+    /// `{language}/{kind}.txt` and `{language}/{kind}.html` override built-in templates.
     pub(super) fn read_directory(&mut self, directory: &Path) -> Result<(), TemplateError> {
         let unreadable = |path: &Path, source| TemplateError::Unreadable {
             file: path.display().to_string(),
@@ -130,13 +129,14 @@ impl Templates {
                 }
                 text.map_or(Ok(()), |text| self.set_text(language, kind, &text))?;
                 html.map_or(Ok(()), |html| self.set_html(language, kind, &html))?;
+                // Checked at the start: a mail without its link would be noticed only by a viewer.
                 self.check_complete(language, kind)?;
             }
         }
         Ok(())
     }
 
-    /// Renders a mail in the first available language; `pt-BR` falls back to `pt`.
+    /// In the first available language; `pt-BR` falls back to `pt`.
     pub(super) fn render(&self, kind: Kind, languages: &[&str], values: &Values) -> Rendered {
         let template = languages
             .iter()
@@ -164,6 +164,7 @@ impl Templates {
         let (subject, body) = source
             .strip_prefix("Subject: ")
             .and_then(|rest| rest.split_once("\n\n"))
+            // A line break in the subject could add mail headers.
             .filter(|(subject, _)| !subject.contains('\n') && !subject.trim().is_empty())
             .ok_or_else(|| wrong("must begin with `Subject: …` and an empty line".to_owned()))?;
         let text = Part::parse(body).map_err(wrong)?;
@@ -185,8 +186,7 @@ impl Templates {
             .or_default()
     }
 
-    /// Checks that both parts exist (a built-in language may override only one) and contain the required
-    /// placeholder.
+    /// A built-in language may override only one of the two parts.
     fn check_complete(&self, language: &str, kind: Kind) -> Result<(), TemplateError> {
         let template = self.0.get(&(language.to_owned(), kind.as_str()));
         let missing = match template {
@@ -214,7 +214,6 @@ impl Templates {
     }
 }
 
-/// Rejects file names of unknown kinds: such a template would never be used.
 fn check_names(directory: &Path, language: &str) -> Result<(), TemplateError> {
     let unreadable = |source| TemplateError::Unreadable {
         file: directory.display().to_string(),
@@ -227,6 +226,7 @@ fn check_names(directory: &Path, language: &str) -> Result<(), TemplateError> {
         let (Some(stem), Some(extension)) = (part(path.file_stem()), part(path.extension())) else {
             continue;
         };
+        // A misspelled template would silently never be used.
         if matches!(extension.as_str(), "txt" | "html") && Kind::parse(&stem).is_none() {
             let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
             return Err(TemplateError::Wrong {
@@ -263,8 +263,7 @@ fn read(path: &Path) -> Result<Option<String>, TemplateError> {
 }
 
 impl Part {
-    /// Parses a template. Braces around anything but a lower-case word are text, so style sheets need no
-    /// escaping.
+    /// Braces around anything but a lower-case word are text, so style sheets need no escaping.
     fn parse(mut source: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         while let Some((before, after)) = source.split_once('{') {
@@ -303,6 +302,7 @@ impl Part {
         for piece in &self.0 {
             match piece {
                 Piece::Text(text) => out.push_str(text),
+                // The HTML part escapes values: an address may contain markup.
                 Piece::Value(name) if html => escape(values.get(*name), &mut out),
                 Piece::Value(name) => out.push_str(values.get(*name)),
             }

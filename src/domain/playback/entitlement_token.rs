@@ -14,44 +14,40 @@ use super::model::{Entitlement, Playing, add_unlock};
 use super::session::{Liveness, Session};
 use super::tables;
 
-/// The right that the entitlement decision granted.
 #[derive(Clone, Debug)]
 pub struct GrantedRight {
     pub playing: Playing,
-    /// The program at the playing position, and its stop time.
+    /// With its stop time.
     pub program: Option<(BroadcastId, UnixSeconds)>,
-    /// Whether the user must enter a PIN.
     pub pin_needed: bool,
-    /// End of the right, if it has one.
+    /// `None` if it does not end.
     pub valid_until: Option<UnixSeconds>,
-    /// Countries where the right applies; empty means everywhere.
+    /// Empty means everywhere.
     pub countries: Vec<Country>,
 }
 
 impl GrantedRight {
-    /// What a PIN unlocks: the program, or the asset if it has no programs.
     fn unlocks(&self, asset: &AssetId) -> AssetId {
         self.program
             .as_ref()
+            // The PIN counts for the program only, or a viewer could go on to the next one.
             .map_or_else(|| asset.clone(), |(program, _)| AssetId::from(program))
     }
 }
 
-/// A right that may be turned into a token: no PIN is missing.
+/// No PIN is missing.
 pub struct Issuable {
     viewer: Viewer,
     asset: AssetId,
     right: GrantedRight,
     session: Option<Arc<Session>>,
-    /// Whether a PIN was entered just now.
     unlocked: bool,
 }
 
-/// A right that lacks its PIN. [`PinRequired::unlock`] is the only way to make it [`Issuable`].
+/// [`PinRequired::unlock`] is the only way to make it [`Issuable`].
 pub struct PinRequired(Issuable);
 
 impl PinRequired {
-    /// Unlocks the right if `check` accepts the user's PIN; otherwise returns the error of `check`.
     pub fn unlock<E>(self, check: impl FnOnce(&UserId) -> Result<(), E>) -> Result<Issuable, E> {
         check(&self.0.viewer.user)?;
         Ok(Issuable {
@@ -61,7 +57,6 @@ impl PinRequired {
     }
 }
 
-/// Outcome of [`Playback::check_pin`].
 pub enum PinCheck {
     Open(Issuable),
     Locked(PinRequired),
@@ -69,18 +64,14 @@ pub enum PinCheck {
 
 pub struct Issued {
     pub token: Token,
-    /// First second at which the token is no longer valid.
+    /// The first second at which the token is no longer valid.
     pub expires: UnixSeconds,
     /// For live: the program and its stop, when the player has to request the next token.
     pub program: Option<(BroadcastId, UnixSeconds)>,
 }
 
 impl Playback {
-    /// Checks whether a granted right lacks a PIN. A program or asset that was unlocked in the named session
-    /// needs none.
-    ///
-    /// A session that is unknown, has ended, belongs to another user or plays another asset is ignored: a
-    /// player that changes the channel still sends its previous session.
+    /// A program or asset that was unlocked in the named session needs no PIN.
     #[must_use]
     pub fn check_pin(
         &self,
@@ -94,6 +85,7 @@ impl Playback {
         let session = session
             .and_then(|id| self.sessions.get(id))
             .filter(|session| {
+                // Anything else is ignored: a player that changes the channel still sends its previous session.
                 session.user == viewer.user
                     && session.start.asset == asset
                     && session.liveness(at) != Liveness::Over
@@ -119,7 +111,7 @@ impl Playback {
         }
     }
 
-    /// Issues the token, and adds program and unlock to the named session.
+    /// Adds program and unlock to the named session.
     pub fn issue(&self, grant: Issuable, now: UnixSeconds) -> Commit<Issued, PlaybackError> {
         let Issuable {
             viewer,
@@ -149,6 +141,7 @@ impl Playback {
         };
         let live = matches!(entitlement.playing, Playing::Live { .. });
         if let (Some(session), Playing::Live { offset, .. }) = (&session, &entitlement.playing) {
+            // The player restarts at the new position, so the last heartbeat's is out of date.
             session.shift(*offset);
         }
         let user = viewer.user;
@@ -157,9 +150,11 @@ impl Playback {
         let world = Arc::clone(&self.world);
         self.store
             .write_for(WritePriority::Session, Durability::Logged, move |txn| {
+                // In the transaction: the account may be erased concurrently, and its tokens would survive.
                 if !world.exists(txn, &user)? {
                     return Err(PlaybackError::UserGone);
                 }
+                // Bounds the memory of a client that requests tokens without end.
                 for old in &surplus {
                     txn.delete::<tables::Entitlements>(&(user, *old))?;
                 }
@@ -174,6 +169,7 @@ impl Playback {
                         if let Some(unlock) = unlock {
                             add_unlock(&mut stored.unlocks, unlock);
                         }
+                        // The common case, a token for the same program, writes no session.
                         if changed {
                             txn.put::<tables::Sessions>(key, &stored)?;
                         }

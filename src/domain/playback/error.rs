@@ -8,43 +8,38 @@ use super::model::{Device, EndReason};
 /// A running session that occupies a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockingSession {
-    /// The session id: the user can end the session with it.
+    /// The user can end the session with it.
     pub session: SessionId,
     pub asset: AssetId,
     pub device: Device,
     pub since: UnixSeconds,
 }
 
-/// Why a preflight, heartbeat, license or session change is refused.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaybackError {
     /// The DRM system does not go with the protocol or the asset.
     #[error("{0}")]
     DrmProtocolMismatch(&'static str),
-    /// The entitlement is unknown or expired, or belongs to another user, asset, partner or device. Clients
-    /// cannot tell these apart.
+    /// It is unknown or expired, or belongs to another user, asset, partner or device. Clients cannot
+    /// tell these apart.
     #[error("the entitlement is not valid here")]
     EntitlementInvalid,
-    /// The user's account was erased while the request ran.
     #[error("the user account no longer exists")]
     UserGone,
-    /// The entitlement does not cover this country.
     #[error("the entitlement does not cover this country")]
     GeoBlocked,
-    /// The user has reached the device limit.
     #[error("the device limit is reached")]
     DeviceLimitReached,
-    /// The user has reached the stream limit. Lists the sessions that hold slots, oldest first.
+    /// The sessions that hold slots, oldest first.
     #[error("the stream limit is reached")]
     StreamLimitReached(Vec<BlockingSession>),
     #[error("asset not found")]
     AssetNotFound,
-    /// The asset has no playlist for the protocol.
     #[error("the asset has no playlist for this protocol")]
     ProtocolNotAvailable,
     #[error("the catalogue has no playlist for this asset, so no protocol can play it")]
     NoPlaylist,
-    /// No license server is configured for the DRM system.
     #[error(
         "the asset is encrypted, and no license server is configured for {drm}: set `license.{drm}.url`",
         drm = .0.as_str()
@@ -54,21 +49,18 @@ pub enum PlaybackError {
     SessionNotFound,
     #[error("the session has ended")]
     SessionEnded(EndReason),
-    /// The entitlement has expired during playback.
     #[error("the entitlement has expired")]
     EntitlementExpired,
-    /// The session belongs to another user, device or asset.
     #[error("the session belongs to another user, device or asset")]
     SessionMismatch,
     #[error("too many heartbeats: {0}")]
     TooManyBeats(LimitReached),
-    /// The program at the playing position may not be watched live.
     #[error("the program at the playing position has no live rights")]
     NoLiveRights {
-        /// Whether other programs of the livestream may be watched live.
+        /// Other programs of the livestream may be watched live.
         by_default: bool,
     },
-    /// The playing position is behind the live point, and no right reaches back to it.
+    /// It is behind the live point, and no right reaches back to it.
     #[error(
         "the playing position is behind the live point, and neither start-over, rewind nor catch-up reaches back to it"
     )]
@@ -76,10 +68,8 @@ pub enum PlaybackError {
     /// The program at the playing position needs a PIN that was not entered in this session.
     #[error("a PIN is required")]
     PinCodeRequired,
-    /// Not the DRM system of the preflight.
     #[error("the session was started with another DRM system")]
     DrmMismatch,
-    /// A requested key does not belong to the asset.
     #[error("a key id does not belong to the asset")]
     KeyNotAllowed,
     #[error("device not found")]

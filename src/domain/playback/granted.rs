@@ -23,7 +23,6 @@ impl Viewer {
 }
 
 impl GrantedRight {
-    /// Converts a decision made at `now`.
     #[must_use]
     pub fn of(granted: Decision, now: UnixSeconds) -> Self {
         use entitlement::Playing as Decided;

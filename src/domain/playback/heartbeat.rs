@@ -15,40 +15,37 @@ use super::session::{Beat, Liveness, Session};
 use super::stream_limits::{self, StreamRequest, WhenFull};
 use crate::domain::entitlement::{Withheld, judged_position};
 
-/// Seconds a player has to bring a PIN after a program began.
+/// Seconds. A player has this long to bring a PIN after a program began.
 const PIN_GRACE: i64 = 30;
-/// Seconds a catch-up stream may run past the ends of its broadcast: recordings are padded.
+/// Seconds by which a catch-up stream may run past the ends of its broadcast: recordings are
+/// padded.
 const PADDING: i64 = 60;
-/// Media positions from here on are milliseconds: read as seconds they are 3,000 years in the future.
+/// Read as seconds, such positions are 3,000 years in the future.
 const MILLISECONDS: u64 = 100_000_000_000;
 
-/// A heartbeat with parsed headers.
 #[derive(Clone, Copy, Debug)]
 pub struct Heartbeat<'a> {
     pub user: &'a UserId,
-    /// `Service-Play-Session`, if it is a well-formed session id.
+    /// `None` if it is not a well-formed session id.
     pub session: Option<SessionId>,
-    /// `Service-Play-EntitlementId`, if it is a well-formed entitlement token.
+    /// `None` if it is not a well-formed entitlement token.
     pub token: Option<TokenHash>,
     pub device: &'a str,
-    /// Bitrate, resolution, and the position as the player sent it.
     pub beat: Beat,
 }
 
-/// Outcome of an accepted heartbeat.
 pub enum HeartbeatOutcome {
     Counted,
     /// The session had lost its slot and asks for it again.
     Reviving(Commit<(), PlaybackError>),
 }
 
-/// A license request with parsed headers and challenge.
 #[derive(Clone, Copy, Debug)]
 pub struct LicenseRequest<'a> {
     pub user: &'a UserId,
     pub session: Option<SessionId>,
     pub token: Option<TokenHash>,
-    /// `Service-Play-DeviceId`. Some players do not send it with license requests.
+    /// Some players do not send it with license requests.
     pub device: Option<&'a str>,
     pub drm: Drm,
     pub kids: &'a [[u8; 16]],
@@ -57,26 +54,22 @@ pub struct LicenseRequest<'a> {
 /// Whether the PIN may still be missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grace {
-    /// Allowed for [`PIN_GRACE`] seconds after a program or session began.
+    /// For [`PIN_GRACE`] seconds after a program or session began.
     Allowed,
-    /// Allowed on livestreams only. VOD and catch-up must be unlocked before their keys are given.
+    /// On livestreams only. VOD and catch-up must be unlocked before their keys are given.
     OnlyLive,
 }
 
 impl Playback {
-    /// Records a heartbeat and checks the program at the playing position. Errors take precedence in the
-    /// order below. A session that is refused because of its program stays open.
-    ///
-    /// # Errors
-    /// `SessionNotFound`, `SessionEnded` with the recorded reason, `TooManyBeats`, `SessionEnded` as expired,
-    /// `EntitlementInvalid`, `EntitlementExpired`, `SessionMismatch`; then, for the program, `NoLiveRights`,
-    /// `NotAvailable`, `PinCodeRequired`.
+    /// Records a heartbeat and checks the program at the playing position. Errors take precedence in
+    /// the order of the checks. A session that is refused because of its program stays open.
     pub fn heartbeat(
         &self,
         heartbeat: &Heartbeat<'_>,
         now: UnixSeconds,
     ) -> Result<HeartbeatOutcome, PlaybackError> {
         let at = self.expiry.at(now);
+        // The recorded reason of an ended session comes before all other errors.
         let session = self.find(heartbeat.session.as_ref())?;
         let own = session.user == *heartbeat.user;
         // Heartbeats of another user must not use up the session's rate.
@@ -98,14 +91,17 @@ impl Playback {
         let matches = own
             && held.entitlement.asset == session.start.asset
             && held.entitlement.device.as_ref().is_none_or(bound)
+            // A player that copies another device's headers must not share its slot.
             && bound(&session.start.device.id);
         if !matches {
             return Err(PlaybackError::SessionMismatch);
         }
         let mut beat = heartbeat.beat;
         if beat.position.unsigned_abs() >= MILLISECONDS {
+            // Some players send milliseconds.
             beat.position /= 1_000;
         }
+        // Recorded before the checks, so that operators see a refused player too.
         session.record(&beat, now);
         let checked = self.check_program(&session, Grace::Allowed, now);
         // A session without a slot gets it back only through a transaction, which counts the streams.
@@ -117,7 +113,7 @@ impl Playback {
         ))
     }
 
-    /// Gives an idle session its slot back if one is free. `at` is in token time.
+    /// `at` is in token time.
     fn revive(
         &self,
         session: Arc<Session>,
@@ -155,6 +151,7 @@ impl Playback {
                     &sessions,
                     &memory,
                     &wanted,
+                    // A session that comes back must not push out one that kept playing.
                     WhenFull::Deny,
                     at,
                 ) {
@@ -162,21 +159,18 @@ impl Playback {
                     Err(PlaybackError::StreamLimitReached(_)) => return Err(ended),
                     Err(other) => return Err(other),
                 }
+                // The result of the program check counts only once the slot is back.
                 checked
             })
     }
 
-    /// Checks whether a license may be issued to the session.
-    ///
-    /// # Errors
-    /// `SessionNotFound`, `SessionEnded`, `EntitlementInvalid`, `KeyNotAllowed`, `DrmMismatch`,
-    /// `NoLiveRights`, `NotAvailable`, `PinCodeRequired`.
     pub fn license(
         &self,
         request: &LicenseRequest<'_>,
         now: UnixSeconds,
     ) -> Result<Arc<Session>, PlaybackError> {
         let at = self.expiry.at(now);
+        // Errors take precedence in this order.
         let session = self.find(request.session.as_ref())?;
         if session.liveness(at) == Liveness::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
@@ -196,12 +190,14 @@ impl Playback {
                     .is_none_or(|bound| bound == device)
         });
         let own = session.user == *request.user
+            // Players that send no device id are identified by their session.
             && request.device.is_none_or(|sent| sent == device.as_str());
         if !valid || !own {
             return Err(PlaybackError::EntitlementInvalid);
         }
         let asset = &session.start.asset;
         let keys = self.world.key_ids(asset);
+        // Otherwise a license for a cheap asset would open any other.
         if !request.kids.iter().all(|kid| keys.contains(kid)) {
             return Err(PlaybackError::KeyNotAllowed);
         }
@@ -219,10 +215,8 @@ impl Playback {
         self.world.key_ids(asset)
     }
 
-    /// The content keys for key ids that [`Playback::license`] accepted.
-    ///
-    /// # Errors
-    /// `KeyNotAllowed` if the catalogue changed since.
+    /// Only for key ids that [`Playback::license`] accepted; `KeyNotAllowed` if the catalogue changed
+    /// since.
     pub fn clear_keys(
         &self,
         asset: &AssetId,
@@ -234,7 +228,6 @@ impl Playback {
             .ok_or(PlaybackError::KeyNotAllowed)
     }
 
-    /// Checks rights and PIN at the playing position.
     fn check_program(
         &self,
         session: &Session,
@@ -245,6 +238,7 @@ impl Playback {
         match &session.start.playing {
             Playing::Vod => {
                 let asset = &session.start.asset;
+                // The right itself cannot change for a video on demand while its entitlement holds.
                 let late = !self.in_grace(session, grace, now);
                 let locked = || {
                     !session.unlocked(asset.as_str())
@@ -267,7 +261,10 @@ impl Playback {
             } => {
                 let own = |at: &UnixSeconds| *start - PADDING <= *at && *at < *stop + PADDING;
                 let at = match position {
+                    // Padding shows the neighbours for seconds; the rights of the program count there.
                     Some(at) if own(&at) => at.min(*stop - 1).max(*start),
+                    // The player left the recording and plays the livestream, so the rights of the livestream
+                    // count.
                     Some(at) if judged_position(at, now) == at => {
                         return self.check_livestream(session, livestream, at, now);
                     }
@@ -310,6 +307,7 @@ impl Playback {
         (at, late): (UnixSeconds, bool),
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
+        // Rights before the PIN: a PIN cannot open what may not be watched.
         shown.rights.check(at, now)?;
         let locked = shown.program.as_ref().is_some_and(|program| {
             late && !session.unlocked(program.id.as_str())

@@ -5,11 +5,11 @@ use data_encoding::BASE64;
 
 use crate::types::Drm;
 
-/// Maximum number of key ids read from one challenge: far more than an asset has.
+/// Far more than an asset has.
 const KIDS_MAX: usize = 256;
 
-/// The key ids that a challenge requests; empty if none can be read. FairPlay challenges are encrypted for
-/// the license server, and so are Widevine challenges in privacy mode.
+/// Empty if none can be read. FairPlay challenges are encrypted for the license server, and so are
+/// Widevine challenges in privacy mode.
 #[must_use]
 pub(crate) fn key_ids(drm: Drm, challenge: &[u8]) -> Vec<[u8; 16]> {
     let mut kids = match drm {
@@ -21,8 +21,9 @@ pub(crate) fn key_ids(drm: Drm, challenge: &[u8]) -> Vec<[u8; 16]> {
     kids
 }
 
-/// Widevine `SignedMessage` (1: type, 2: request). The request (2: content id) contains the initialisation
-/// data (1) of the asset (1), which lists key ids (2). A request for a service certificate has no content id.
+/// A `SignedMessage` (1: type, 2: request). The request (2: content id) contains the initialisation
+/// data (1) of the asset (1), which lists key ids (2). A request for a service certificate has no
+/// content id.
 fn widevine(challenge: &[u8]) -> Option<Vec<[u8; 16]>> {
     let mut kids = Vec::new();
     for request in bytes_of(challenge, 2)? {
@@ -41,12 +42,12 @@ fn widevine(challenge: &[u8]) -> Option<Vec<[u8; 16]>> {
     Some(kids)
 }
 
-/// The byte fields with number `wanted` of a protocol buffer message, or `None` if it is malformed.
 fn bytes_of(mut message: &[u8], wanted: u64) -> Option<Vec<&[u8]>> {
     let mut found = Vec::new();
     while !message.is_empty() {
         let key = varint(&mut message)?;
         match key & 7 {
+            // Fields of other types are skipped by their length.
             0 => {
                 varint(&mut message)?;
             }
@@ -60,6 +61,7 @@ fn bytes_of(mut message: &[u8], wanted: u64) -> Option<Vec<&[u8]>> {
                 }
             }
             5 => message = message.get(4..)?,
+            // Groups are not used by this message.
             _ => return None,
         }
     }
@@ -79,11 +81,13 @@ fn varint(input: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// PlayReady: XML with `KID` elements. The id is the text, or since header version 4.1 the attribute `VALUE`.
+/// XML with `KID` elements. The id is the text, or since header version 4.1 the attribute `VALUE`.
 fn playready(challenge: &[u8]) -> Vec<[u8; 16]> {
     let Ok(text) = std::str::from_utf8(challenge) else {
         return Vec::new();
     };
+    // Searched as text: the challenge comes from the player, and a parser for it would be a larger
+    // target.
     let after_names = text.split("<KID").skip(1).take(KIDS_MAX);
     after_names.filter_map(playready_kid).collect()
 }

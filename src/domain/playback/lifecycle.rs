@@ -15,17 +15,16 @@ use super::stream_limits;
 use super::tables;
 use super::token_map::HeldEntitlement;
 
-/// Seconds that the end of a session and the expiry of an entitlement are remembered.
+/// Seconds for which the end of a session and the expiry of an entitlement are remembered.
 const REMEMBER: i64 = 3_600;
-/// Maximum number of remembered ended sessions. Older ones are forgotten: they answer `SESSION_NOT_FOUND`.
+/// Older ones are forgotten: they answer `SESSION_NOT_FOUND`.
 const REMEMBERED_MAX: usize = 100_000;
-/// Maximum age of the stored heartbeat of a session relative to memory, in seconds.
+/// Seconds by which the stored heartbeat of a session may lag behind memory.
 const CHECKPOINT: i64 = 300;
-/// Changes per transaction of a background job. It is small so that requests do not wait long for the writer
-/// thread.
+/// Changes per transaction of a background job: few, so that requests do not wait long for the
+/// writer thread.
 const BATCH: usize = 256;
 
-/// The personal data that playback holds about a user.
 pub struct Export {
     pub devices: Vec<Registered>,
     pub sessions: Vec<SessionView>,
@@ -33,10 +32,11 @@ pub struct Export {
 }
 
 impl Playback {
-    /// Exports the playback data of a user. Reads the devices from disk.
+    /// Reads the devices from disk.
     pub fn export(&self, user: &UserId, now: UnixSeconds) -> Result<Export, PlaybackError> {
         let tokens = self.tokens.tokens_of_user(user);
         let held = tokens.iter().filter_map(|hash| self.tokens.get(hash));
+        // Times are stored in token time, which means nothing outside.
         let shown = |held: Arc<HeldEntitlement>| Entitlement {
             issued: self.expiry.token_to_wall(held.entitlement.issued, now),
             expires: self.expiry.token_to_wall(held.entitlement.expires, now),
@@ -49,7 +49,7 @@ impl Playback {
         })
     }
 
-    /// The running sessions of a user, oldest first.
+    /// Oldest first.
     #[must_use]
     pub fn sessions_of(&self, user: &UserId, now: UnixSeconds) -> Vec<SessionView> {
         let at = self.expiry.at(now);
@@ -61,7 +61,7 @@ impl Playback {
             .collect()
     }
 
-    /// Running sessions of all users, oldest first, at most `limit`.
+    /// Oldest first, at most `limit`.
     #[must_use]
     pub fn all_sessions(&self, limit: usize, now: UnixSeconds) -> Vec<SessionView> {
         let (mut views, at) = (Vec::new(), self.expiry.at(now));
@@ -125,6 +125,7 @@ impl Playback {
     ) -> Commit<(), PlaybackError> {
         let user = *user;
         self.store
+            // The highest priority: on a full disk a viewer must still be able to end a stream.
             .write_for(WritePriority::Login, Durability::Logged, move |txn| {
                 Ok(stream_limits::end_all(txn, user, reason, now)?)
             })
@@ -149,7 +150,6 @@ impl Playback {
             })
     }
 
-    /// The registered devices of a user, oldest first. Reads from disk.
     pub fn devices_of(&self, user: &UserId) -> Result<Vec<Registered>, PlaybackError> {
         let found = self
             .store
@@ -159,7 +159,7 @@ impl Playback {
         Ok(devices)
     }
 
-    /// Removes a device from the user's list and ends the sessions on it.
+    /// Ends the sessions on the device.
     pub fn forget_device(
         &self,
         user: &UserId,
@@ -167,6 +167,7 @@ impl Playback {
         now: UnixSeconds,
     ) -> Commit<(), PlaybackError> {
         let key = (*user, device);
+        // Durable: a stolen device must not come back after a power cut.
         self.store.write(Durability::Durable, move |txn| {
             if txn.get::<tables::Devices>(&key)?.is_none() {
                 return Err(PlaybackError::DeviceNotFound);
@@ -182,7 +183,6 @@ impl Playback {
         })
     }
 
-    /// Removes all devices of the user and ends all sessions.
     pub fn clear_devices(&self, user: &UserId, now: UnixSeconds) -> Commit<(), PlaybackError> {
         let user = *user;
         self.store.write(Durability::Durable, move |txn| {
@@ -193,8 +193,8 @@ impl Playback {
         })
     }
 
-    /// Voids the entitlement tokens that no offer of the user covers any more, and ends the sessions that use
-    /// them. Must be called after an offer was revoked.
+    /// Voids the tokens that no offer of the user covers any more, and ends the sessions that use them.
+    /// Must be called after an offer was revoked.
     pub fn void_lost(&self, viewer: &Viewer, now: UnixSeconds) -> Commit<(), PlaybackError> {
         let user = viewer.user;
         let held = self.tokens.tokens_of_user(&user).into_iter();
@@ -230,13 +230,14 @@ impl Playback {
     }
 
     /// Restarts the liveness period of every session that has not ended. Must be called once, when the
-    /// service is ready: a restart neither ends a running session nor revives an ended one.
+    /// service is ready.
     pub fn refresh(&self, now: UnixSeconds) {
+        // A restart neither ends a running session nor revives an ended one.
         let at = self.expiry.at(now);
         self.sessions.for_each(|session| session.revive(at));
     }
 
-    /// Ends the sessions whose heartbeats stopped. Blocks.
+    /// Blocks.
     pub fn sweep_sessions(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
         let (mut over, at) = (Vec::new(), self.expiry.at(now));
         self.sessions.for_each(|session| {
@@ -250,7 +251,7 @@ impl Playback {
         Ok(over.len())
     }
 
-    /// Deletes entitlements that expired more than an hour ago. Blocks.
+    /// Blocks.
     pub fn sweep_entitlements(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
         // Until then a player gets "entitlement expired" and not "entitlement invalid".
         let expired = self.tokens.expired(self.expiry.at(now) - REMEMBER);
@@ -258,7 +259,7 @@ impl Playback {
         Ok(expired.len())
     }
 
-    /// Deletes the records of sessions that ended long ago. Blocks.
+    /// Blocks.
     pub fn sweep_ended(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
         let forgotten = self.forgettable(now);
         self.delete_all::<tables::EndedSessions>(&forgotten)?;
@@ -267,13 +268,14 @@ impl Playback {
 
     fn delete_all<T: Table>(&self, keys: &[T::Key]) -> Result<(), PlaybackError> {
         for batch in keys.chunks(BATCH) {
+            // Small batches let requests in between.
             let batch = batch.to_vec();
             self.logged(move |txn| batch.iter().try_for_each(|key| txn.delete::<T>(key)))?;
         }
         Ok(())
     }
 
-    /// Keys of ended sessions that are too old, or exceed [`REMEMBERED_MAX`].
+    /// Those that are too old, or exceed [`REMEMBERED_MAX`].
     fn forgettable(&self, now: UnixSeconds) -> Vec<(UserId, SessionId)> {
         let ended = self.ended.by_age();
         let surplus = ended.len().saturating_sub(REMEMBERED_MAX);
@@ -285,8 +287,8 @@ impl Playback {
             .collect()
     }
 
-    /// Writes the heartbeats that are minutes newer than their stored value, and returns how many it wrote.
-    /// Blocks. A restart loses at most that much, and [`Playback::refresh`] makes up for it.
+    /// Writes the heartbeats that are minutes newer than their stored value, and returns how many it
+    /// wrote. Blocks.
     pub fn checkpoint(&self) -> Result<usize, PlaybackError> {
         let mut due = Vec::new();
         self.sessions.for_each(|session| {
@@ -294,6 +296,7 @@ impl Playback {
                 due.push(((session.user, session.id), seen));
             }
         });
+        // A restart loses at most these minutes, and `refresh` makes up for them.
         for batch in due.chunks(BATCH) {
             let batch = batch.to_vec();
             self.logged(move |txn| {

@@ -95,21 +95,18 @@ pub(crate) use tables::schema;
 use session::{EndedMap, SessionMap};
 use token_map::TokenMap;
 
-/// Limits and options of playback, from the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Concurrent streams per user.
     pub streams_total: u32,
-    /// Concurrent streams per user and asset, unless the channel sets its own limit.
+    /// Per user and asset, unless the channel sets a limit.
     pub streams_per_asset: u32,
-    /// Registered devices per user.
     pub devices: usize,
-    /// What happens to a new stream when all slots are taken.
+    /// For a new stream when all slots are taken.
     pub when_full: WhenFull,
     pub clearkey: bool,
-    /// The DRM systems with a configured license server.
     pub license_servers: Vec<Drm>,
-    /// Lifetime of an entitlement token, in seconds.
+    /// Seconds.
     pub token_life: i64,
     pub beats: BeatRate,
 }
@@ -133,7 +130,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether the system needs no license, or licenses for it can be issued.
+    /// No license is needed, or licenses can be issued.
     fn has_licenses(&self, drm: Drm) -> bool {
         match drm {
             Drm::None => true,
@@ -158,8 +155,7 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// Loads entitlements and sessions from the store. [`Playback::refresh`] must be called when the service
-    /// is ready.
+    /// [`Playback::refresh`] must be called when the service is ready.
     pub fn open(
         store: &Store,
         entropy: Arc<dyn Entropy>,
@@ -179,26 +175,26 @@ impl Playback {
             sessions: Arc::default(),
             ended: Arc::default(),
         };
+        // Ended sessions before running ones, so that no session is in neither map.
         store.attach::<tables::Entitlements>(playback.tokens.clone())?;
         store.attach::<tables::EndedSessions>(playback.ended.clone())?;
         store.attach::<tables::Sessions>(playback.sessions.clone())?;
         Ok(playback)
     }
 
-    /// Whether the signature in a URL of the built-in origin is valid for the path.
     #[must_use]
     pub fn origin_allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
         let at = self.expiry.at(now);
         self.signing.origin.allows(token, path, at)
     }
 
-    /// Whether a preflight may compute too long for an async worker thread.
+    /// On an async worker thread it would delay other requests.
     #[must_use]
     pub fn signs_slowly(&self) -> bool {
         self.signing.is_slow()
     }
 
-    /// The session with this id, or an error that says how it ended.
+    /// The error says how the session ended.
     fn find(&self, id: Option<&SessionId>) -> Result<Arc<Session>, PlaybackError> {
         let id = id.ok_or(PlaybackError::SessionNotFound)?;
         if let Some(session) = self.sessions.get(id) {

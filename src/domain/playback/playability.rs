@@ -6,18 +6,17 @@ use crate::types::{AssetId, Drm, Protocol};
 use super::Playback;
 use super::context::Playlists;
 
-/// The DRM systems that need licenses, in display order.
+/// In display order.
 const SYSTEMS: [Drm; 4] = [Drm::Widevine, Drm::Playready, Drm::Fairplay, Drm::Clearkey];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Playability {
-    /// Each protocol that has a playlist, with the DRM systems that can play it.
+    /// Those that have a playlist, with the DRM systems that can play it.
     protocols: Vec<(Protocol, Vec<Drm>)>,
 }
 
 impl Playability {
-    /// Computes the playability of an asset. `has_licenses` returns whether licenses of a DRM system can be
-    /// issued.
+    /// `has_licenses` returns whether licenses of a DRM system can be issued.
     pub fn new(playlists: &Playlists, has_licenses: impl Fn(Drm) -> bool) -> Self {
         let systems = |protocol: Protocol| -> Vec<Drm> {
             if !playlists.encrypted {
@@ -44,7 +43,7 @@ impl Playability {
         self.protocols.is_empty()
     }
 
-    /// A text for operators: the ways to play the asset, or what is missing.
+    /// For operators: the ways to play the asset, or what is missing.
     #[must_use]
     pub fn describe(&self) -> String {
         if self.lacks_playlist() {
@@ -62,10 +61,11 @@ impl Playability {
     }
 }
 
-/// The DRM systems of a protocol; one of them is enough.
+/// One of them is enough.
 fn wanted(protocol: Protocol) -> String {
     let offered: Vec<Drm> = SYSTEMS
         .into_iter()
+        // ClearKey is for tests and no license server offers it.
         .filter(|drm| *drm != Drm::Clearkey && drm.offered_with(protocol))
         .collect();
     names(&offered)
@@ -77,7 +77,7 @@ fn names(systems: &[Drm]) -> String {
 }
 
 impl Playback {
-    /// The playability of an asset; `None` if the asset does not exist.
+    /// `None` if the asset does not exist.
     #[must_use]
     pub fn playability(&self, asset: &AssetId) -> Option<Playability> {
         let playlists = self.world.playlists(asset)?;

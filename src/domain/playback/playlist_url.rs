@@ -13,27 +13,23 @@ use super::model::Playing;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Playlist {
-    /// At the built-in origin: the part after `{base_url}`, percent-encoded.
+    /// The part after `{base_url}`, percent-encoded.
     Origin(String),
-    /// At another server.
     Absolute(String),
 }
 
-/// Values of the placeholders in a template.
 pub(super) struct Values<'a> {
     pub(super) asset: &'a AssetId,
     pub(super) session: &'a SessionId,
     pub(super) playing: &'a Playing,
     pub(super) expires: UnixSeconds,
-    /// Time of the request.
     pub(super) now: UnixSeconds,
 }
 
-/// Path prefix of the built-in origin.
 pub(crate) const ORIGIN_PATH: &str = "/origin/v1/";
 
 impl Playback {
-    /// The signed playlist URL for a client. A protocol with a trailing `s` accepts https URLs only.
+    /// A protocol with a trailing `s` accepts https URLs only.
     pub(super) fn playlist(
         &self,
         address: Option<&str>,
@@ -51,20 +47,21 @@ impl Playback {
             Location::Origin(path) => MediaPath::parse(path).map(ours),
             Location::Loop(path) => loop_channel::manifest(path, span(values.playing)?).map(ours),
             Location::Address(template) => {
+                // Filled in before it is signed: the signature must cover the final path.
                 let filled = fill(template, values);
                 let signed = self.signing.signed(filled, values.now, values.expires)?;
                 Some((Playlist::Absolute(signed), template.starts_with("https://")))
             }
         });
         let (playlist, secure) = found.ok_or(PlaybackError::ProtocolNotAvailable)?;
+        // A page served over https must not load a stream over http.
         if protocol.wants_https() && !secure {
             return Err(PlaybackError::ProtocolNotAvailable);
         }
         Ok(playlist)
     }
 
-    /// The signed URL of a file at the built-in origin, without `{base_url}`. It is valid until the wall
-    /// clock shows `expires`.
+    /// Without `{base_url}`. Valid until the wall clock shows `expires`.
     #[must_use]
     pub fn origin_address(
         &self,
@@ -82,7 +79,7 @@ impl Playback {
     }
 }
 
-/// The range that the manifest of a loop channel covers. A video on demand has none.
+/// A video on demand has none.
 fn span(playing: &Playing) -> Option<ManifestRange> {
     match playing {
         Playing::Live { .. } => Some(ManifestRange::Live),
@@ -94,8 +91,7 @@ fn span(playing: &Playing) -> Option<ManifestRange> {
     }
 }
 
-/// Fills in `{asset}`, `{session}`, `{expires}`, and for catch-up `{start}` and `{stop}`. Unknown
-/// placeholders are kept for servers further down the line.
+/// Fills in `{asset}`, `{session}`, `{expires}`, and for catch-up `{start}` and `{stop}`.
 fn fill(template: &str, values: &Values<'_>) -> String {
     let mut filled = String::with_capacity(template.len() + 32);
     let mut rest = template;
@@ -106,6 +102,7 @@ fn fill(template: &str, values: &Values<'_>) -> String {
             rest = tail;
             continue;
         };
+        // Unknown placeholders are kept for servers further down the line.
         if !substitute(&mut filled, name, values) {
             filled.push('{');
             rest = tail;
@@ -138,7 +135,7 @@ fn substitute(filled: &mut String, name: &str, values: &Values<'_>) -> bool {
     true
 }
 
-/// Percent-encodes all bytes but the unreserved characters of RFC 3986, and `/` if `slashes` is set.
+/// All bytes but the unreserved characters of RFC 3986, and `/` if `slashes` is set.
 fn encode_into(out: &mut String, text: &str, slashes: bool) {
     for byte in text.bytes() {
         match byte {

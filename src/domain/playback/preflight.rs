@@ -18,19 +18,17 @@ use super::stream_limits::{self, StreamRequest};
 use super::tables;
 use super::token_map::HeldEntitlement;
 
-/// A preflight with parsed headers.
 #[derive(Clone, Debug)]
 pub struct Start {
     pub viewer: Viewer,
     pub asset: AssetId,
     pub drm: Drm,
     pub protocol: Protocol,
-    /// `Service-Play-EntitlementId`, if it is a well-formed entitlement token.
+    /// `None` if it is not a well-formed entitlement token.
     pub token: Option<TokenHash>,
     pub device: Device,
 }
 
-/// A session that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     pub session: SessionId,
@@ -38,7 +36,7 @@ pub struct Started {
     pub encrypted: bool,
 }
 
-/// The part of a preflight that runs as a transaction on the writer thread.
+/// Runs on the writer thread.
 struct StartSession {
     user: UserId,
     session: SessionId,
@@ -48,7 +46,7 @@ struct StartSession {
     any_device: bool,
     start: StoredSession,
     streams: Option<u32>,
-    /// Issue time of the entitlement, by the wall clock.
+    /// By the wall clock.
     issued: UnixSeconds,
     now: UnixSeconds,
     /// `now` in token time.
@@ -56,15 +54,8 @@ struct StartSession {
 }
 
 impl Playback {
-    /// Starts a session. `https`: whether `{base_url}` is an https address.
-    ///
-    /// Errors of request and entitlement are returned at once, those of limits and playlist by the commit. No
-    /// error leaves a change behind.
-    ///
-    /// # Errors
-    /// `DrmProtocolMismatch`, `AssetNotFound`, `EntitlementInvalid`, `GeoBlocked`; by the commit `UserGone`,
-    /// `EntitlementInvalid`, `DeviceLimitReached`, `StreamLimitReached`, `NoLicenseServer`, `NoPlaylist`,
-    /// `ProtocolNotAvailable`.
+    /// `https`: whether `{base_url}` is an https address. Errors of request and entitlement are
+    /// returned at once, those of limits and playlist by the commit. No error leaves a change behind.
     pub fn preflight(
         &self,
         start: Start,
@@ -93,6 +84,7 @@ impl Playback {
         if !viewer.any_country && !allows_country(&entitlement.countries, viewer.country.as_ref()) {
             return Err(PlaybackError::GeoBlocked);
         }
+        // The offer may have been revoked since the token was issued.
         if !self.world.still_entitled(&viewer, &asset, now) {
             return Err(PlaybackError::EntitlementInvalid);
         }
@@ -105,6 +97,7 @@ impl Playback {
             now,
         };
         let address = playable.address.as_deref();
+        // A missing license server or playlist is reported after the limits, which the commit checks.
         let encrypted = playable.encrypted && drm != Drm::None;
         let playlist = if encrypted && !self.settings.has_licenses(drm) {
             Err(PlaybackError::NoLicenseServer(drm))
@@ -151,8 +144,7 @@ impl Playback {
             }))
     }
 
-    /// Checks the DRM system against the protocol, the settings and the asset. `clearkey` while it is
-    /// disabled, and `none` for an encrypted asset, answer 400 `DRM_PROTOCOL_MISMATCH` as well.
+    /// Checks the DRM system against the protocol, the settings and the asset.
     fn check_pair(
         &self,
         drm: Drm,
@@ -172,7 +164,7 @@ impl Playback {
     }
 }
 
-/// Whether the entitlement belongs to this viewer and asset, has not expired, and is not bound to another
+/// The entitlement is the viewer's and the asset's, has not expired, and is not bound to another
 /// device.
 fn usable(
     held: &HeldEntitlement,
@@ -190,8 +182,7 @@ fn usable(
         && bound.is_none_or(|bound| *bound == device.id)
 }
 
-/// Whether the country of the request is in the list. An empty list contains every country; an unknown
-/// country is only in an empty list.
+/// An empty list contains every country; an unknown country is only in an empty list.
 fn allows_country(countries: &[Country], country: Option<&Country>) -> bool {
     countries.is_empty() || country.is_some_and(|here| countries.contains(here))
 }
@@ -202,6 +193,7 @@ impl StartSession {
         txn: &mut Txn<'_>,
         playlist: Result<Playlist, PlaybackError>,
     ) -> Result<Playlist, PlaybackError> {
+        // Read again: another preflight may have bound the token to a device since.
         let mut entitlement = self.bound_entitlement(txn)?;
         let registered = self.register(txn)?;
         let sessions = stream_limits::sessions_of(txn, self.user)?;
@@ -223,6 +215,7 @@ impl StartSession {
         // The last check. All checks come before the first write, so an error discards the whole transaction.
         let playlist = playlist?;
         let device = self.start.device.id.clone();
+        // One device is one stream, so the old session of the device ends.
         for (id, stored) in sessions
             .iter()
             .filter(|(_, stored)| stored.device.id == device)
@@ -245,9 +238,7 @@ impl StartSession {
         Ok(playlist)
     }
 
-    /// Inherits program and unlocks from the device's session of the same asset: a fallback to another DRM
-    /// system, or a retry, does not ask for the PIN again. A session of another asset, or one that is over,
-    /// passes nothing on.
+    /// A session of another asset, or one that is over, passes nothing on.
     fn inherit(&mut self, id: SessionId, stored: &StoredSession) {
         // A session that is not in memory was created by a transaction of the same group just now.
         let running = self.memory.get(&id);
@@ -255,6 +246,7 @@ impl StartSession {
         if stored.asset != self.start.asset || life == Liveness::Over {
             return;
         }
+        // A fallback to another DRM system, or a retry, does not ask for the PIN again.
         for unlock in &stored.unlocks {
             add_unlock(&mut self.start.unlocks, unlock.clone());
         }
@@ -270,7 +262,7 @@ impl StartSession {
         }
     }
 
-    /// The entitlement as earlier transactions left it, bound to this device.
+    /// As earlier transactions left it, bound to this device.
     fn bound_entitlement(&self, txn: &Txn<'_>) -> Result<Entitlement, PlaybackError> {
         let mut entitlement = txn
             .get::<tables::Entitlements>(&(self.user, self.hash))?
@@ -282,8 +274,7 @@ impl StartSession {
         Ok(entitlement)
     }
 
-    /// Registers this device in the user's list. For a user without a device limit the list has the usual
-    /// length, and further devices are not recorded.
+    /// Registers this device in the user's list.
     fn register(&self, txn: &Txn<'_>) -> Result<Option<Registered>, PlaybackError> {
         let device = self.start.device.clone();
         let key = (self.user, device.id.clone());
@@ -291,6 +282,7 @@ impl StartSession {
         let limit = self.settings.devices;
         if known.is_none() && txn.scan::<tables::Devices>(&self.user, limit)?.len() >= limit {
             return match self.any_device {
+                // The list keeps its usual length, and further devices are not recorded.
                 true => Ok(None),
                 false => Err(PlaybackError::DeviceLimitReached),
             };

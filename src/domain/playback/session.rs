@@ -14,18 +14,17 @@ use crate::types::{AssetId, BroadcastId, LimitReached, SessionId, UnixSeconds, U
 use super::model::{EndReason, Ended, Playing, SessionView, StoredSession};
 use super::tables;
 
-/// Seconds a session keeps its slot without a heartbeat: three and a half heartbeat intervals.
+/// Seconds: three and a half heartbeat intervals.
 pub(crate) const ALIVE: i64 = 35;
 /// Seconds after [`ALIVE`] during which a heartbeat may still revive the session.
 pub(crate) const REVIVE: i64 = 300;
 
-/// Marks a position that no heartbeat has reported yet.
+/// No heartbeat has reported one yet.
 const NO_POSITION: i64 = i64::MIN;
 
-/// The player state that a heartbeat reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beat {
-    /// The media position: Unix seconds for live and catch-up, seconds from the start otherwise.
+    /// Unix seconds for live and catch-up, seconds from the start otherwise.
     pub position: i64,
     pub bitrate: u64,
     pub width: u32,
@@ -35,12 +34,12 @@ pub struct Beat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeatRate {
     pub per_second: u32,
-    /// Heartbeats allowed in one burst.
+    /// In one burst.
     pub burst: u32,
 }
 
 impl BeatRate {
-    /// The limit as clients see it in an error response.
+    /// As clients see it in an error response.
     pub(super) fn reached(self) -> LimitReached {
         LimitReached {
             name: "heartbeat",
@@ -51,21 +50,20 @@ impl BeatRate {
     }
 }
 
-/// Whether a session occupies one of the user's stream slots.
+/// Whether it occupies one of the user's stream slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     Alive,
     /// The slot is lost; the next heartbeat gets it back if one is free.
     Idle,
-    /// The session has expired for good.
+    /// For good.
     Over,
 }
 
-/// A session that has not ended.
 pub struct Session {
     pub id: SessionId,
     pub user: UserId,
-    /// State at preflight. `program`, `unlocks` and `seen` are never updated here: current values are in the
+    /// At preflight. `program`, `unlocks` and `seen` are never updated here: current values are in the
     /// other fields.
     pub start: StoredSession,
     later: RwLock<LaterEntitlements>,
@@ -73,7 +71,7 @@ pub struct Session {
     /// away.
     // Flag and time share one word, so that a heartbeat and a transaction can never both own the slot.
     seen: AtomicI64,
-    /// Offset of the player from the live point at the last heartbeat, in seconds.
+    /// Seconds from the live point at the last heartbeat.
     lag: AtomicI64,
     bitrate: AtomicU64,
     width: AtomicU32,
@@ -83,7 +81,7 @@ pub struct Session {
     checkpointed: AtomicI64,
 }
 
-/// Program and unlocks that later entitlements added to the session.
+/// What later entitlements added.
 struct LaterEntitlements {
     program: Option<BroadcastId>,
     unlocks: Vec<AssetId>,
@@ -115,13 +113,12 @@ impl Session {
         UnixSeconds(decode_second(self.seen.load(Ordering::Acquire)))
     }
 
-    /// Liveness of the session at `now`.
     #[must_use]
     pub fn liveness(&self, now: UnixSeconds) -> Liveness {
         liveness_of(self.seen.load(Ordering::Acquire), now)
     }
 
-    /// Records a heartbeat if the session holds its slot; returns whether it does.
+    /// Does nothing and returns false if the session does not hold its slot.
     #[must_use]
     pub fn record_beat(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
@@ -139,8 +136,7 @@ impl Session {
         false
     }
 
-    /// Returns whether the session holds its slot. Only for transactions on the writer thread: a session
-    /// without a slot is marked, so that only another transaction can give the slot back.
+    /// Only for transactions on the writer thread.
     #[must_use]
     pub fn holds_slot(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
@@ -152,6 +148,7 @@ impl Session {
             if seen < 0 {
                 return false;
             }
+            // Marked, so that only another transaction can give the slot back.
             match self
                 .seen
                 // Fails if a heartbeat arrives at the same time: the loop then sees the session alive again.
@@ -163,12 +160,11 @@ impl Session {
         }
     }
 
-    /// Gives the slot back. Only for transactions on the writer thread, and at start-up.
+    /// Only for transactions on the writer thread, and at start-up.
     pub fn revive(&self, now: UnixSeconds) {
         self.seen.store(encode_second(now), Ordering::Release);
     }
 
-    /// Stores position, bitrate and resolution of a heartbeat.
     pub fn record(&self, beat: &Beat, now: UnixSeconds) {
         let lag = beat.position.saturating_sub(now.0);
         // The lag and not the position is stored: it stays correct while the player plays on.
@@ -178,13 +174,13 @@ impl Session {
         self.height.store(beat.height, Ordering::Relaxed);
     }
 
-    /// Sets the position of a player that was entitled at another offset.
+    /// For a player that was entitled at another offset.
     pub fn shift(&self, offset: i32) {
         self.lag.store(i64::from(offset), Ordering::Relaxed);
     }
 
-    /// Position of the player at `now`, extrapolated from its last heartbeat. Before the first heartbeat a
-    /// livestream is at the offset of its entitlement.
+    /// Extrapolated from the last heartbeat. Before the first one a livestream is at the offset of its
+    /// entitlement.
     #[must_use]
     pub fn position(&self, now: UnixSeconds) -> Option<UnixSeconds> {
         match (self.lag.load(Ordering::Relaxed), &self.start.playing) {
@@ -194,8 +190,8 @@ impl Session {
         }
     }
 
-    /// Offset of a livestream player from the live point. `None` if no heartbeat or later entitlement set a
-    /// position, or if the position is further back than any time-shift.
+    /// `None` if no heartbeat or later entitlement set a position, or if it is further back than any
+    /// time-shift.
     #[must_use]
     pub fn offset(&self, now: UnixSeconds) -> Option<i32> {
         let at = self.position(now)?;
@@ -203,10 +199,11 @@ impl Session {
         i32::try_from(at.since(now)).ok()
     }
 
-    /// Takes one heartbeat from the rate limit; returns false if none is left.
+    /// Returns false if no heartbeat is left in the rate limit.
     #[must_use]
     pub fn admit(&self, rate: BeatRate, now: UnixSeconds) -> bool {
         let burst = i64::from(rate.burst);
+        // A token bucket in one atomic: the time up to which the heartbeats are used up.
         let present = now.0.saturating_mul(i64::from(rate.per_second));
         let take = |spent: i64| {
             // More than a whole burst ahead means that the clock was set back.
@@ -222,14 +219,14 @@ impl Session {
             .is_ok()
     }
 
-    /// Whether a PIN was entered for this program or asset during the session.
+    /// A PIN was entered during the session.
     #[must_use]
     pub fn unlocked(&self, what: &str) -> bool {
         let later = self.later.read();
         later.unlocks.iter().any(|unlock| unlock.as_str() == what)
     }
 
-    /// The heartbeat to checkpoint, if it is at least `every` seconds newer than the stored one.
+    /// `None` unless the heartbeat is at least `every` seconds newer than the stored one.
     pub(super) fn due(&self, every: i64) -> Option<UnixSeconds> {
         let seen = self.last_beat();
         let stored = UnixSeconds(self.checkpointed.load(Ordering::Relaxed));
@@ -267,7 +264,7 @@ impl Session {
     }
 }
 
-/// Encodes a time for [`Session::seen`]. It is clamped to 0, because a complement must be negative.
+/// Clamped to 0, because a complement must be negative.
 fn encode_second(at: UnixSeconds) -> i64 {
     at.0.max(0)
 }
@@ -288,7 +285,6 @@ fn liveness_of(word: i64, now: UnixSeconds) -> Liveness {
     }
 }
 
-/// All sessions that have not ended, by id.
 #[derive(Default)]
 pub(crate) struct SessionMap {
     pub(super) by_id: DashMap<SessionId, Arc<Session>>,
@@ -301,9 +297,10 @@ impl SessionMap {
         self.by_id.get(id).map(|session| Arc::clone(&session))
     }
 
-    /// The sessions of a user, oldest first.
+    /// Oldest first.
     #[must_use]
     pub(crate) fn sessions_of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
+        // Cloned, so that no lock is held while the caller works.
         let mut sessions = self
             .by_user
             .get(user)
@@ -350,7 +347,6 @@ impl CommitListener<tables::Sessions> for SessionMap {
     }
 }
 
-/// Recently ended sessions.
 #[derive(Default)]
 pub(crate) struct EndedMap(DashMap<SessionId, (UserId, Ended)>);
 
@@ -360,7 +356,7 @@ impl EndedMap {
         self.0.get(id).map(|ended| ended.1.reason)
     }
 
-    /// All keys with their end time, oldest first.
+    /// Oldest first, with their end time.
     #[must_use]
     pub(crate) fn by_age(&self) -> Vec<(UnixSeconds, (UserId, SessionId))> {
         let mut ended: Vec<_> = self

@@ -20,21 +20,19 @@ pub enum WhenFull {
     Displace,
 }
 
-/// Maximum number of sessions that are read for one user. Only a user without device limit gets near it: each
-/// device has one session, and an idle session is swept after minutes.
+/// Per user. Only a user without device limit gets near it: each device has one session, and an
+/// idle session is swept after minutes.
 const SCAN: usize = 1_024;
 
-/// A stream that requests a slot.
 pub(super) struct StreamRequest<'a> {
     pub(super) device: &'a DeviceId,
     pub(super) place: &'a str,
-    /// Limit of streams in all.
     pub(super) total: u32,
-    /// Limit of streams at the same place.
+    /// At the same place.
     pub(super) here: u32,
 }
 
-/// The key that the per-asset limit counts by. A channel is one place, whether it was requested by its own id
+/// What the per-asset limit counts by. A channel is one place, whether it was requested by its id
 /// or by that of the running broadcast.
 pub(super) fn place<'a>(playing: &'a Playing, asset: &'a AssetId) -> &'a str {
     match playing {
@@ -43,7 +41,7 @@ pub(super) fn place<'a>(playing: &'a Playing, asset: &'a AssetId) -> &'a str {
     }
 }
 
-/// The sessions of a user, including changes of this transaction group.
+/// Includes changes of this transaction group.
 pub(super) fn sessions_of(
     txn: &Txn<'_>,
     user: UserId,
@@ -52,8 +50,8 @@ pub(super) fn sessions_of(
     Ok(found.into_iter().map(|((_, id), s)| (id, s)).collect())
 }
 
-/// The sessions that must end so that the request gets a slot: none, or under [`WhenFull::Displace`] the
-/// oldest. Sessions on the requesting device do not count.
+/// The sessions that must end so that the request gets a slot: none, or under
+/// [`WhenFull::Displace`] the oldest.
 pub(super) fn select_evictions(
     sessions: &[(SessionId, StoredSession)],
     memory: &SessionMap,
@@ -63,13 +61,16 @@ pub(super) fn select_evictions(
 ) -> Result<Vec<SessionId>, PlaybackError> {
     let mut others: Vec<&(SessionId, StoredSession)> = sessions
         .iter()
+        // Sessions on the requesting device do not count: they are replaced.
         .filter(|(_, stored)| stored.device.id != *wanted.device)
         // A session that is not in memory was created by a transaction of the same group just now.
         .filter(|(id, _)| memory.get(id).is_none_or(|session| session.holds_slot(at)))
         .collect();
+    // The id breaks ties, so that the choice does not depend on the order of a map.
     others.sort_by_key(|(id, stored)| (stored.since, *id));
     let mut ends = Vec::new();
     loop {
+        // The loop ends one session at a time, since one may free both limits.
         let here = |(_, stored): &&(SessionId, StoredSession)| {
             place(&stored.playing, &stored.asset) == wanted.place
         };
@@ -107,7 +108,6 @@ fn blocking_session(session: SessionId, stored: &StoredSession) -> BlockingSessi
     }
 }
 
-/// Ends all sessions of a user within a transaction.
 pub(super) fn end_all(
     txn: &mut Txn<'_>,
     user: UserId,
@@ -120,7 +120,6 @@ pub(super) fn end_all(
     Ok(())
 }
 
-/// Ends a session within a transaction.
 pub(super) fn end(
     txn: &mut Txn<'_>,
     user: UserId,
@@ -129,5 +128,6 @@ pub(super) fn end(
     at: UnixSeconds,
 ) -> Result<(), StoreError> {
     txn.delete::<tables::Sessions>(&(user, session))?;
+    // The reason is kept for an hour, so that the player learns why its session ended.
     txn.put::<tables::EndedSessions>(&(user, session), &Ended { reason, at })
 }

@@ -6,8 +6,7 @@ use crate::types::{DeviceId, SessionId, TokenHash, UnixSeconds, UserId};
 use super::model::{EndReason, Ended, Entitlement, Registered, StoredSession};
 use super::stream_limits;
 
-/// Entitlements by user and token hash. In all tables the user comes first, so that one scan finds everything
-/// of a user.
+/// In all tables the user comes first in the key, so that one scan finds everything of a user.
 pub(crate) struct Entitlements;
 
 impl Record for Entitlement {}
@@ -28,7 +27,7 @@ impl Table for Devices {
     type Record = Registered;
 }
 
-/// Sessions that have not ended, by user: they count against the limits.
+/// They count against the limits.
 pub(crate) struct Sessions;
 
 impl Record for StoredSession {}
@@ -39,10 +38,9 @@ impl Table for Sessions {
     type Record = StoredSession;
 }
 
-/// Recently ended sessions.
-///
-/// The name must sort before `sessions`: a commit reaches memory in the order of table names, so a session is
-/// known as ended before it leaves the session map, and no heartbeat in between gets `SESSION_NOT_FOUND`.
+/// The name must sort before `sessions`: a commit reaches memory in the order of table names, so a
+/// session is known as ended before it leaves the session map, and no heartbeat in between gets
+/// `SESSION_NOT_FOUND`.
 pub(crate) struct EndedSessions;
 
 impl Record for Ended {}
@@ -62,11 +60,10 @@ pub(crate) fn schema(schema: Schema) -> Schema {
         .with::<EndedSessions>()
 }
 
-/// Owner of the ended sessions of erased accounts. Only the session ids are kept, for an hour, so that a
-/// player learns why its session ended. Nothing leads from them to the user.
+/// Owner of the ended sessions of erased accounts. Nothing leads from them to the user.
 const ERASED: UserId = UserId::from_bytes([0; 16]);
 
-/// Erases the playback data of a user, in the transaction that erases the account.
+/// Part of the transaction that erases the account.
 pub(crate) fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
     erase_from::<Entitlements>(txn, user)?;
     erase_from::<Devices>(txn, user)?;
@@ -77,13 +74,13 @@ pub(crate) fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Resul
     };
     for (key, _) in txn.scan::<Sessions>(user, usize::MAX)? {
         txn.delete::<Sessions>(&key)?;
+        // Only the session id is kept, for an hour, so that a player learns why its session ended.
         txn.put::<EndedSessions>(&(ERASED, key.1), &ended)?;
     }
     Ok(())
 }
 
-/// Ends the sessions of a user and voids the entitlements, in a transaction that takes the account away from
-/// everyone who was logged in.
+/// Part of a transaction that takes the account away from everyone who was logged in.
 pub(crate) fn revoke(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
     erase_from::<Entitlements>(txn, user)?;
     stream_limits::end_all(txn, *user, EndReason::Revoked, now)

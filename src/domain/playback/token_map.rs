@@ -11,8 +11,8 @@ use crate::types::{TokenHash, UnixSeconds, UserId};
 use super::model::Entitlement;
 use super::tables;
 
-/// Maximum number of entitlements per user; beyond it the oldest is dropped, which bounds memory. A viewer
-/// who changes the channel every minute reaches it in half a day.
+/// Per user; beyond it the oldest is dropped, which bounds memory. A viewer who changes the channel
+/// every minute reaches it in half a day.
 pub(crate) const TOKENS_MAX: usize = 512;
 
 pub(crate) struct HeldEntitlement {
@@ -20,12 +20,11 @@ pub(crate) struct HeldEntitlement {
     pub entitlement: Entitlement,
 }
 
-/// All entitlements.
 #[derive(Default)]
 pub(crate) struct TokenMap {
     pub(super) by_hash: DashMap<TokenHash, Arc<HeldEntitlement>>,
-    /// Ordered by issue time: a user at the limit drops the oldest with each new one, which must not require
-    /// a scan.
+    /// Ordered by issue time: a user at the limit drops the oldest with each new one, which must not
+    /// require a scan.
     by_user: DashMap<UserId, BTreeSet<(UnixSeconds, TokenHash)>>,
 }
 
@@ -35,7 +34,7 @@ impl TokenMap {
         self.by_hash.get(hash).map(|held| Arc::clone(&held))
     }
 
-    /// The tokens of a user, oldest first.
+    /// Oldest first.
     #[must_use]
     pub(crate) fn tokens_of_user(&self, user: &UserId) -> Vec<TokenHash> {
         self.oldest(user, usize::MAX)
@@ -47,14 +46,14 @@ impl TokenMap {
         tokens.take(count).map(|(_, hash)| *hash).collect()
     }
 
-    /// The tokens to drop before the user may get another.
+    /// To be dropped before the user may get another.
     #[must_use]
     pub(crate) fn surplus(&self, user: &UserId) -> Vec<TokenHash> {
         let count = self.by_user.get(user).map_or(0, |tokens| tokens.len());
         self.oldest(user, (count + 1).saturating_sub(TOKENS_MAX))
     }
 
-    /// The keys of the entitlements that have expired at `at` (token time).
+    /// `at` is in token time.
     #[must_use]
     pub(crate) fn expired(&self, at: UnixSeconds) -> Vec<(UserId, TokenHash)> {
         self.by_hash

@@ -12,12 +12,11 @@ use super::track::{HEAD_MAX, Head};
 use crate::ports::media::{MediaDirectory, MediaFile};
 use crate::types::{MediaPath, UnixSeconds};
 
-/// Maximum size of a clip's manifest, in bytes.
+/// Bytes.
 const MANIFEST_MAX: u64 = 1024 * 1024;
-/// Bytes of a track that are read at first: they contain the header of most tracks.
+/// The first read of a track: enough for the header of most.
 const HEAD_USUAL: usize = 16 * 1024;
 
-/// A clip that can be repeated endlessly.
 #[derive(Debug)]
 pub(super) struct Clip {
     manifest: Manifest,
@@ -39,13 +38,12 @@ struct Track {
 }
 
 impl Clip {
-    /// Reads the manifest of a clip and the headers of its tracks. It does so for every request: it is a few
-    /// kilobytes, and a changed clip needs no invalidation.
     pub(super) fn read(
         media: &MediaDirectory,
         path: &MediaPath,
         form: ManifestFormat,
     ) -> Result<Self, LoopError> {
+        // Read at every request: it is a few kilobytes, and a changed clip needs no invalidation.
         let text = text(media, path)?.ok_or(LoopError::Absent)?;
         let mut tracks = Vec::new();
         let manifest = match form {
@@ -82,7 +80,6 @@ impl Clip {
         })
     }
 
-    /// The current manifest of a range, or the playlist of one of its tracks.
     pub(super) fn manifest(
         &self,
         span: ManifestRange,
@@ -96,6 +93,7 @@ impl Clip {
         };
         let playlist = |track: usize| {
             let window = window(HLS_BACK)?;
+            // A window of the request's choice must not make a playlist of gigabytes.
             if window.numbers.end() - window.numbers.start() >= HLS_PIECES_MAX {
                 return Err(LoopError::Absent);
             }
@@ -114,14 +112,12 @@ impl Clip {
         Ok(text.into_bytes())
     }
 
-    /// The initialisation segment of a track.
     pub(super) fn init(mut self, track: usize) -> Result<Vec<u8>, LoopError> {
         let track = self.tracks.get_mut(track).ok_or(LoopError::Absent)?;
         Ok(std::mem::take(&mut track.head.init))
     }
 
-    /// A segment that has ended. There is no oldest segment: catch-up reaches back as far as the catalogue
-    /// says.
+    /// Only a segment that has ended.
     pub(super) fn segment(
         &self,
         media: &MediaDirectory,
@@ -130,6 +126,7 @@ impl Clip {
         now: UnixSeconds,
     ) -> Result<Vec<u8>, LoopError> {
         let track = self.tracks.get(track).ok_or(LoopError::Absent)?;
+        // There is no oldest segment: catch-up reaches back as far as the catalogue says.
         if self
             .timeline
             .newest(now)
@@ -163,6 +160,7 @@ impl Track {
             .ok_or_else(|| clip_error(path, "is not there"))?;
         let mut bytes = Vec::new();
         let mut head = None;
+        // A small read first: most headers fit, and segments are requested every few seconds.
         for most in [HEAD_USUAL, HEAD_MAX] {
             let more = u64::try_from(most - bytes.len()).unwrap_or(u64::MAX);
             bytes.append(&mut read_up_to(&mut opened, more)?);
@@ -222,10 +220,10 @@ fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
     Ok(timeline)
 }
 
-/// Resolves a relative URL in a manifest.
 fn resolve(manifest: &MediaPath, name: &str) -> Result<MediaPath, LoopError> {
     let folder = manifest.as_str().rsplit_once('/');
     let path = folder.map_or_else(|| name.to_owned(), |(folder, _)| format!("{folder}/{name}"));
+    // `MediaPath` rejects names that leave the directory.
     MediaPath::parse(&path).ok_or_else(|| {
         unfit(format!(
             "`{name}` is not a file next to or below the manifest"
@@ -233,7 +231,6 @@ fn resolve(manifest: &MediaPath, name: &str) -> Result<MediaPath, LoopError> {
     })
 }
 
-/// Names the file at fault.
 fn clip_error(path: &MediaPath, why: impl std::fmt::Display) -> LoopError {
     unfit(format!("{}: {why}", path.as_str()))
 }
@@ -250,7 +247,6 @@ fn text(media: &MediaDirectory, path: &MediaPath) -> Result<Option<String>, Loop
     Ok(Some(text))
 }
 
-/// Reads the next bytes of a file, at most `most`.
 fn read_up_to(opened: &mut MediaFile, most: u64) -> Result<Vec<u8>, LoopError> {
     let mut bytes = Vec::new();
     (&mut opened.file).take(most).read_to_end(&mut bytes)?;

@@ -16,43 +16,39 @@ use super::path::{LoopPath, ManifestRange};
 use super::timeline::{DASH_BACK, Timeline, Window, decimal, instant};
 use crate::types::UnixSeconds;
 
-/// Suggested presentation delay, in segments.
+/// In segments.
 const DELAY: u64 = 3;
-/// Maximum number of representations in a manifest.
+/// Representations in a manifest.
 const TRACKS_MAX: usize = 32;
 
-/// An on-demand manifest, split where a live manifest differs.
+/// Split where a live manifest differs.
 #[derive(Debug)]
 pub(super) struct Dash {
     parts: Vec<Part>,
-    /// The file name of each representation.
+    /// By representation.
     pub(super) files: Vec<String>,
 }
 
 #[derive(Debug)]
 enum Part {
     Kept(String),
-    /// Attributes of `MPD` that are copied.
     Mpd(String),
-    /// Attributes of `Period` that are copied.
     Period(String),
-    /// Position of the segment template of a representation.
+    /// Of a representation.
     Segments(usize),
     /// The end of `MPD`, where `UTCTiming` is inserted.
     Clock,
 }
 
-/// State of splitting a manifest.
 struct Cut {
     kept: Writer<Vec<u8>>,
     dash: Dash,
     periods: usize,
-    /// The file name of the representation being parsed.
     file: Option<String>,
 }
 
 impl Dash {
-    /// Parses the manifest; returns [`LoopError::Unfit`] if a loop cannot be made of it.
+    /// [`LoopError::Unfit`] if a loop cannot be made of the manifest.
     pub(super) fn read(text: &str) -> Result<Self, LoopError> {
         let mut reader = Reader::from_str(text);
         reader.config_mut().expand_empty_elements = true;
@@ -81,6 +77,7 @@ impl Dash {
                     _ => cut.start(&start)?,
                 },
                 Event::End(end) => cut.end(end)?,
+                // Entities of a document type could expand without bound.
                 Event::DocType(_) => return Err(unfit("the manifest declares a document type")),
                 Event::Comment(_) | Event::PI(_) => {}
                 Event::Text(text) if text.trim().is_empty() => {}
@@ -88,6 +85,7 @@ impl Dash {
                 event => cut.copy_event(event)?,
             }
         }
+        // With several periods or a manifest that is cut off, segments would be missing.
         let one = cut.periods == 1 && !cut.dash.files.is_empty();
         let whole = matches!(cut.dash.parts.last(), Some(Part::Clock));
         (one && whole)
@@ -95,7 +93,6 @@ impl Dash {
             .ok_or_else(|| unfit("the manifest must be an MPD of one period with tracks"))
     }
 
-    /// Writes the manifest of the segments in the window.
     pub(super) fn write(&self, timeline: &Timeline, window: &Window, now: UnixSeconds) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -122,6 +119,7 @@ impl Cut {
         let part = match start.name().as_ref() {
             "MPD" => {
                 let kind = start.try_get_attribute("type").map_err(attributes)?;
+                // A live manifest has no file to repeat.
                 if kind.is_some_and(|kind| &*kind.value != "static") {
                     return Err(unfit("the manifest is not for on-demand play"));
                 }
@@ -194,7 +192,7 @@ fn attributes(error: quick_xml::events::attributes::AttrError) -> LoopError {
     unfit(format!("the manifest is broken: {error}"))
 }
 
-/// Formats the attributes of an element, except the dropped ones, as in a tag.
+/// As in a tag, without the dropped ones.
 fn kept<'a>(
     start: &'a BytesStart<'_>,
     but: &[&str],
@@ -213,7 +211,6 @@ fn kept<'a>(
     Ok(kept.attributes_raw().to_owned())
 }
 
-/// Reads the text of the open element, including its end tag.
 fn text_of(reader: &mut Reader<&[u8]>) -> Result<String, LoopError> {
     let mut text = String::new();
     loop {
@@ -223,6 +220,7 @@ fn text_of(reader: &mut Reader<&[u8]>) -> Result<String, LoopError> {
                 text.push_str(resolve_xml_entity(&name).unwrap_or_default());
             }
             Ok(Event::End(_)) => return Ok(text.trim().to_owned()),
+            // Markup in a file name would be lost, so it is an error.
             _ => return Err(unfit("the file name of a track is not plain text")),
         }
     }
@@ -245,6 +243,7 @@ fn mpd(
             ManifestRange::Live => UnixSeconds(0),
             ManifestRange::Window { start, .. } => start,
         };
+        // The start of availability is that of the media time, so segment numbers need no offset.
         write!(
             out,
             " type=\"dynamic\" availabilityStartTime=\"{}\" publishTime=\"{}\" \

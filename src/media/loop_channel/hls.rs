@@ -7,39 +7,37 @@ use super::path::{LoopPath, ManifestFormat, ManifestRange};
 use super::timeline::{Timeline, Window, decimal, moment};
 use super::track::Head;
 
-/// Maximum number of media playlists in a master playlist.
+/// In a master playlist.
 const TRACKS_MAX: usize = 32;
 
-/// The playlist that a loop channel is named by.
 #[derive(Debug)]
 pub(super) enum Hls {
-    /// The lines of a master playlist.
     Master(Vec<Line>),
-    /// The media playlist of the only track.
+    /// Of the only track.
     Media,
 }
 
 #[derive(Debug)]
 pub(super) enum Line {
     Kept(String),
-    /// A line that names a media playlist: text before the name, index of the track, text after it.
+    /// Text before the name of a media playlist, index of the track, text after it.
     Track(String, usize, String),
 }
 
-/// A parsed media playlist.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Media {
-    /// The file that contains all of its segments.
+    /// Contains all segments.
     pub(super) file: String,
-    /// The `EXT-X-KEY` lines, unchanged.
+    /// `EXT-X-KEY` lines, unchanged.
     keys: Vec<String>,
 }
 
 impl Hls {
-    /// Parses the playlist, and returns the names of its media playlists; [`LoopError::Unfit`] if a loop
-    /// cannot be made of it.
+    /// Returns the names of the media playlists as well; [`LoopError::Unfit`] if a loop cannot be made
+    /// of the playlist.
     pub(super) fn read(text: &str) -> Result<(Self, Vec<String>), LoopError> {
         let mut names: Vec<String> = Vec::new();
+        // Variants share media playlists, so each name is one track.
         let mut track = |name: &str| {
             let known = names.iter().position(|known| known == name);
             known.unwrap_or_else(|| {
@@ -50,6 +48,7 @@ impl Hls {
         if !text.starts_with("#EXTM3U") {
             return Err(unfit("the playlist does not begin with `#EXTM3U`"));
         }
+        // A media playlist names segments and no variants.
         if !text.contains("#EXT-X-STREAM-INF:") {
             return Ok((Self::Media, names));
         }
@@ -75,7 +74,6 @@ impl Hls {
     }
 }
 
-/// Writes the master playlist for a range.
 pub(super) fn master(lines: &[Line], span: ManifestRange) -> String {
     let mut out = String::new();
     for line in lines {
@@ -92,13 +90,14 @@ pub(super) fn master(lines: &[Line], span: ManifestRange) -> String {
 }
 
 impl Media {
-    /// Parses the media playlist of a track; [`LoopError::Unfit`] if a loop cannot be made of it.
+    /// [`LoopError::Unfit`] if a loop cannot be made of the playlist.
     pub(super) fn read(text: &str) -> Result<Self, LoopError> {
         let mut media = Self::default();
         let one_file =
             || unfit("a playlist must name one fragmented MP4 file for all of its segments");
         for line in text.lines().map(str::trim) {
             if line.starts_with("#EXT-X-KEY:") {
+                // A relative key URI would be resolved against the loop's path, where no key lies.
                 let absolute = match attribute(line, "URI") {
                     Some((_, address, _)) => address.contains(':'),
                     None => true,
@@ -125,7 +124,6 @@ impl Media {
         }
     }
 
-    /// Writes the media playlist of a track for the segments in the window.
     pub(super) fn write(
         &self,
         track: usize,
@@ -189,11 +187,12 @@ impl Media {
     }
 }
 
-/// Splits a line around the value of a quoted attribute: before it, the value, after it.
+/// Before the quoted value, the value, after it.
 fn attribute<'a>(line: &'a str, name: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let mark = format!("{name}=\"");
     let at = line.match_indices(&mark).map(|(at, _)| at).find(|at| {
         let before = line.get(..*at).unwrap_or_default();
+        // `URI` must not match the end of a longer name such as `X-URI`.
         before.ends_with([',', ':'])
     })?;
     let (before, rest) = line.split_at_checked(at + mark.len())?;

@@ -30,7 +30,7 @@ pub(crate) use path::{ManifestRange, manifest};
 use clip::Clip;
 use path::LoopPath;
 
-/// Generates the response for a path below a clip's manifest. Blocks: it reads files.
+/// Blocks: it reads files.
 pub(crate) fn answer(
     media: &MediaDirectory,
     path: &MediaPath,
@@ -40,6 +40,7 @@ pub(crate) fn answer(
     if let LoopPath::Manifest(asked, ..) = name
         && asked != form
     {
+        // A DASH clip has no HLS playlist, and the reverse.
         return Err(LoopError::Absent);
     }
     let clip = Clip::read(media, &manifest, form)?;

@@ -5,10 +5,10 @@ use super::error::{LoopError, unfit};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mp4Box<'a> {
     pub(super) kind: [u8; 4],
-    /// Offset of the box among its siblings.
+    /// Among its siblings.
     pub(super) at: usize,
     pub(super) whole: &'a [u8],
-    /// The bytes after its header.
+    /// After its header.
     pub(super) content: &'a [u8],
 }
 
@@ -18,13 +18,11 @@ impl Mp4Box<'_> {
     }
 }
 
-/// Iterates over consecutive boxes.
 pub(super) struct Boxes<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// Result of [`Boxes::step`].
 pub(super) enum Next<'a> {
     Whole(Mp4Box<'a>),
     /// Only the type is available: the content is cut off.
@@ -37,7 +35,7 @@ impl<'a> Boxes<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Reads the next box of bytes that may end in the middle of a box.
+    /// The bytes may end in the middle of a box.
     pub(super) fn step(&mut self) -> Result<Next<'a>, LoopError> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some((head, _)) = rest.split_first_chunk::<8>() else {
@@ -92,7 +90,6 @@ pub(super) fn only<'a>(boxes: &[Mp4Box<'a>], kind: [u8; 4]) -> Result<Mp4Box<'a>
     }
 }
 
-/// Reads big-endian numbers one after the other.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl Fields<'_> {
@@ -113,7 +110,7 @@ impl Fields<'_> {
         self.take().map(u64::from_be_bytes)
     }
 
-    /// Reads 32 bits, or 64 in version 1 of the box.
+    /// 32 bits, or 64 in version 1 of the box.
     pub(super) fn wide(&mut self, version: u8) -> Result<u64, LoopError> {
         match version {
             0 => self.u32().map(u64::from),

@@ -5,10 +5,9 @@ use std::fmt;
 
 use crate::types::{MediaPath, UnixSeconds};
 
-/// Maximum length of a name in bytes: two instants and a track.
+/// Bytes: two instants and a track.
 const NAME_MAX: usize = 64;
 
-/// The time range that a manifest covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManifestRange {
     /// From some time ago up to the live point.
@@ -20,14 +19,13 @@ pub(crate) enum ManifestRange {
     },
 }
 
-/// The format of a manifest, by its file extension.
+/// By file extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ManifestFormat {
     Dash,
     Hls,
 }
 
-/// A parsed request path of a loop channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoopPath {
     /// `live.mpd`, `catchup-START-STOP.mpd`, the same with `.m3u8`, and for an HLS track `live-TRACK.m3u8`.
@@ -55,7 +53,7 @@ impl ManifestFormat {
 }
 
 impl LoopPath {
-    /// Parses a name. Only the canonical spelling is accepted.
+    /// Only the canonical spelling is accepted, so that caches see one URL for each segment.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let name = if let Some((rest, form)) = ManifestFormat::from_suffix(text) {
             let mut parts = rest.split('-');
@@ -98,8 +96,7 @@ impl fmt::Display for LoopPath {
     }
 }
 
-/// The path of the loop manifest for the clip at `path`. `None` if `path` is not a manifest, or too long or
-/// too deep.
+/// `None` if `path` is not a manifest, or too long or too deep.
 #[must_use]
 pub(crate) fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
     let clip = MediaPath::parse(path)?;
@@ -110,7 +107,7 @@ pub(crate) fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
     MediaPath::parse(&format!("{}/{name}", clip.as_str()))
 }
 
-/// Splits a path into the clip's manifest and the name below it.
+/// Into the clip's manifest and the name below it.
 pub(super) fn split(path: &MediaPath) -> Option<(MediaPath, ManifestFormat, LoopPath)> {
     let (clip, name) = path.as_str().rsplit_once('/')?;
     let (_, form) = ManifestFormat::from_suffix(clip)?;

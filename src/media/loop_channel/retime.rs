@@ -4,7 +4,7 @@
 use super::error::{LoopError, unfit};
 use super::mp4_boxes::{Boxes, Fields, Mp4Box, only};
 
-/// Extra bytes of a 64-bit decode time compared with 32 bits.
+/// Bytes of a 64-bit decode time in addition to 32 bits.
 const WIDENED: usize = 4;
 /// `tfhd` flag: offsets count from a position in the file, not from the fragment.
 const BASE_DATA_OFFSET: u32 = 0x1;
@@ -13,8 +13,7 @@ const DATA_OFFSET: u32 = 0x1;
 /// `saio` flag: a type precedes the offsets.
 const AUX_INFO_TYPE: u32 = 0x1;
 
-/// Returns the segment with its decode time shifted by `shift` ticks; [`LoopError::Unfit`] if it cannot be
-/// rewritten.
+/// `shift` is in ticks; [`LoopError::Unfit`] if the segment cannot be rewritten.
 pub(super) fn retime(segment: &[u8], shift: u64, sequence: u32) -> Result<Vec<u8>, LoopError> {
     let mut out = Vec::with_capacity(segment.len() + WIDENED);
     for one in Boxes::new(segment).all()? {
@@ -26,7 +25,7 @@ pub(super) fn retime(segment: &[u8], shift: u64, sequence: u32) -> Result<Vec<u8
     Ok(out)
 }
 
-/// Growth of a fragment: everything after byte `behind` moves by `by` bytes.
+/// Everything after byte `behind` moves by `by` bytes.
 #[derive(Clone, Copy)]
 struct Growth {
     behind: usize,
@@ -34,7 +33,7 @@ struct Growth {
 }
 
 impl Growth {
-    /// Adjusts an offset that counts from the start of the fragment.
+    /// `offset` counts from the start of the fragment.
     fn apply(self, offset: u64) -> u64 {
         let behind = usize::try_from(offset).is_ok_and(|offset| offset >= self.behind);
         match behind {
@@ -68,6 +67,7 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
     open(out, moof, growth)?;
     for child in &children {
         match &child.kind {
+            // The sequence number is replaced, since the clip's would repeat with each iteration.
             b"mfhd" => {
                 // Box length 16, version and flags 0.
                 out.extend_from_slice(&[0, 0, 0, 16]);
@@ -96,7 +96,6 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
     Ok(())
 }
 
-/// Writes the header of a box that grows.
 fn open(out: &mut Vec<u8>, one: &Mp4Box<'_>, growth: Growth) -> Result<(), LoopError> {
     let length = u32::try_from(one.whole.len() + growth.by).ok();
     // A 16-byte header is only needed for boxes over 4 GiB.
@@ -126,7 +125,7 @@ fn trun(out: &mut Vec<u8>, trun: &Mp4Box<'_>, growth: Growth) -> Result<(), Loop
     Ok(())
 }
 
-/// Rewrites the offsets of the encryption data of samples.
+/// Offsets of the encryption data of samples.
 fn saio(out: &mut Vec<u8>, saio: &Mp4Box<'_>, growth: Growth) -> Result<(), LoopError> {
     let mut fields = Fields(saio.content);
     let (version, flags) = fields.version()?;

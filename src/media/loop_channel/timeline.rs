@@ -9,40 +9,33 @@ use super::error::{LoopError, unfit};
 use super::path::ManifestRange;
 use crate::types::UnixSeconds;
 
-/// How far back a live DASH manifest reaches, in seconds: a day of time-shift and an hour of pause. One line
-/// of the manifest covers it.
+/// Seconds: a day of time-shift and an hour of pause. One line of the manifest covers it.
 pub(super) const DASH_BACK: i64 = 25 * 3_600;
-/// How far back a live HLS playlist reaches, in seconds: an hour of time-shift and five minutes of pause.
-/// Each segment is a line of a playlist that is fetched again every few seconds.
+/// Seconds: an hour of time-shift and five minutes of pause. Each segment is a line of a playlist
+/// that is fetched again every few seconds.
 pub(super) const HLS_BACK: i64 = 3_600 + 300;
-/// Maximum number of segments in an HLS catch-up playlist: a day of two-second segments, and some more.
+/// A day of two-second segments, and some more.
 pub(super) const HLS_PIECES_MAX: u64 = 50_000;
 
-/// Length, time scale and segment count of a clip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timeline {
-    /// Length of the clip, in ticks.
     length: u64,
-    /// Ticks per second.
     scale: u64,
-    /// Number of segments in the clip.
     pieces: u64,
 }
 
-/// The segments that a manifest lists at one moment.
+/// At one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Window {
-    /// The requested range.
     pub(super) span: ManifestRange,
-    /// Segment numbers.
     pub(super) numbers: RangeInclusive<u64>,
-    /// Whether more segments will follow.
+    /// More segments will follow.
     pub(super) is_open: bool,
 }
 
 impl Timeline {
-    /// A clip of `length` ticks at `scale` ticks per second, in `pieces` segments. Returns
-    /// [`LoopError::Unfit`] if the segments are too short or too long for players.
+    /// `length` is in ticks, `scale` in ticks per second. [`LoopError::Unfit`] if the segments are too
+    /// short or too long for players.
     pub(super) fn new(length: u64, scale: u32, pieces: usize) -> Result<Self, LoopError> {
         let pieces = u64::try_from(pieces).unwrap_or(u64::MAX);
         let scale = u64::from(scale);
@@ -57,20 +50,18 @@ impl Timeline {
         })
     }
 
-    /// Duration of a segment, as a fraction of a second in lowest terms.
+    /// A fraction of a second in lowest terms.
     pub(super) fn piece(&self) -> (u64, u64) {
         let (a, b) = (self.length, self.scale.saturating_mul(self.pieces));
         let divisor = gcd(a, b).max(1);
         (a / divisor, b / divisor)
     }
 
-    /// Number of segments that began before `at`: the number of the current segment, unless one begins
-    /// exactly at `at`.
+    /// The number of the current segment, unless one begins exactly at `at`.
     fn begun_before(&self, at: UnixSeconds) -> u64 {
         self.divide(at, u128::div_ceil)
     }
 
-    /// Number of the segment on air at `at`.
     pub(super) fn at(&self, at: UnixSeconds) -> u64 {
         self.divide(at, |whole, piece| whole / piece)
     }
@@ -82,34 +73,34 @@ impl Timeline {
             .unwrap_or(u64::MAX)
     }
 
-    /// Number of the newest available segment; `None` in the first seconds of 1970.
-    ///
-    /// A segment becomes available in the second in which it ends: the server clock counts whole seconds, and
-    /// that of a player may be finer-grained.
+    /// `None` in the first seconds of 1970.
     pub(super) fn newest(&self, now: UnixSeconds) -> Option<u64> {
+        // A segment becomes available in the second in which it ends: the server clock counts whole
+        // seconds, and that of a player may be finer-grained.
         self.begun_before(now + 1).checked_sub(2)
     }
 
-    /// The iteration of the clip that a segment number belongs to, and the index of the segment in the clip.
+    /// Which repetition of the clip, and the index of the segment in the clip.
     pub(super) fn iteration(&self, number: u64) -> (u64, usize) {
         let pieces = self.pieces.max(1);
         let piece = usize::try_from(number % pieces).unwrap_or(usize::MAX);
         (number / pieces, piece)
     }
 
-    /// Start of an iteration, in ticks of `scale`; `None` on overflow.
+    /// In ticks of `scale`; `None` on overflow.
     pub(super) fn begin(&self, turn: u64, scale: u32) -> Option<u64> {
+        // Computed from the number and not added up, so that rounding errors do not grow.
         let ticks = u128::from(turn) * u128::from(self.length);
         let ticks = ticks.checked_mul(u128::from(scale))? / u128::from(self.scale.max(1));
         u64::try_from(ticks).ok()
     }
 
-    /// Length of the clip, in ticks of `scale`.
+    /// In ticks of `scale`.
     pub(super) fn clip(&self, scale: u32) -> u64 {
         self.begin(1, scale).unwrap_or(u64::MAX)
     }
 
-    /// The available part of a range; `None` if it is empty.
+    /// `None` if nothing of the range is available.
     pub(super) fn window(
         &self,
         span: ManifestRange,
@@ -134,19 +125,19 @@ impl Timeline {
     }
 }
 
-/// Seconds as a decimal fraction, to the microsecond.
+/// To the microsecond.
 pub(super) fn decimal(ticks: u64, scale: u64) -> String {
     let micros = u128::from(ticks) * 1_000_000 / u128::from(scale.max(1));
     let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Formats an instant as in XML and HLS.
+/// As in XML and HLS.
 pub(super) fn instant(at: UnixSeconds) -> String {
     moment(u64::try_from(at.0).unwrap_or(0), 1)
 }
 
-/// Formats an instant given in ticks, to the millisecond if needed.
+/// To the millisecond if needed.
 pub(super) fn moment(ticks: u64, scale: u64) -> String {
     let millis = u128::from(ticks) * 1_000 / u128::from(scale.max(1));
     let date = i64::try_from(millis)

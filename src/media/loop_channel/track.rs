@@ -4,40 +4,34 @@
 use super::error::{LoopError, unfit};
 use super::mp4_boxes::{Boxes, Fields, Mp4Box, Next, only};
 
-/// Maximum number of bytes before the first fragment.
+/// Bytes before the first fragment.
 pub(super) const HEAD_MAX: usize = 1024 * 1024;
-/// Maximum number of segments: 5.5 hours of two-second segments.
+/// 5.5 hours of two-second segments.
 const PIECES_MAX: usize = 10_000;
-/// Maximum size of a segment: twelve seconds at 20 Mbit/s. A segment is read into memory as a whole.
+/// Bytes: twelve seconds at 20 Mbit/s. A segment is read into memory as a whole.
 const PIECE_BYTES_MAX: u32 = 32 * 1024 * 1024;
 
-/// The parsed header of a track: everything before the first fragment.
+/// Everything before the first fragment.
 #[derive(Debug)]
 pub(super) struct Head {
-    /// The initialisation segment.
     pub(super) init: Vec<u8>,
     /// Ticks per second.
     pub(super) scale: u32,
-    /// The segments, in order.
     pub(super) pieces: Vec<Piece>,
-    /// Length of the track, in ticks.
+    /// In ticks.
     pub(super) end: u64,
 }
 
-/// A segment of the clip in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Start time in ticks.
+    /// Ticks.
     pub(super) start: u64,
-    /// Start in bytes.
     pub(super) offset: u64,
-    /// Length in bytes.
     pub(super) length: u32,
 }
 
 impl Head {
-    /// Parses the beginning of a file. `None` if more bytes are needed; [`LoopError::Unfit`] if a loop cannot
-    /// be made of it.
+    /// `None` if more bytes are needed; [`LoopError::Unfit`] if a loop cannot be made of the file.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, LoopError> {
         let mut boxes = Boxes::new(bytes);
         let mut init = None;
@@ -82,10 +76,10 @@ impl Head {
 }
 
 impl Head {
-    /// Duration of each segment in a clip of this length, in ticks: from its start to the start of the next,
-    /// which after the last is the first of the next iteration. Rounding errors do not add up.
+    /// Ticks from the start of each segment to the start of the next.
     pub(super) fn lengths(&self, clip: u64) -> Vec<u64> {
         let first = self.pieces.first().map(|first| first.start);
+        // The last one ends where the next iteration begins, so rounding errors do not add up.
         let again = first.map(|first| clip.saturating_add(first));
         let next = self.pieces.iter().skip(1).map(|piece| piece.start);
         (self.pieces.iter().zip(next.chain(again)))
@@ -94,10 +88,7 @@ impl Head {
     }
 }
 
-/// Time scale of the only track, and the number of its samples' ticks before presentation begins.
-///
-/// Audio encoders write priming samples, which an edit list hides and the index does not count. They take
-/// their time in every iteration.
+/// The time scale of the only track, and the ticks before presentation begins.
 fn times(moov: &Mp4Box<'_>) -> Result<(u32, u64), LoopError> {
     let trak = only(&Boxes::new(moov.content).all()?, *b"trak")?;
     let boxes = Boxes::new(trak.content).all()?;
@@ -106,6 +97,8 @@ fn times(moov: &Mp4Box<'_>) -> Result<(u32, u64), LoopError> {
     let mut hdlr = Fields(only(&mdia, *b"hdlr")?.content);
     hdlr.u64()?;
     // Reordered video frames have an edit list too, but hide nothing.
+    // Audio encoders write priming samples, which an edit list hides and the index does not count. They
+    // take their time in every iteration.
     let sound = hdlr.take::<4>()? == *b"soun";
     let edits = boxes.iter().find(|one| &one.kind == b"edts" && sound);
     let Some(edits) = edits else {
@@ -137,7 +130,7 @@ fn scale(mdhd: &Mp4Box<'_>) -> Result<u32, LoopError> {
     }
 }
 
-/// Overwrites the total duration with a `free` box: it would tell a player that the livestream ends there.
+/// Overwrites the total duration with a `free` box.
 fn free_length(init: &mut [u8], moov: &Mp4Box<'_>) -> Result<(), LoopError> {
     let extends = Boxes::new(moov.content).all()?;
     for mvex in extends.iter().filter(|one| &one.kind == b"mvex") {
@@ -146,6 +139,7 @@ fn free_length(init: &mut [u8], moov: &Mp4Box<'_>) -> Result<(), LoopError> {
             if &mehd.kind == b"mehd"
                 && let Some(kind) = init.get_mut(kind..kind + 4)
             {
+                // Otherwise the player would end the livestream there.
                 kind.copy_from_slice(b"free");
             }
         }
@@ -153,8 +147,7 @@ fn free_length(init: &mut [u8], moov: &Mp4Box<'_>) -> Result<(), LoopError> {
     Ok(())
 }
 
-/// Parses the segments of an index that ends at byte `anchor`; returns them and the end of the last one in
-/// ticks.
+/// The index ends at byte `anchor`. Returns the end of the last segment in ticks as well.
 fn pieces(sidx: &Mp4Box<'_>, anchor: usize, scale: u32) -> Result<(Vec<Piece>, u64), LoopError> {
     let mut fields = Fields(sidx.content);
     let (version, _) = fields.version()?;

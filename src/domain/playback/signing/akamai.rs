@@ -12,7 +12,6 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::Target;
 
-/// The key, and the query parameter that carries the token.
 pub(super) struct Key {
     key: hmac::Key,
     parameter: String,
@@ -34,6 +33,7 @@ impl Key {
     }
 
     pub(super) fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> Option<String> {
+        // The wildcard covers the segments below the manifest.
         let fields = format!("exp={expires}~acl={}*", target.directory);
         let tag = hmac::sign(&self.key, fields.as_bytes());
         let tag = HEXLOWER.encode(tag.as_ref());

@@ -16,7 +16,6 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::Target;
 
-/// The private key, and the key id of its public key at CloudFront.
 pub(super) struct Key {
     id: String,
     pair: Pair,
@@ -29,7 +28,7 @@ enum Pair {
 }
 
 impl Key {
-    /// Parses a private key as PEM: PKCS#8, or PKCS#1 for RSA.
+    /// PEM: PKCS#8, or PKCS#1 for RSA.
     pub(super) fn parse(id: &str, pem: &str) -> Result<Self, Malformed> {
         let key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
             .map_err(|_| Malformed("must be a private key as PEM, without a password"))?;

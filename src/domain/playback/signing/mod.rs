@@ -22,12 +22,9 @@ use crate::types::{Malformed, UnixSeconds};
 pub(crate) use origin::OriginSigner;
 use target::{Target, split};
 
-/// How the edge of a CDN verifies a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// HMAC-SHA256 in the path.
     PathHmac,
-    /// nginx `secure_link`, in the path.
     SecureLink,
     /// Akamai Auth Token 2.0, in the query.
     Akamai,
@@ -35,7 +32,6 @@ pub enum Scheme {
     Cloudfront,
 }
 
-/// A key that signs URLs. It is secret and has no `Debug`.
 pub struct Key(Kind);
 
 enum Kind {
@@ -46,11 +42,8 @@ enum Kind {
 }
 
 impl Key {
-    /// Parses a key in the notation of its scheme. `id` is the key id that the edge knows, of letters,
-    /// digits, `-` and `_`; `parameter` names the query parameter of Akamai tokens.
-    ///
-    /// # Errors
-    /// [`Malformed`] describes the expected form of the key.
+    /// `id` is the key id that the edge knows, of letters, digits, `-` and `_`; `parameter` names the
+    /// query parameter of Akamai tokens. The error describes the expected form of the key.
     pub fn parse(
         scheme: Scheme,
         id: &str,
@@ -65,7 +58,7 @@ impl Key {
         }))
     }
 
-    /// The signed URL; `None` if the scheme cannot sign it.
+    /// `None` if the scheme cannot sign it.
     fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> Option<String> {
         match &self.0 {
             Kind::PathHmac(key) => Some(key.sign(target, expires)),
@@ -76,7 +69,6 @@ impl Key {
     }
 }
 
-/// A CDN, its URL prefix and its signing key.
 #[derive(Clone)]
 pub struct CdnScheme {
     name: String,
@@ -87,8 +79,8 @@ pub struct CdnScheme {
 }
 
 impl CdnScheme {
-    /// `prefix` is an http or https URL without trailing slash, query and fragment. `lifetime` is the
-    /// validity of a signed URL in seconds.
+    /// `prefix` is an http or https URL without trailing slash, query and fragment. `lifetime` is in
+    /// seconds.
     #[must_use]
     pub fn new(name: &str, prefix: &str, scheme: Scheme, lifetime: i64, key: Key) -> Self {
         Self {
@@ -115,7 +107,7 @@ impl CdnScheme {
         self.scheme
     }
 
-    /// Whether a URL has the host of the prefix and a path at or below that of the prefix.
+    /// Whether the URL has the host of the prefix and a path at or below that of the prefix.
     fn serves(&self, address: &str) -> bool {
         let (Some((ours, below)), Some((origin, path))) = (split(&self.prefix), split(address))
         else {
@@ -123,14 +115,14 @@ impl CdnScheme {
         };
         let rest = path.strip_prefix(below);
         origin.eq_ignore_ascii_case(ours)
+            // A prefix `/vod` must not match `/vod2`.
             && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
     }
 }
 
-/// Signers of the built-in origin and of all CDNs.
 pub struct Signing {
     pub(super) origin: OriginSigner,
-    /// Sorted by length of the prefix, longest first.
+    /// Longest prefix first.
     networks: Vec<CdnScheme>,
 }
 
@@ -144,8 +136,8 @@ impl Signing {
         }
     }
 
-    /// The URL that a client gets: signed if it belongs to a CDN, valid until `until` at most. `None` if it
-    /// must be signed and cannot be: see [`Target::parse`].
+    /// Signed if the URL belongs to a CDN, valid until `until` at most. `None` if it must be signed and
+    /// cannot be: see [`Target::parse`].
     pub(super) fn signed(
         &self,
         address: String,
@@ -156,11 +148,12 @@ impl Signing {
         let Some(network) = networks.find(|network| network.serves(&address)) else {
             return Some(address);
         };
+        // Never longer than the entitlement.
         let expires = until.min(now + network.lifetime);
         network.key.sign(&Target::parse(&address)?, expires)
     }
 
-    /// Whether signing may take too long for an async worker thread.
+    /// On an async worker thread it would delay other requests.
     pub(super) fn is_slow(&self) -> bool {
         let slow =
             |network: &CdnScheme| matches!(&network.key.0, Kind::Cloudfront(key) if key.is_slow());

@@ -9,7 +9,6 @@ use ring::hmac;
 
 use crate::types::{MediaPath, UnixSeconds};
 
-/// Signs and verifies URLs.
 pub(crate) struct OriginSigner(hmac::Key);
 
 /// Version, depth, expiry, and the full HMAC tag.
@@ -23,9 +22,9 @@ impl OriginSigner {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    /// Returns a token for the directory of the path.
     #[must_use]
     pub(crate) fn sign(&self, path: &MediaPath, expires: UnixSeconds) -> String {
+        // The depth lets the verifier find the directory in a longer path.
         let depth = path.depth();
         let directory = path.directory(depth).unwrap_or_default();
         // The depth fits: paths have a maximum depth.
@@ -35,7 +34,7 @@ impl OriginSigner {
         BASE64URL_NOPAD.encode(&token)
     }
 
-    /// Whether the token is genuine, covers a directory above the path, and has not expired.
+    /// The token is genuine, covers a directory above the path, and has not expired.
     #[must_use]
     pub(crate) fn allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
         // Bounds the input of the decoder.
@@ -55,6 +54,7 @@ impl OriginSigner {
         };
         *version == VERSION
             && now.0 < expires
+            // Verified in constant time.
             && hmac::verify(&self.0, &message(head, directory), tag).is_ok()
     }
 }

@@ -12,7 +12,6 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::Target;
 
-/// The key and its id at the edge.
 pub(super) struct Key {
     id: String,
     key: hmac::Key,
@@ -30,6 +29,7 @@ impl Key {
     }
 
     pub(super) fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> String {
+        // Not escaped: the edge computes the tag over what it receives.
         let message = format!("{expires}{}", target.directory);
         let tag = hmac::sign(&self.key, message.as_bytes());
         let tag = HEXLOWER.encode(tag.as_ref());

@@ -12,14 +12,13 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::Target;
 
-/// The key and its id at the edge.
 pub(super) struct Key {
     id: String,
     key: String,
 }
 
 impl Key {
-    /// Rejects characters with a meaning in nginx configuration files.
+    /// Characters with a meaning in nginx configuration files are rejected.
     pub(super) fn parse(id: &str, secret: &str) -> Result<Self, Malformed> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._+/=".contains(&byte);
         if !(32..=256).contains(&secret.len()) || !secret.bytes().all(plain) {

@@ -3,22 +3,22 @@
 
 use std::fmt::Write as _;
 
-/// A URL split into directory, file and query.
+/// Split into directory, file and query.
 pub(super) struct Target<'a> {
-    /// Scheme and host, in lower case.
+    /// In lower case, with the scheme.
     pub(super) origin: String,
-    /// The path of the manifest's directory, with a slash at either end, in the spelling that clients send:
-    /// characters that are not allowed in a path are percent-encoded, and so are those with a meaning in some
-    /// scheme's tokens (`!`, `*`, `~`).
+    /// The path of the manifest's directory, with a slash at either end, in the spelling that clients
+    /// send: characters that are not allowed in a path are percent-encoded, and so are those with a
+    /// meaning in some scheme's tokens (`!`, `*`, `~`).
     pub(super) directory: String,
-    /// The directory, percent-decoded once.
+    /// Percent-decoded once.
     pub(super) decoded: Vec<u8>,
     file: &'a str,
     query: Option<&'a str>,
     fragment: Option<&'a str>,
 }
 
-/// Splits a URL into scheme with host, and the rest.
+/// Scheme with host, and the rest.
 pub(super) fn split(address: &str) -> Option<(&str, &str)> {
     let host = address.find("://")? + 3;
     let rest = address.get(host..)?;
@@ -27,14 +27,16 @@ pub(super) fn split(address: &str) -> Option<(&str, &str)> {
 }
 
 impl<'a> Target<'a> {
-    /// Parses a URL. Returns `None` if its path, decoded or not, has segments that are empty, `.` or `..`, a
-    /// backslash or a control character: some servers resolve them before they compare, others after.
+    /// Returns `None` for segments that are empty, `.` or `..`, a backslash or a control character,
+    /// decoded or not.
     pub(super) fn parse(address: &'a str) -> Option<Self> {
         let (origin, rest) = split(address)?;
         let (rest, fragment) = cut(rest, '#');
         let (path, query) = cut(rest, '?');
         let path = if path.is_empty() { "/" } else { path };
         let (directory, file) = path.split_at_checked(path.rfind('/')? + 1)?;
+        // Some servers resolve such segments before they compare, others after, so the edge could check
+        // another path than the one that was signed.
         is_plain(&decode(path)).then(|| Self {
             origin: origin.to_ascii_lowercase(),
             directory: percent_encode(directory),
@@ -45,13 +47,13 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// The URL with a segment between directory and file. Relative URLs in the manifest inherit it.
+    /// Between directory and file, so that relative URLs in the manifest inherit the segment.
     pub(super) fn with_segment(&self, segment: &str) -> String {
         self.assemble(&format!("{segment}/"), self.query)
     }
 
-    /// The URL with further query parameters: `name=value`, several joined with `&`. `None` if it has a
-    /// parameter of that name already: which one counts would depend on the server.
+    /// `parameters` are `name=value`, several joined with `&`. `None` if the URL has one of that name
+    /// already.
     pub(super) fn with_parameters(&self, parameters: &str) -> Option<String> {
         let names = |query: &'_ str| -> Vec<String> {
             let name = |part: &str| part.split('=').next().unwrap_or_default().to_owned();
@@ -62,6 +64,7 @@ impl<'a> Target<'a> {
         };
         let ours = names(parameters);
         if names(query).iter().any(|name| ours.contains(name)) {
+            // Which of the two counts would depend on the server.
             return None;
         }
         Some(self.assemble("", Some(&format!("{query}&{parameters}"))))
@@ -86,7 +89,7 @@ fn cut(text: &str, mark: char) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether a decoded path, which begins with a slash, can be read in one way only.
+/// `path` is decoded and begins with a slash.
 fn is_plain(path: &[u8]) -> bool {
     let mut segments = path.split(|byte| *byte == b'/').skip(1).peekable();
     while let Some(segment) = segments.next() {
@@ -109,7 +112,7 @@ fn escape(bytes: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
-/// Percent-decodes once. A `%` that begins no escape is kept.
+/// A `%` that begins no escape is kept.
 fn decode(path: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
@@ -122,12 +125,13 @@ fn decode(path: &str) -> Vec<u8> {
     decoded
 }
 
-/// Percent-encodes a path as clients send it.
+/// As clients send it.
 fn percent_encode(path: &str) -> String {
     let mut encoded = String::with_capacity(path.len());
     let bytes = path.as_bytes();
     for (at, byte) in bytes.iter().enumerate() {
         let escapes = escape(bytes.get(at..).unwrap_or_default()).is_some();
+        // An existing escape is kept, or it would be encoded twice.
         if byte.is_ascii_alphanumeric() || b"/-._$&()+,;=:@".contains(byte) || escapes {
             encoded.push(char::from(*byte));
         } else {
