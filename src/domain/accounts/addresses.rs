@@ -16,7 +16,7 @@ use crate::types::{Email, PartnerId};
 
 type Address = (PartnerId, Email);
 
-/// Hashes of all users' addresses; empty unless an import is running.
+/// Empty unless an import is running.
 #[derive(Default)]
 pub(super) struct KnownAddresses {
     state: Mutex<State>,
@@ -25,16 +25,15 @@ pub(super) struct KnownAddresses {
 
 #[derive(Default)]
 struct State {
-    /// Number of imports that use it.
+    /// Imports that use the filter.
     imports: usize,
-    /// Whether it contains every address.
+    /// It contains every address.
     complete: bool,
     hashes: HashTable<u32>,
 }
 
 impl KnownAddresses {
-    /// Whether an address may have a user; `false` is certain. Only for the writer thread, which sees every new
-    /// user.
+    /// `false` is certain. Only for the writer thread, which sees every new user.
     pub(super) fn may_hold(&self, address: &Address) -> bool {
         let state = self.state.lock();
         if !state.complete {
@@ -47,8 +46,8 @@ impl KnownAddresses {
             .is_some()
     }
 
-    /// Adds the address of a new user before the write batch commits. If the batch fails, the stale hash costs
-    /// only an engine lookup.
+    /// Called before the write batch commits. If the batch fails, the stale hash costs only an engine
+    /// lookup.
     pub(super) fn add(&self, address: &Address) {
         let mut state = self.state.lock();
         // Nothing reads the filter unless an import is running, so it stays empty.
@@ -67,13 +66,14 @@ impl KnownAddresses {
     }
 
     fn hash(&self, address: &Address) -> u32 {
+        // Four bytes suffice: a false hit costs one engine lookup.
         let [a, b, c, d, ..] = self.hasher.hash_one(address.to_bytes()).to_le_bytes();
         u32::from_le_bytes([a, b, c, d])
     }
 }
 
-// `HashTable` uses the highest and the lowest bits, so both halves need the hash.
 const fn spread(hash: u32) -> u64 {
+    // `HashTable` uses the highest and the lowest bits, so both halves need the hash.
     ((hash as u64) << 32) | hash as u64
 }
 
@@ -84,6 +84,7 @@ impl Drop for AddressesKnown {
     fn drop(&mut self) {
         let mut state = self.0.0.addresses.state.lock();
         state.imports = state.imports.saturating_sub(1);
+        // The last import frees the memory.
         if state.imports == 0 {
             *state = State::default();
         }
@@ -91,7 +92,7 @@ impl Drop for AddressesKnown {
 }
 
 impl Accounts {
-    /// Fills the filter with the addresses of all users; takes some seconds per million. Blocking.
+    /// Takes some seconds per million users. Blocking.
     pub fn know_addresses(&self) -> Result<AddressesKnown, AccountsError> {
         let known = &self.0.addresses;
         known.state.lock().imports += 1;

@@ -10,13 +10,13 @@ use crate::store::Commit;
 use crate::types::text::check_visible;
 use crate::types::{Malformed, PartnerId, Token, TokenKind, UnixSeconds, UserId};
 
-/// Maximum number of tags of a user.
+/// Of one user.
 const TAGS_MAX: usize = 32;
-/// Maximum length of a tag in characters.
+/// Characters.
 const TAG_LENGTH_MAX: usize = 64;
 
 impl Accounts {
-    /// Returns up to `limit` users after `after`, sorted by id, of one partner or of all; from memory.
+    /// After `after`, sorted by id, of one partner or of all; from memory.
     #[must_use]
     pub fn list(
         &self,
@@ -44,7 +44,7 @@ impl Accounts {
         page.into_values().collect()
     }
 
-    /// The number of users per partner; scans all users in memory.
+    /// Per partner; scans all users in memory.
     #[must_use]
     pub fn counts(&self) -> HashMap<PartnerId, usize> {
         let mut counts = HashMap::new();
@@ -56,11 +56,8 @@ impl Accounts {
         counts
     }
 
-    /// Changes a user's record, including fields that users cannot change themselves. Enabling parental control
-    /// without a PIN creates one and mails it. Disabling the account ends its logins and reset tokens.
-    ///
-    /// # Errors
-    /// [`AccountsError::UserNotFound`], [`AccountsError::FieldMalformed`].
+    /// Includes fields that users cannot change. Enabling parental control without a PIN creates one
+    /// and mails it. Disabling the account ends its logins and reset tokens.
     pub async fn change_by_operator(
         &self,
         id: &UserId,
@@ -72,6 +69,7 @@ impl Accounts {
         let tags = change.tags.map(validate_tags).transpose()?;
         let known = self.user(id).ok_or(AccountsError::UserNotFound)?;
         let on = change.own.parental_enabled == Some(true);
+        // Generated before the write batch: hashing takes milliseconds, and the writer must not wait.
         let generated: Option<GeneratedPin> = if on && !known.has_pin {
             let this = self.clone();
             Some(pool.run(move |memory| this.generate_pin(memory)).await??)
@@ -92,6 +90,7 @@ impl Accounts {
                 password_reset::void(txn, &id)?;
             }
             match generated {
+                // A concurrent request may have set a PIN; it stays.
                 Some(generated) if !record.has_pin => {
                     inner.mail_pin(txn, &id, record, generated, now)
                 }
@@ -102,10 +101,7 @@ impl Accounts {
         self.user(&id).ok_or(AccountsError::UserNotFound)
     }
 
-    /// Mails a reset token to a user. The rate limit for reset mails does not apply to operators.
-    ///
-    /// # Errors
-    /// [`AccountsError::UserNotFound`], [`AccountsError::FieldMalformed`] if the account is disabled.
+    /// The rate limit for reset mails does not apply to operators.
     pub fn send_reset_by_operator(
         &self,
         id: &UserId,
@@ -114,6 +110,7 @@ impl Accounts {
         let token = Token::new(TokenKind::Reset, self.0.entropy.array());
         let id = *id;
         self.change(move |inner, txn| {
+            // A new password would not enable the account, so the mail would mislead.
             if user_record(txn, &id)?.disabled {
                 return Err(AccountsError::FieldMalformed {
                     field: "user",
@@ -125,7 +122,7 @@ impl Accounts {
     }
 }
 
-/// Checks tags; returns them sorted and without duplicates.
+/// Sorted and without duplicates.
 fn validate_tags(mut tags: Vec<String>) -> Result<Vec<String>, AccountsError> {
     tags.sort_unstable();
     tags.dedup();

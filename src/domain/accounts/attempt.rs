@@ -17,17 +17,15 @@ use super::{Accounts, HashMemory};
 use crate::store::{Durability, StoreError, WritePriority};
 use crate::types::UnixSeconds;
 
-/// Why the pool did not finish a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The queue is full.
     #[error("the hashing pool is full")]
     Full,
     #[error("a job of the hashing pool panicked")]
     Lost,
 }
 
-/// A bounded pool of blocking threads that hash passwords and PINs.
+/// Bounded; hashes passwords and PINs on blocking threads.
 pub trait HashPool: Sync {
     fn run<T: Send + 'static>(
         &self,
@@ -63,7 +61,7 @@ impl Undecided {
         }
     }
 
-    /// Waits until an attempt of the subject is decided; `None` if none is undecided.
+    /// `None` if no attempt of the subject is undecided.
     fn wait_for(&self, subject: &Subject) -> Option<AsyncReceiver<()>> {
         let mut all = self.0.lock();
         let pending = all.get_mut(&subject.key())?;
@@ -81,6 +79,7 @@ struct Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
+        // Waiters are woken after the lock is released, since they try again at once.
         let mut waiters = Vec::new();
         let mut all = self.undecided.0.lock();
         for key in &self.keys {
@@ -97,8 +96,7 @@ impl Drop for Hold {
     }
 }
 
-/// A counted attempt. It is refunded if it is dropped before any work, because the pool was full or the client
-/// disconnected.
+/// Refunded if it is dropped before any work, because the pool was full or the client disconnected.
 pub(super) struct Attempt {
     accounts: Accounts,
     reservation: Arc<Reservation>,
@@ -108,12 +106,11 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// The reservation that a write batch refunds after a correct attempt.
     pub(super) fn reservation(&self) -> Arc<Reservation> {
         Arc::clone(&self.reservation)
     }
 
-    /// Runs the job in the pool. The attempt counts as soon as the job starts.
+    /// The attempt counts as soon as the job starts.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         pool: &impl HashPool,
@@ -121,6 +118,7 @@ impl Attempt {
     ) -> Result<T, PoolError> {
         let (accounts, tried) = (self.accounts.clone(), Arc::clone(&self.tried));
         let job = move |memory: &mut HashMemory| {
+            // From here on the guess may have been evaluated, so a dropped attempt stays counted.
             tried.store(true, Relaxed);
             job(&accounts, memory)
         };
@@ -147,7 +145,7 @@ impl Drop for Attempt {
 
 enum Denied {
     Refused(Refused),
-    /// Wait until another attempt is decided.
+    /// Until another attempt is decided.
     Wait(AsyncReceiver<()>),
 }
 
@@ -158,7 +156,6 @@ impl From<StoreError> for Denied {
 }
 
 impl Accounts {
-    /// Counts an attempt for each subject, before any work.
     pub(super) async fn attempt(
         &self,
         class: Durability,
@@ -175,6 +172,7 @@ impl Accounts {
                     let limits = &this.0.settings.limits;
                     let undecided = &this.0.undecided;
                     match throttle::reserve(txn, limits, &subjects, now) {
+                        // Held inside the transaction: the next one must see the attempt as undecided.
                         Ok(reservation) => Ok((reservation, undecided.hold(&subjects))),
                         Err(Refused::Store(error)) => Err(error.into()),
                         Err(Refused::TooMany(limit)) => {

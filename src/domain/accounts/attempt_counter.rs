@@ -8,29 +8,29 @@ use crate::store::Record;
 use crate::types::UnixSeconds;
 use crate::types::time::HOUR;
 
-/// Seconds after a lock in which the next lock escalates.
+/// Seconds after a lock in which the next one is longer.
 const ESCALATION_WINDOW: i64 = HOUR;
-/// Approximate maximum of distinct instants in a counter, so that its record stays below 4 KiB.
+/// Distinct instants in a counter, approximately: its record stays below 4 KiB.
 const INSTANTS_MAX: i64 = 256;
 
-/// A rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Maximum number within the window; 0 disables the limit.
+    /// Within the window; 0 disables the limit.
     pub limit: u32,
-    /// Length of the window in seconds.
+    /// Seconds.
     pub window: i64,
-    /// Lock durations in seconds: the first, the second, … If empty, there is no lock and the window slides.
+    /// Seconds: of the first lock, the second, … If empty, there is no lock and the window slides.
     pub locks: &'static [i64],
 }
 
 impl Rule {
-    /// Length of one instant in seconds. Small limits are counted exactly; large ones in steps, rounded up, so
-    /// that the size of a counter does not grow with its limit.
+    /// Seconds of one instant.
     fn grain(&self) -> i64 {
         if i64::from(self.limit) <= INSTANTS_MAX {
             1
         } else {
+            // Large limits are counted in steps, rounded up, so that the size of a counter does not grow with
+            // its limit.
             (self.window / INSTANTS_MAX).max(1)
         }
     }
@@ -38,45 +38,41 @@ impl Rule {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counter {
-    /// Counted attempts by instant, oldest first.
+    /// By instant, oldest first.
     marks: Vec<(UnixSeconds, u32)>,
-    /// Number of consecutive locks.
+    /// Consecutive locks.
     level: u8,
-    /// End of the current or last lock.
+    /// Of the current or last lock.
     locked_until: UnixSeconds,
 }
 
 impl Record for Counter {}
 
-/// A counted attempt that can be refunded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CountedAttempt {
     at: UnixSeconds,
-    /// End of the lock that it caused.
+    /// Of the lock that it caused.
     locked_until: Option<UnixSeconds>,
 }
 
 impl Counter {
-    /// Counts an attempt.
-    ///
-    /// The attempt that reaches the limit starts the lock immediately, so that no further one slips through
-    /// before it is known to be wrong. After a lock, while the limit is still reached, one attempt at a time is
-    /// allowed, and each starts the next, longer lock.
-    ///
-    /// # Errors
-    /// The seconds until the next attempt is allowed.
+    /// Counts an attempt. The error is the seconds until the next one is allowed.
     pub(super) fn reserve(&mut self, rule: &Rule, now: UnixSeconds) -> Result<CountedAttempt, i64> {
         self.tidy(rule, now);
         if let Some(seconds) = self.refusal(rule, now) {
             return Err(seconds);
         }
         let grain = rule.grain();
+        // Rounded up: an attempt never expires early.
         let at = UnixSeconds((now.0 + grain - 1).div_euclid(grain) * grain);
         match self.marks.last_mut() {
             Some((last, count)) if *last == at => *count += 1,
             _ => self.marks.push((at, 1)),
         }
         let mut locked_until = None;
+        // The attempt that reaches the limit starts the lock at once, so that no further one slips through
+        // before it is known to be wrong. After a lock, while the limit is still reached, one attempt at a
+        // time is allowed, and each starts the next, longer lock.
         if self.count() >= rule.limit
             && let Some(longest) = rule.locks.last()
         {
@@ -88,7 +84,7 @@ impl Counter {
         Ok(CountedAttempt { at, locked_until })
     }
 
-    /// Refunds an attempt and lifts the lock that it caused or helped to cause.
+    /// Lifts the lock that the attempt caused or helped to cause.
     pub(super) fn refund(&mut self, rule: &Rule, mark: CountedAttempt, now: UnixSeconds) {
         if let Some((_, count)) = self.marks.iter_mut().find(|(at, _)| *at == mark.at) {
             *count = count.saturating_sub(1);
@@ -102,7 +98,7 @@ impl Counter {
         }
     }
 
-    /// The seconds until an attempt is allowed, if it is not now. `self` must be tidy.
+    /// `None` if it is allowed now. `self` must be tidy.
     fn refusal(&self, rule: &Rule, now: UnixSeconds) -> Option<i64> {
         if rule.limit == 0 {
             return None;
@@ -111,6 +107,7 @@ impl Counter {
             return Some(self.locked_until.since(now));
         }
         let mut over = self.count().checked_sub(rule.limit)?;
+        // With locks, one attempt is allowed after each lock.
         if !rule.locks.is_empty() {
             return None;
         }
@@ -123,19 +120,19 @@ impl Counter {
         None
     }
 
-    /// The seconds until an attempt is allowed, if it is not now.
+    /// Seconds until an attempt is allowed; `None` if it is allowed now.
     pub(super) fn refusal_at(&self, rule: &Rule, now: UnixSeconds) -> Option<i64> {
         let mut tidy = self.clone();
         tidy.tidy(rule, now);
         tidy.refusal(rule, now)
     }
 
-    /// Remaining failures before the lock.
+    /// Failures that are left before the lock.
     pub(super) fn left(&self, rule: &Rule) -> u32 {
         rule.limit.saturating_sub(self.count())
     }
 
-    /// Whether the counter can be deleted without effect.
+    /// It can be deleted without effect.
     pub(super) fn is_idle(&self, rule: &Rule, now: UnixSeconds) -> bool {
         let mut tidy = self.clone();
         tidy.tidy(rule, now);
@@ -148,9 +145,10 @@ impl Counter {
             .fold(0, |sum: u32, (_, count)| sum.saturating_add(*count))
     }
 
-    /// Drops expired marks. Also drops marks and locks that lie too far in the future: a clock that ran ahead
-    /// left them, and they would lock the account for as long.
+    /// Drops expired marks.
     fn tidy(&mut self, rule: &Rule, now: UnixSeconds) {
+        // Marks and locks too far in the future were left by a clock that ran ahead; they would lock the
+        // account for as long.
         let latest = now + rule.grain();
         self.marks
             .retain(|(at, count)| *count > 0 && *at <= latest && now < *at + rule.window);

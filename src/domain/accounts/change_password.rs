@@ -13,12 +13,7 @@ use crate::store::Txn;
 use crate::types::{Password, UnixSeconds, UserId};
 
 impl Accounts {
-    /// Changes the password. In one commit it also ends the user's other logins, voids reset tokens and queues
-    /// a notice.
-    ///
-    /// # Errors
-    /// [`AccountsError::PasswordWrong`], [`AccountsError::TooManyAttempts`], or the policy error of the new
-    /// password.
+    /// In one commit it also ends the user's other logins, voids reset tokens and queues a notice.
     pub async fn change_password(
         &self,
         who: Login,
@@ -29,6 +24,7 @@ impl Accounts {
         pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
         let user = self.user(&who.user).ok_or(AccountsError::UserNotFound)?;
+        // The policy first: a new password that is rejected must not cost an attempt.
         self.check_password(new, user.partner, &user.email, user.name.as_ref())?;
         let new = new.clone();
         let hash = move |this: &Self, memory: &mut HashMemory| this.hash(new.reveal(), memory);
@@ -38,6 +34,7 @@ impl Accounts {
         let changed = self.change(move |inner, txn| {
             let credentials = proof.redeem(inner, txn, &who.user, now)?;
             txn.put::<Credentials>(&who.user, &credentials.with_password(password, now))?;
+            // The login that makes the change stays.
             login_sessions::end_all(txn, &who.user, Some(who.login))?;
             password_reset::void(txn, &who.user)?;
             let user = user_record(txn, &who.user)?;
@@ -48,9 +45,7 @@ impl Accounts {
 }
 
 impl Inner {
-    /// Queues the notice of a changed password, at most three per hour. Without a limit, an attacker who signed
-    /// up with another person's address could flood that mailbox and the queue. The owner of a hijacked account
-    /// is informed by the first notice.
+    /// At most three per hour.
     pub(super) fn queue_password_notice(
         &self,
         txn: &mut Txn<'_>,
@@ -59,6 +54,8 @@ impl Inner {
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
         let subject = Subject::account(Kind::NoticeMail, &user.partner, &user.email);
+        // Without a limit, an attacker who signed up with another person's address could flood that mailbox
+        // and the queue. The owner of a hijacked account is informed by the first notice.
         if throttle::admit(txn, &self.settings.limits, subject, now)? {
             let draft = mail::Draft {
                 kind: mail::Kind::PasswordChanged,

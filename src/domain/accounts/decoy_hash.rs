@@ -13,10 +13,10 @@ use super::{Accounts, hashing};
 use crate::store::{StoreError, Txn};
 use crate::types::{Email, PartnerId, UserId};
 
-/// Number of users searched for one of the same partner.
+/// Users searched for one of the same partner.
 const NEAR: usize = 32;
 
-/// Chooses decoys by a keyed hash, so that nobody can predict or become the decoy of an address.
+/// Keyed, so that an attacker can neither predict nor become the decoy of an address.
 pub(super) struct DecoyHashes(hmac::Key);
 
 impl DecoyHashes {
@@ -24,7 +24,7 @@ impl DecoyHashes {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    /// The position in the order of user ids at which the search starts.
+    /// In the order of user ids; the search starts there.
     fn position(&self, partner: &PartnerId, email: &Email) -> UserId {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(partner.as_bytes());
@@ -38,7 +38,7 @@ impl DecoyHashes {
 }
 
 impl Accounts {
-    /// The stored hash of the decoy, or a dummy hash at the current cost if no user is found.
+    /// A dummy hash at the current cost if no user is found.
     pub(super) fn decoy(
         &self,
         txn: &Txn<'_>,

@@ -11,14 +11,10 @@ use crate::domain::partners::{self, PartnerStatus};
 use crate::store::{Commit, StoreError, Txn};
 use crate::types::{PartnerId, Password, UnixSeconds, UserId};
 
-/// Users per write batch.
 const BATCH: usize = 50;
 
 impl Accounts {
-    /// Exports the data of a user in this module and the mail queue; reads from disk.
-    ///
-    /// # Errors
-    /// [`AccountsError::UserNotFound`].
+    /// Reads from disk.
     pub fn export(&self, id: &UserId, now: UnixSeconds) -> Result<Export, AccountsError> {
         let (record, credentials) = self.0.store.read(|txn| {
             let credentials = super::credentials(txn, id)?;
@@ -33,10 +29,7 @@ impl Accounts {
         })
     }
 
-    /// Erases the user's own account, confirmed by password, with its data in all modules, in one commit.
-    ///
-    /// # Errors
-    /// [`AccountsError::PasswordWrong`], [`AccountsError::TooManyAttempts`].
+    /// Confirmed by password. Erases the data in all modules in one commit.
     pub async fn erase(
         &self,
         user: &UserId,
@@ -55,28 +48,20 @@ impl Accounts {
         erased.await
     }
 
-    /// Erases an account for an operator.
-    ///
-    /// # Errors
-    /// [`AccountsError::UserNotFound`].
     pub fn remove(&self, user: &UserId, now: UnixSeconds) -> Commit<(), AccountsError> {
         let user = *user;
         self.change(move |inner, txn| inner.erase(txn, &user, now))
     }
 
-    /// Removes a partner with all its users. Blocking.
-    ///
-    /// The partner is disabled first, so that no user can sign up. Operators may still add users, so the final
-    /// write batch checks that none is left.
-    ///
-    /// # Errors
-    /// [`AccountsError::PartnerNotFound`]. If the store fails, erased users stay erased; the removal can be
-    /// repeated.
+    /// Removes a partner with all its users. Blocking. If the store fails, erased users stay erased;
+    /// the removal can be repeated.
     pub fn remove_partner(&self, id: PartnerId, now: UnixSeconds) -> Result<(), AccountsError> {
+        // Disabled first, so that no user can sign up.
         self.0.partners.set_disabled(id, true).wait()?;
         loop {
             self.remove_all(id, now)?;
             let removed = self.change(move |_, txn| {
+                // Operators may still have added users, so the batch that removes the partner checks again.
                 if !txn.scan_index::<UsersByEmail>(&id, 1)?.is_empty() {
                     return Ok(false);
                 }
@@ -90,8 +75,7 @@ impl Accounts {
         }
     }
 
-    /// Erases users of removed partners, which earlier versions could leave behind; returns their number.
-    /// Candidates are found in memory and checked again in the write batch.
+    /// Users of removed partners, which earlier versions could leave behind; returns their number.
     pub fn remove_orphans(&self, now: UnixSeconds) -> Result<usize, AccountsError> {
         let mut orphans = Vec::new();
         self.0.users.for_each(|id, user| {
@@ -107,6 +91,7 @@ impl Accounts {
             let erased = self.change(move |inner, txn| {
                 let mut removed = 0;
                 for (user, partner) in &batch {
+                    // Found in memory, so checked again here.
                     let gone = partners::standing(txn, partner)? == PartnerStatus::Unknown;
                     if gone && super::exists(txn, user)? {
                         inner.erase(txn, user, now)?;
@@ -120,7 +105,7 @@ impl Accounts {
         Ok(removed)
     }
 
-    /// Erases all users of a partner in batches; returns their number.
+    /// In batches; returns the number.
     fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
         let mut removed = 0;
         loop {
@@ -156,6 +141,7 @@ impl Inner {
             Subject::account(Kind::LoginAccount, &user.partner, &user.email),
             Subject::user(Kind::Pin, id),
         ];
+        // A new account at this address must not inherit wrong guesses.
         for subject in guesses {
             txn.delete::<Throttles>(&subject.key())?;
         }

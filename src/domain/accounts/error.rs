@@ -9,10 +9,8 @@ use crate::types::{LimitReached, Malformed};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccountsError {
-    /// The partner already has a user with this address.
     #[error("the address has an account with this partner")]
     EmailInUse,
-    /// The partner was disabled or removed during the request.
     #[error("the partner is disabled or removed")]
     PartnerGone,
     #[error("no such partner")]
@@ -20,36 +18,26 @@ pub enum AccountsError {
     /// Unknown user, disabled account or wrong password; deliberately not distinguished.
     #[error("the user is unknown or the password wrong")]
     InvalidCredentials,
-    /// The current password, requested for confirmation, is wrong.
     #[error("the password is wrong")]
     PasswordWrong,
-    /// The current password is missing.
     #[error("the password is needed")]
     PasswordRequired,
     #[error("a password has at least {min} characters")]
-    PasswordTooShort {
-        /// The minimum in characters.
-        min: usize,
-    },
-    /// The new password is in the list of common passwords or derived from known names.
+    PasswordTooShort { min: usize },
+    /// In the list of common passwords, or derived from known names.
     #[error("the password is too common")]
     PasswordTooCommon,
     #[error("too many attempts: {0}")]
     TooManyAttempts(LimitReached),
-    /// The reset token is unknown, used, expired or of another partner; deliberately not distinguished.
+    /// Unknown, used, expired or of another partner; deliberately not distinguished.
     #[error("the reset token is not valid")]
     ResetTokenInvalid,
     #[error("no such user")]
     UserNotFound,
-    /// The user has no such login session.
     #[error("no such login session")]
     LoginNotFound,
     #[error("{field}: {why}")]
-    FieldMalformed {
-        field: &'static str,
-        /// The accepted values.
-        why: Malformed,
-    },
+    FieldMalformed { field: &'static str, why: Malformed },
     #[error(transparent)]
     Pin(#[from] PinError),
     /// The stored hash or the configured cost is not valid for argon2.
@@ -61,7 +49,6 @@ pub enum AccountsError {
     Store(StoreError),
 }
 
-/// Why a PIN was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
     #[error("the PIN is needed")]
@@ -69,13 +56,9 @@ pub enum PinError {
     #[error("no PIN has been set")]
     NotSet,
     #[error("the PIN is wrong; {attempts_left} attempts are left")]
-    Wrong {
-        /// Remaining attempts before PIN entry is locked.
-        attempts_left: u32,
-    },
+    Wrong { attempts_left: u32 },
     #[error("PIN entry is locked: {0}")]
     Locked(LimitReached),
-    /// The stored hash or the configured cost is not valid for argon2.
     #[error("failed to compute the hash: invalid stored hash or cost")]
     HashUnusable,
     #[error(transparent)]

@@ -5,13 +5,12 @@ use super::{Accounts, Swept};
 use crate::store::{Durability, StoreError, Txn};
 use crate::types::UnixSeconds;
 
-/// Records per write batch.
 const BATCH: usize = 500;
 
 impl Accounts {
-    /// Removes expired logins and reset tokens, and idle counters. They were rejected already, so a failed
-    /// sweep only costs space.
+    /// Removes expired logins and reset tokens, and idle counters.
     pub fn sweep(&self, now: UnixSeconds) -> Result<Swept, StoreError> {
+        // All of these are rejected already, so a failed sweep only costs space.
         let at = self.0.expiry.at(now);
         Ok(Swept {
             logins: self.run_batches(move |txn| {
@@ -63,7 +62,6 @@ impl Accounts {
         Ok(idle.len())
     }
 
-    /// Runs a write batch repeatedly until it removes less than a full batch.
     fn run_batches(
         &self,
         batch_fn: impl Fn(&mut Txn<'_>) -> Result<usize, StoreError> + Copy + Send + 'static,

@@ -18,11 +18,7 @@ struct Found {
 }
 
 impl Accounts {
-    /// Logs a user in. An unknown user, a disabled account and a wrong password take the same time, count alike
-    /// and give the same error, so that an attacker cannot discover accounts.
-    ///
-    /// # Errors
-    /// [`AccountsError::InvalidCredentials`], [`AccountsError::TooManyAttempts`].
+    /// Logs a user in.
     pub async fn log_in(
         &self,
         partner: PartnerId,
@@ -32,6 +28,8 @@ impl Accounts {
         now: UnixSeconds,
         pool: &impl HashPool,
     ) -> Result<NewLogin, AccountsError> {
+        // An unknown user, a disabled account and a wrong password take the same time, count alike and give
+        // the same error, so that an attacker cannot discover accounts.
         let subjects = guesses(partner, email, from);
         let attempt = self
             .attempt(Durability::Logged, subjects.into(), now)
@@ -47,6 +45,7 @@ impl Accounts {
         let login = LoginId::from_bytes(self.0.entropy.array());
         let user = self.change_for(WritePriority::Login, move |inner, txn| {
             let id = found.id;
+            // Read again: the check ran outside of the transaction.
             let present = credentials(txn, &id).map_err(hide_removed_user)?;
             let record = txn
                 .get::<Users>(&id)?
@@ -74,7 +73,7 @@ impl Accounts {
         Ok(NewLogin { token, login, user })
     }
 
-    /// Finds the user with this password; also returns a new hash if the stored one is outdated.
+    /// Also returns a new hash if the stored one is outdated.
     fn check_login(
         &self,
         partner: PartnerId,
@@ -86,6 +85,7 @@ impl Accounts {
         let cost = self.0.settings.cost;
         let Verdict { matches, outdated } =
             hashing::verify(password.reveal(), &stored, cost, memory)?;
+        // A disabled account is rejected only after the hash, so that it takes the same time.
         let Some(found) = found.filter(|found| matches && !found.disabled) else {
             return Err(AccountsError::InvalidCredentials);
         };
@@ -95,14 +95,14 @@ impl Accounts {
         Ok((found, rehashed))
     }
 
-    /// Returns the user of an address, and the hash to check. The decoy is read for every address, so that
-    /// reads take the same time.
+    /// Returns the hash to check, the decoy's if no user has the address.
     fn look_up(
         &self,
         partner: PartnerId,
         email: &Email,
     ) -> Result<(Option<Found>, String), StoreError> {
         self.0.store.read(|txn| {
+            // Read for every address, so that reads take the same time.
             let decoy = self.decoy(txn, partner, email)?;
             let Some(id) = txn.find::<UsersByEmail>(&(partner, email.clone()))? else {
                 return Ok((None, decoy));
@@ -123,9 +123,9 @@ impl Accounts {
     }
 }
 
-/// Hides that the user was removed during the login.
 fn hide_removed_user(error: AccountsError) -> AccountsError {
     match error {
+        // The user was removed during the login.
         AccountsError::UserNotFound => AccountsError::InvalidCredentials,
         other => other,
     }

@@ -10,14 +10,12 @@ use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
 /// long.
 const FROM_THE_FUTURE: i64 = DAY;
 
-/// Whether a token is valid at `now`.
 pub(super) fn is_alive(created: UnixSeconds, expires: UnixSeconds, now: UnixSeconds) -> bool {
     created <= now + FROM_THE_FUTURE && now < expires
 }
 
 impl Accounts {
-    /// Authenticates a User Authorization Token from memory. Returns `None` if it is unknown, expired, revoked
-    /// or of another partner.
+    /// From memory. `None` if the token is unknown, expired, revoked or of another partner.
     #[must_use]
     pub fn authenticate(
         &self,
@@ -34,10 +32,7 @@ impl Accounts {
         })
     }
 
-    /// Returns a live login session of the user; reads from disk.
-    ///
-    /// # Errors
-    /// [`AccountsError::LoginNotFound`].
+    /// Reads from disk.
     pub fn login(
         &self,
         user: &UserId,
@@ -51,7 +46,7 @@ impl Accounts {
             .ok_or(AccountsError::LoginNotFound)
     }
 
-    /// The live login sessions of a user, oldest first; reads from disk.
+    /// Oldest first; reads from disk.
     pub fn logins(&self, user: &UserId, now: UnixSeconds) -> Result<Vec<LoginInfo>, StoreError> {
         let expiry = &self.0.expiry;
         let at = expiry.at(now);
@@ -69,10 +64,7 @@ impl Accounts {
         })
     }
 
-    /// Ends one login session; its token is rejected from the next request on.
-    ///
-    /// # Errors
-    /// [`AccountsError::LoginNotFound`].
+    /// The token is rejected from the next request on.
     pub fn end_login(&self, user: UserId, login: LoginId) -> Commit<(), AccountsError> {
         self.change_for(WritePriority::Login, move |_, txn| {
             let (token, _) = logins_of_user(txn, &user)?
@@ -83,10 +75,7 @@ impl Accounts {
         })
     }
 
-    /// Ends all login sessions of a user; returns their number.
-    ///
-    /// # Errors
-    /// [`AccountsError::UserNotFound`].
+    /// Returns the number of ended sessions.
     pub fn end_logins(&self, user: UserId) -> Commit<usize, AccountsError> {
         self.change_for(WritePriority::Login, move |_, txn| {
             super::user_record(txn, &user)?;
@@ -95,7 +84,7 @@ impl Accounts {
     }
 }
 
-/// Starts a login session; ends the oldest ones over the limit. `at` is token time.
+/// Ends the oldest ones over the limit. `at` is token time.
 pub(super) fn begin(
     txn: &mut Txn<'_>,
     settings: &Settings,
@@ -121,7 +110,7 @@ pub(super) fn begin(
 }
 
 impl Inner {
-    /// Ends the user's logins and, through the revokers, their activity in other modules.
+    /// Includes, through the revokers, the activity in other modules.
     pub(super) fn revoke(
         &self,
         txn: &mut Txn<'_>,
@@ -136,7 +125,6 @@ impl Inner {
     }
 }
 
-/// Ends all login sessions of a user, except `except`.
 pub(super) fn end_all(
     txn: &mut Txn<'_>,
     user: &UserId,
@@ -152,7 +140,7 @@ pub(super) fn end_all(
     Ok(ended)
 }
 
-/// Login sessions of a user, oldest first.
+/// Oldest first.
 pub(super) fn logins_of_user(
     txn: &Txn<'_>,
     user: &UserId,

@@ -70,18 +70,16 @@ pub fn schema(schema: Schema) -> Schema {
 /// Erases or ends the data of a user in another module, within a write batch of this module.
 pub type Eraser = fn(&mut Txn<'_>, &UserId, UnixSeconds) -> Result<(), StoreError>;
 
-/// Services that accounts depend on.
 pub struct Dependencies {
     pub mail: Mail,
-    /// The partners; their names are not accepted as passwords.
+    /// Their names are not accepted as passwords.
     pub partners: Partners,
-    /// Erase a user's data in other modules.
     pub erasers: Vec<Eraser>,
-    /// End a user's activity in other modules after a password reset or when an operator disables the account.
+    /// Called after a password reset, or when an operator disables the account.
     pub revokers: Vec<Eraser>,
-    /// A secret that survives restarts; it selects decoy hashes.
+    /// Survives restarts; selects decoy hashes.
     pub key: [u8; 32],
-    /// Decides the expiry of logins and reset tokens.
+    /// For logins and reset tokens.
     pub expiry: Arc<ExpiryClock>,
 }
 
@@ -144,7 +142,6 @@ impl Accounts {
         })))
     }
 
-    /// A user, from memory.
     #[must_use]
     pub fn user(&self, id: &UserId) -> Option<Arc<User>> {
         self.0.users.get(id)
@@ -155,17 +152,13 @@ impl Accounts {
         self.0.users.len()
     }
 
-    /// Finds a user by address; reads from disk.
+    /// Reads from disk.
     pub fn find(&self, partner: PartnerId, email: &Email) -> Result<Option<UserId>, StoreError> {
         let key = (partner, email.clone());
         self.0.store.read(|txn| txn.find::<UsersByEmail>(&key))
     }
 
-    /// Checks from memory whether a login may be attempted, so that a flood is rejected before it queues for a
-    /// worker. [`Accounts::log_in`] does the counting.
-    ///
-    /// # Errors
-    /// [`AccountsError::TooManyAttempts`].
+    /// Checks from memory whether a login may be attempted. [`Accounts::log_in`] does the counting.
     pub fn may_log_in(
         &self,
         partner: PartnerId,
@@ -173,45 +166,27 @@ impl Accounts {
         from: IpAddr,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
+        // A flood is rejected before it queues for a worker.
         self.check_limits(&guesses(partner, email, from), now)
     }
 
-    /// Like [`Accounts::may_log_in`], for the network address only.
-    ///
-    /// # Errors
-    /// [`AccountsError::TooManyAttempts`].
+    /// For the network address only.
     pub fn may_log_in_from(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
         self.check_limits(&[Subject::address(Kind::LoginAddress, from)], now)
     }
 
-    /// Like [`Accounts::may_log_in`], for requests of reset mails.
-    ///
-    /// # Errors
-    /// [`AccountsError::TooManyAttempts`].
     pub fn may_ask_for_reset(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
         self.check_limits(&[Subject::address(Kind::ResetMailAddress, from)], now)
     }
 
-    /// Like [`Accounts::may_log_in`], for sign-ups.
-    ///
-    /// # Errors
-    /// [`AccountsError::TooManyAttempts`].
     pub fn may_sign_up(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
         self.check_limits(&[Subject::address(Kind::SignUpAddress, from)], now)
     }
 
-    /// Like [`Accounts::may_log_in`], for completions of a reset.
-    ///
-    /// # Errors
-    /// [`AccountsError::TooManyAttempts`].
     pub fn check_reset_rate(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
         self.check_limits(&[Subject::address(Kind::ResetAddress, from)], now)
     }
 
-    /// Like [`Accounts::may_log_in`], for PIN entry.
-    ///
-    /// # Errors
-    /// [`PinError::Locked`].
     pub fn may_enter_pin(&self, user: &UserId, now: UnixSeconds) -> Result<(), PinError> {
         match self.refusal(&Subject::user(Kind::Pin, user), now) {
             Some(limit) => Err(PinError::Locked(limit)),
@@ -238,7 +213,7 @@ impl Accounts {
         Some(limits.reached(subject.kind(), retry_after))
     }
 
-    /// Runs a write batch that is durable before it is answered.
+    /// Durable before it is answered.
     fn change<T: Send + 'static>(
         &self,
         batch: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
@@ -246,7 +221,6 @@ impl Accounts {
         self.change_for(WritePriority::Change, batch)
     }
 
-    /// Like [`Accounts::change`], with a priority for the case that disk space runs out.
     fn change_for<T: Send + 'static>(
         &self,
         need: WritePriority,
@@ -258,7 +232,6 @@ impl Accounts {
             .write_for(need, Durability::Durable, move |txn| batch(&this.0, txn))
     }
 
-    /// Checks a new password against the policy.
     fn check_password(
         &self,
         new: &Password,
@@ -278,7 +251,6 @@ impl Accounts {
         password_policy::check(new, settings.password_min, &known)
     }
 
-    /// Hashes a secret at the configured cost.
     fn hash(&self, secret: &str, memory: &mut HashMemory) -> Result<String, AccountsError> {
         Ok(hashing::hash(
             secret,
@@ -288,9 +260,8 @@ impl Accounts {
         )?)
     }
 
-    /// Confirms the current password of a logged-in user. A wrong one counts like a failed login, so that this
-    /// does not bypass the login limit. After a correct one, `then` runs in the same pool job. The caller
-    /// refunds the attempt.
+    /// Confirms the current password of a logged-in user. After a correct one, `then` runs in the same
+    /// pool job. The caller refunds the attempt.
     async fn confirm<T: Send + 'static>(
         &self,
         user: &UserId,
@@ -301,6 +272,7 @@ impl Accounts {
         then: impl FnOnce(&Self, &mut HashMemory) -> Result<T, AccountsError> + Send + 'static,
     ) -> Result<(Confirmed, T), AccountsError> {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
+        // A wrong password counts like a failed login, so that this does not bypass the login limit.
         let subjects = guesses(known.partner, &known.email, from);
         let attempt = self
             .attempt(Durability::Logged, subjects.into(), now)
@@ -324,15 +296,14 @@ impl Accounts {
     }
 }
 
-/// A password that was verified just before.
 struct Confirmed {
     attempt: Attempt,
-    /// The generation of the verified password. The write batch compares it with the current one, so that an
-    /// old password has no effect after a concurrent change.
+    /// Compared with the current one by the write batch, so that an old password has no effect after a
+    /// concurrent change.
     generation: u32,
 }
 
-/// The part of [`Confirmed`] that moves into a write batch.
+/// Moves into a write batch.
 struct Proof {
     reservation: Arc<Reservation>,
     generation: u32,
@@ -366,7 +337,6 @@ impl Proof {
     }
 }
 
-/// The subjects for which a wrong password counts.
 fn guesses(partner: PartnerId, email: &Email, from: IpAddr) -> [Subject; 2] {
     [
         Subject::account(Kind::LoginAccount, &partner, email),
@@ -374,13 +344,13 @@ fn guesses(partner: PartnerId, email: &Email, from: IpAddr) -> [Subject; 2] {
     ]
 }
 
-/// Whether a user exists, for write batches that store data of a user: the account may have been erased since
-/// the token was checked, and then nothing would ever erase the new data.
+/// For write batches that store data of a user: the account may have been erased since the token
+/// was checked, and then nothing would ever erase the new data.
 pub fn exists(txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError> {
     Ok(txn.get::<Users>(user)?.is_some())
 }
 
-/// The type of [`exists`], for modules that must not depend on this one.
+/// For modules that must not depend on this one.
 pub type UserExists = fn(&Txn<'_>, &UserId) -> Result<bool, StoreError>;
 
 fn user_record(txn: &Txn<'_>, user: &UserId) -> Result<UserRecord, AccountsError> {
@@ -392,7 +362,6 @@ fn credentials(txn: &Txn<'_>, user: &UserId) -> Result<CredentialRecord, Account
         .ok_or(AccountsError::UserNotFound)
 }
 
-/// Rejects a date of birth in the future.
 fn check_birth_date(
     date: Option<&crate::types::BirthDate>,
     now: UnixSeconds,

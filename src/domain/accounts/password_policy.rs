@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::AccountsError;
 use crate::types::Password;
 
-/// The list of common passwords, in lower case, one per line.
+/// In lower case, one per line.
 static COMMON: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     include_str!("../../../data/common-passwords.txt")
         .lines()
@@ -14,7 +14,7 @@ static COMMON: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Minimum length of a known word; shorter ones would reject passwords by accident.
+/// Characters. Shorter words would reject passwords by accident.
 const WORD_MIN: usize = 4;
 
 /// Public knowledge about the user and the service, reduced to letters and digits.
@@ -22,7 +22,7 @@ const WORD_MIN: usize = 4;
 pub(super) struct Known(HashSet<String>);
 
 impl Known {
-    /// Adds a name or an address: the whole text and its words.
+    /// The whole text and its words.
     pub(super) fn add(&mut self, text: &str) {
         let lower = text.to_lowercase();
         let words = lower.split(|c: char| !c.is_alphanumeric() && c != '.');
@@ -44,29 +44,26 @@ impl Known {
 }
 
 /// Checks a new password against the length, the list and known words.
-///
-/// A known word is rejected if it is the whole password, also with digits and punctuation in or around it:
-/// `ann.smith`, `Ann-Smith1!` and `smith1988` are first guesses for ann.smith@example.com. A sentence that
-/// contains it is accepted.
-///
-/// Every character counts, including control characters and spaces: nothing truncates a password.
 pub(super) fn check(password: &Password, min: usize, known: &Known) -> Result<(), AccountsError> {
+    // Every character counts, including control characters and spaces: nothing truncates a password.
     if password.length() < min {
         return Err(AccountsError::PasswordTooShort { min });
     }
     let lower = password.reveal().to_lowercase();
+    // A known word is rejected as the whole password, also with digits and punctuation in or around it:
+    // `ann.smith`, `Ann-Smith1!` and `smith1988` are first guesses for ann.smith@example.com. A
+    // sentence that contains it is accepted.
     if COMMON.contains(lower.as_str()) || known.contains(&lower) {
         return Err(AccountsError::PasswordTooCommon);
     }
     Ok(())
 }
 
-/// Strips digits and punctuation around a word.
+/// Without digits and punctuation around it.
 fn core(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphabetic())
 }
 
-/// Removes punctuation and spaces from a word.
 fn alphanumeric(word: &str) -> String {
     word.chars().filter(|c| c.is_alphanumeric()).collect()
 }

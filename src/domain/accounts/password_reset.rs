@@ -15,12 +15,8 @@ use crate::types::{
 };
 
 impl Accounts {
-    /// Mails a reset token if the user exists. Neither the result nor the counters reveal whether the user
-    /// exists; the caller evens out the response time.
-    ///
-    /// # Errors
-    /// [`AccountsError::TooManyAttempts`] only for the network address. Too many mails to one account are
-    /// dropped silently.
+    /// Mails a reset token if the user exists. Neither the result nor the counters reveal whether the
+    /// user exists; the caller evens out the response time.
     pub fn send_reset(
         &self,
         partner: PartnerId,
@@ -36,6 +32,7 @@ impl Accounts {
             let address = Subject::address(Kind::ResetMailAddress, from);
             throttle::reserve(txn, limits, &[address], now)?;
             let account = Subject::account(Kind::ResetMailAccount, &partner, &email);
+            // Too many mails to one account are dropped silently, since an error would reveal the account.
             if !throttle::admit(txn, limits, account, now)? {
                 return Ok(());
             }
@@ -46,10 +43,7 @@ impl Accounts {
         })
     }
 
-    /// Checks that a reset token, of any partner, is usable. Blocking.
-    ///
-    /// # Errors
-    /// [`AccountsError::ResetTokenInvalid`].
+    /// Of any partner. Blocking.
     pub fn check_redeem_rate(
         &self,
         token: &TokenHash,
@@ -60,15 +54,8 @@ impl Accounts {
         self.0.store.read(redeemable)
     }
 
-    /// Sets a new password with a reset token, which is consumed. `partner` is the requesting partner; it is
-    /// `None` on the built-in reset page, where the token alone identifies the user.
-    ///
-    /// One commit removes the token, ends all login and playback sessions, and queues a notice. It also lifts
-    /// the account's lock on wrong passwords: a stranger who triggered it must not lock the owner out.
-    ///
-    /// # Errors
-    /// [`AccountsError::ResetTokenInvalid`] for an unknown, used or expired token or one of another partner;
-    /// [`AccountsError::TooManyAttempts`]; the policy error of the new password, which leaves the token usable.
+    /// `partner` is `None` on the built-in reset page, where the token identifies the user. A password
+    /// that the policy rejects leaves the token usable.
     pub async fn complete_reset(
         &self,
         partner: Option<PartnerId>,
@@ -92,6 +79,7 @@ impl Accounts {
             this.hash(new.reveal(), memory)
         };
         let password = attempt.work(pool, work).await??;
+        // One commit removes the token, ends all login and playback sessions, and queues a notice.
         let changed = self.change(move |inner, txn| {
             // Of concurrent requests only the first batch finds the token.
             let user = redeemable(txn, &token, partner, inner.expiry.at(now))?;
@@ -110,7 +98,7 @@ impl Accounts {
 }
 
 impl Inner {
-    /// Stores a token, replacing older ones, and queues its mail.
+    /// Replaces older tokens.
     pub(super) fn put_reset(
         &self,
         txn: &mut Txn<'_>,
@@ -146,7 +134,7 @@ impl Inner {
     }
 }
 
-/// The user of a valid reset token; `at` is token time.
+/// `at` is token time.
 fn redeemable(
     txn: &Txn<'_>,
     token: &TokenHash,
@@ -160,7 +148,7 @@ fn redeemable(
         .ok_or(AccountsError::ResetTokenInvalid)
 }
 
-/// Voids a user's reset tokens and withdraws their mails.
+/// Withdraws their mails as well.
 pub(super) fn void(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (_, token) in txn.scan_index::<ResetsByUser>(user, usize::MAX)? {
         txn.delete::<ResetTokens>(&token)?;

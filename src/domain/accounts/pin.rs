@@ -13,13 +13,12 @@ use crate::domain::mail;
 use crate::store::{Commit, Durability, Txn};
 use crate::types::{Password, Pin, UnixSeconds, UserId};
 
-/// A generated PIN that will be mailed to its user.
 pub(super) struct GeneratedPin {
     pin: Pin,
     hash: String,
 }
 
-/// Proof of a correct PIN: the hash that it matched.
+/// Holds the hash that the PIN matched.
 pub(super) struct PinConfirmed(String);
 
 impl PinConfirmed {
@@ -30,10 +29,7 @@ impl PinConfirmed {
 }
 
 impl Accounts {
-    /// Checks a PIN. A wrong one is counted durably; five wrong ones lock PIN entry.
-    ///
-    /// # Errors
-    /// [`PinError::NotSet`], [`PinError::Wrong`], [`PinError::Locked`].
+    /// A wrong PIN is counted durably; five wrong ones lock PIN entry.
     pub async fn check_pin(
         &self,
         user: &UserId,
@@ -45,7 +41,7 @@ impl Accounts {
         confirmed.await.map(drop)
     }
 
-    /// Checks a PIN; after a correct one, `then` runs in the same pool job.
+    /// After a correct PIN, `then` runs in the same pool job.
     pub(super) async fn confirm_pin<T: Send + 'static>(
         &self,
         user: &UserId,
@@ -58,6 +54,7 @@ impl Accounts {
             return Err(PinError::NotSet);
         }
         let subject = Subject::user(Kind::Pin, user);
+        // Durable: a power cut must not give guesses back.
         let attempt = self
             .attempt(Durability::Durable, vec![subject], now)
             .await?;
@@ -84,10 +81,7 @@ impl Accounts {
         Ok(confirmed)
     }
 
-    /// Sets a PIN: the first with the password, later ones with the current PIN.
-    ///
-    /// # Errors
-    /// [`AccountsError::PasswordRequired`], [`PinError::Required`], or the failure of either check.
+    /// The first with the password, later ones with the current PIN.
     pub async fn set_pin(
         &self,
         user: &UserId,
@@ -105,6 +99,7 @@ impl Accounts {
             let confirming = self.confirm_pin(&user, present, now, pool, hash);
             let (confirmed, hash) = confirming.await?;
             let changed = self.change(move |_, txn| {
+                // The PIN may have been changed while the hash was computed.
                 if !confirmed.holds(&credentials(txn, &user)?) {
                     return Err(PinError::Required.into());
                 }
@@ -133,11 +128,7 @@ impl Accounts {
         Ok(hashing::hash(pin.reveal(), cost, entropy, memory)?)
     }
 
-    /// Generates a PIN and mails it. A lock on PIN entry remains: a person holding the viewer's device must not
-    /// get more guesses by requesting mails.
-    ///
-    /// # Errors
-    /// [`AccountsError::TooManyAttempts`], [`AccountsError::UserNotFound`].
+    /// Generates a PIN and mails it.
     pub async fn reset_pin(
         &self,
         user: &UserId,
@@ -147,24 +138,23 @@ impl Accounts {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
         let attempt = self.reserve_pin_mail(&known, now).await?;
         let generated = attempt.work(pool, Self::generate_pin).await??;
+        // A lock on PIN entry remains: a person holding the viewer's device must not get more guesses by
+        // requesting mails.
         self.insert_generated_pin(*user, generated, now).await
     }
 
-    /// Counts a PIN mail. It counts for the address, not the user id, so that erasing and recreating the
-    /// account does not reset the limit.
     pub(super) async fn reserve_pin_mail(
         &self,
         user: &User,
         now: UnixSeconds,
     ) -> Result<Attempt, AccountsError> {
+        // Counted for the address, not the user id, so that erasing and recreating the account does not
+        // reset the limit.
         let subject = Subject::account(Kind::PinMail, &user.partner, &user.email);
         Ok(self.attempt(Durability::Logged, vec![subject], now).await?)
     }
 
-    /// Generates a PIN and mails it, for an operator; not rate limited.
-    ///
-    /// # Errors
-    /// [`AccountsError::UserNotFound`].
+    /// For an operator; not rate limited.
     pub async fn renew_pin(
         &self,
         user: &UserId,
@@ -188,10 +178,7 @@ impl Accounts {
         })
     }
 
-    /// Sets a PIN for an operator and lifts a lock on PIN entry.
-    ///
-    /// # Errors
-    /// [`AccountsError::UserNotFound`].
+    /// For an operator; lifts a lock on PIN entry.
     pub async fn override_pin(
         &self,
         user: &UserId,
@@ -226,7 +213,6 @@ impl Accounts {
 }
 
 impl Inner {
-    /// Stores a generated PIN and queues its mail.
     pub(super) fn mail_pin(
         &self,
         txn: &mut Txn<'_>,
@@ -249,13 +235,14 @@ impl Inner {
     }
 }
 
-/// Stores the hash and sets `has_pin`; `user` is the new record. A queued mail with an older PIN is withdrawn.
+/// `user` is the new record.
 fn put_pin(
     txn: &mut Txn<'_>,
     id: &UserId,
     user: UserRecord,
     hash: String,
 ) -> Result<(), AccountsError> {
+    // A queued mail with an older PIN would mislead the user.
     mail::withdraw(txn, id, mail::Kind::Pin)?;
     let credentials = credentials(txn, id)?;
     let pin = Some(hash);

@@ -9,11 +9,10 @@ use super::{
 };
 use crate::types::{Malformed, Pin, UnixSeconds, UserId};
 
-/// The fields protected by the PIN.
 type Guarded = (Option<crate::types::BirthDate>, ParentalControl);
 
 impl UserChange {
-    /// The protected fields after the change. Clients that send an unchanged record need no PIN.
+    /// Compared with the present values, so that clients that send an unchanged record need no PIN.
     fn guarded(&self, (birth_date, parental): Guarded) -> Guarded {
         let parental = ParentalControl {
             enabled: self.parental_enabled.unwrap_or(parental.enabled),
@@ -52,13 +51,8 @@ impl UserChange {
 }
 
 impl Accounts {
-    /// Merges the change into the user's record. Changing the date of birth or parental control needs the PIN
-    /// if one is set; an unneeded PIN is neither checked nor counted. Enabling parental control without a PIN
-    /// creates one and mails it.
-    ///
-    /// # Errors
-    /// [`AccountsError::FieldMalformed`], [`AccountsError::Pin`], [`AccountsError::TooManyAttempts`] for mails,
-    /// [`AccountsError::UserNotFound`].
+    /// Merges the change into the user's record. Enabling parental control without a PIN creates one
+    /// and mails it.
     pub async fn change_user(
         &self,
         id: &UserId,
@@ -71,6 +65,8 @@ impl Accounts {
         let known = self.user(id).ok_or(AccountsError::UserNotFound)?;
         let present = (known.birth_date, known.parental);
         let after = change.guarded(present);
+        // Changing the date of birth or parental control needs the PIN if one is set; an unneeded PIN is
+        // neither checked nor counted.
         let confirmed = if known.has_pin && after != present {
             let pin = pin.ok_or(PinError::Required)?;
             Some(self.confirm_pin(id, pin, now, pool, |_, _| Ok(())).await?.0)

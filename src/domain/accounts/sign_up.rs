@@ -14,12 +14,7 @@ use crate::store::{Commit, Durability, Txn};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
 impl Accounts {
-    /// Creates a user and logs them in. Every attempt counts for its network address, even if it fails: the
-    /// error reveals that an address has an account.
-    ///
-    /// # Errors
-    /// [`AccountsError::EmailInUse`] (the existing user is never changed), [`AccountsError::TooManyAttempts`],
-    /// [`AccountsError::PartnerGone`], or the policy error of the password or a field.
+    /// Creates a user and logs them in. An existing user is never changed.
     pub async fn sign_up(
         &self,
         partner: PartnerId,
@@ -30,6 +25,7 @@ impl Accounts {
         pool: &impl HashPool,
     ) -> Result<NewLogin, AccountsError> {
         self.check_new(partner, &new, password, now)?;
+        // Counted even if it fails: the error reveals that an address has an account.
         let subject = Subject::address(Kind::SignUpAddress, from);
         let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
         let password = password.clone();
@@ -59,11 +55,7 @@ impl Accounts {
         Ok(NewLogin { token, login, user })
     }
 
-    /// Creates a user for an operator; no rate limit, no login.
-    ///
-    /// # Errors
-    /// [`AccountsError::EmailInUse`], [`AccountsError::PartnerNotFound`], or the error of the password or a
-    /// field.
+    /// For an operator; no rate limit, no login.
     pub async fn add(
         &self,
         partner: PartnerId,
@@ -84,10 +76,7 @@ impl Accounts {
             .await
     }
 
-    /// Validates a user added by an operator, without hashing.
-    ///
-    /// # Errors
-    /// The policy error of the password or a field.
+    /// Without hashing.
     pub fn prepare(
         &self,
         partner: PartnerId,
@@ -109,10 +98,6 @@ impl Accounts {
         Ok(Prepared::Ready(self.new_account(partner, new, hash, now)))
     }
 
-    /// Hashes the password of a prepared user.
-    ///
-    /// # Errors
-    /// [`AccountsError::HashUnusable`].
     pub fn hash_password(
         &self,
         unhashed: Unhashed,
@@ -126,8 +111,8 @@ impl Accounts {
         Ok(account)
     }
 
-    /// Stores prepared users in one commit; returns the number of new users. Users with an existing address are
-    /// skipped; the existing users are not changed.
+    /// In one commit; returns the number of new users. Users with an existing address are skipped and
+    /// not changed.
     pub fn add_many(&self, accounts: Vec<NewAccount>) -> Commit<u64, AccountsError> {
         self.change(move |inner, txn| {
             let mut added = 0;
@@ -148,8 +133,7 @@ impl Accounts {
         })
     }
 
-    /// Waits until the store has nearly caught up, so that a bulk import does not delay other commits.
-    /// Blocking.
+    /// Blocks until the store has nearly caught up, so that a bulk import does not delay other commits.
     pub fn pace(&self) {
         self.0.store.pace();
     }
@@ -202,34 +186,30 @@ impl Accounts {
     }
 }
 
-/// A validated user, ready to be stored.
 pub struct NewAccount {
     id: UserId,
     record: UserRecord,
     credentials: CredentialRecord,
 }
 
-/// A validated user with a password still to be hashed.
 pub struct Unhashed {
     account: NewAccount,
     password: Password,
 }
 
-/// A validated user added by an operator.
 pub enum Prepared {
     Ready(NewAccount),
-    /// The password must be hashed first.
     Unhashed(Unhashed),
 }
 
 impl Unhashed {
-    /// The partner and address, which identify a user.
+    /// They identify a user.
     #[must_use]
     pub const fn address(&self) -> (PartnerId, &Email) {
         self.account.address()
     }
 
-    /// The user without a usable password, for a dry run.
+    /// For a dry run.
     #[must_use]
     pub fn without_password(self) -> NewAccount {
         self.account
@@ -237,21 +217,18 @@ impl Unhashed {
 }
 
 impl NewAccount {
-    /// The partner and address, which identify a user.
     #[must_use]
     pub const fn address(&self) -> (PartnerId, &Email) {
         (self.record.partner, &self.record.email)
     }
 
-    /// Stores the user if the address is free and the partner exists.
     fn insert_with_partner(self, inner: &Inner, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
         check_partner(txn, &self.record.partner)?;
         self.insert(inner, txn)
     }
 
-    /// Stores the user of an existing partner if the address is free.
-    /// [`KnownAddresses`](super::addresses::KnownAddresses) relies on this being the only place that assigns an
-    /// address.
+    /// [`KnownAddresses`](super::addresses::KnownAddresses) relies on this being the only place that
+    /// assigns an address.
     fn insert(self, inner: &Inner, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
         let Self {
             id,
@@ -259,18 +236,21 @@ impl NewAccount {
             credentials,
         } = self;
         let address = (record.partner, record.email.clone());
+        // The filter spares a read of the engine for each user of a large import.
         if inner.addresses.may_hold(&address) && txn.find::<UsersByEmail>(&address)?.is_some() {
             return Err(AccountsError::EmailInUse);
         }
         inner.addresses.add(&address);
+        // `insert` and not `put`: the id is new, so there is no old record to look up.
         txn.insert::<Users>(&id, &record)?;
         txn.insert::<Credentials>(&id, &credentials)?;
         Ok(record.into_user(id))
     }
 }
 
-/// The partner may be removed during the hashing; nothing would ever erase a user of a removed partner.
 fn check_partner(txn: &Txn<'_>, partner: &PartnerId) -> Result<(), AccountsError> {
+    // The partner may be removed during the hashing; nothing would ever erase a user of a removed
+    // partner.
     match partners::standing(txn, partner)? {
         PartnerStatus::Unknown => Err(AccountsError::PartnerNotFound),
         PartnerStatus::Active | PartnerStatus::Disabled => Ok(()),

@@ -22,7 +22,7 @@ pub(super) struct UserRecord {
     pub(super) created: UnixSeconds,
     pub(super) tags: Vec<String>,
     pub(super) parental: ParentalControl,
-    /// Whether [`CredentialRecord::pin`] is set; kept here because entitlement needs it on each request.
+    /// [`CredentialRecord::pin`] is set. Kept here because entitlement needs it on each request.
     pub(super) has_pin: bool,
     pub(super) disabled: bool,
 }
@@ -61,7 +61,7 @@ impl UserRecord {
     }
 }
 
-/// Users by id; kept in memory.
+/// Kept in memory.
 pub(super) struct Users;
 
 impl Table for Users {
@@ -97,7 +97,7 @@ impl Index for UsersByEmail {
     type Key = (PartnerId, Email);
 }
 
-/// All users in memory; inactive users stay encoded.
+/// In memory; inactive users stay encoded.
 pub(super) type UserTable = PackedTable<Users, User>;
 
 pub(super) fn user_table() -> UserTable {
@@ -132,7 +132,7 @@ impl CredentialRecord {
     }
 }
 
-/// Hashes of passwords and PINs, separate from the users so that they are not kept in memory.
+/// Separate from the users, so that hashes are not kept in memory.
 pub(super) struct Credentials;
 
 impl Table for Credentials {
@@ -152,7 +152,7 @@ pub(super) struct LoginRecord {
 
 impl Record for LoginRecord {}
 
-/// Login sessions by token hash; kept in memory.
+/// Kept in memory.
 pub(super) struct Logins;
 
 impl Table for Logins {
@@ -174,7 +174,7 @@ impl Table for Logins {
     }
 }
 
-/// Login sessions of a user, oldest first.
+/// Oldest first.
 pub(super) struct LoginsByUser;
 
 impl Index for LoginsByUser {
@@ -221,7 +221,7 @@ impl Table for ResetTokens {
     }
 }
 
-/// The reset token of a user: at most one, because a newer token voids the older.
+/// At most one, because a newer token voids the older.
 pub(super) struct ResetsByUser;
 
 impl Index for ResetsByUser {
@@ -238,7 +238,7 @@ impl Index for ResetsByExpiry {
     type Key = (UnixSeconds, UserId);
 }
 
-/// Attempt counters; kept in memory so that a flood is rejected before it costs a hash.
+/// Kept in memory so that a flood is rejected before it costs a hash.
 pub(super) struct Throttles;
 
 impl Table for Throttles {

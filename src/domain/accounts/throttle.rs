@@ -40,7 +40,7 @@ impl Kind {
         Self::NoticeMail,
     ];
 
-    /// The number in keys. Stored: never change it.
+    /// Stored in keys: never change it.
     const fn number(self) -> u8 {
         match self {
             Self::LoginAccount => 1,
@@ -55,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// The name in API errors.
+    /// In API errors.
     const fn name(self) -> &'static str {
         match self {
             Self::LoginAccount => "login-account",
@@ -74,7 +74,7 @@ impl Kind {
 /// Number of the kind, and hash or id of the subject.
 pub(super) type ThrottleKey = (u8, [u8; 16]);
 
-/// A counted subject: the kind of attempt and its account, user or network address.
+/// The kind of attempt and its account, user or network address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Subject {
     kind: Kind,
@@ -82,8 +82,9 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// An account, existing or not. The address is hashed, so that the table does not collect typed addresses.
+    /// Existing or not.
     pub(super) fn account(kind: Kind, partner: &PartnerId, email: &Email) -> Self {
+        // Hashed, so that the table does not collect typed addresses.
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(partner.as_bytes());
         context.update(email.as_str().as_bytes());
@@ -94,7 +95,7 @@ impl Subject {
         Self { kind, id }
     }
 
-    /// A network address; IPv6 counts per /64, the usual size of one subscriber's network.
+    /// IPv6 counts per /64, the usual size of one subscriber's network.
     pub(super) fn address(kind: Kind, address: IpAddr) -> Self {
         let id = match address.to_canonical() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
@@ -123,24 +124,21 @@ impl Subject {
     }
 }
 
-/// The rate limits, section `limits` of the configuration.
+/// Section `limits` of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Wrong passwords per account.
     pub login_account: Rule,
     /// Wrong passwords per network address.
     pub login_address: Rule,
-    /// Sign-ups per network address.
     pub sign_up: Rule,
     /// Reset mails per account; further ones are dropped silently.
     pub reset_mail_account: Rule,
     /// Requests of reset mails per network address.
     pub reset_mail_address: Rule,
-    /// Reset completions per network address.
     pub reset: Rule,
     /// Wrong PINs per user.
     pub pin: Rule,
-    /// PIN mails per account.
     pub pin_mail: Rule,
     /// Password notices per account; further ones are dropped silently.
     pub notice_mail: Rule,
@@ -184,7 +182,7 @@ impl Limits {
         }
     }
 
-    /// The details for clients when a limit of this kind is reached.
+    /// For clients, when a limit of this kind is reached.
     pub(super) const fn reached(&self, kind: Kind, retry_after: i64) -> LimitReached {
         let rule = self.rule(kind);
         LimitReached {
@@ -203,7 +201,6 @@ impl Limits {
     }
 }
 
-/// Why an attempt was rejected.
 #[derive(Debug)]
 pub(super) enum Refused {
     TooMany(LimitReached),
@@ -219,7 +216,7 @@ impl From<StoreError> for Refused {
 #[derive(Debug)]
 pub(super) struct Reservation(Vec<(Subject, CountedAttempt)>);
 
-/// Counts one attempt for each of the subjects, or for none of them.
+/// For each of the subjects, or for none of them.
 pub(super) fn reserve(
     txn: &mut Txn<'_>,
     limits: &Limits,
@@ -236,6 +233,7 @@ pub(super) fn reserve(
                 txn.put::<Throttles>(&subject.key(), &counter)?;
                 marks.push((*subject, mark));
             }
+            // The longest wait is reported, since the others end before it.
             Err(seconds) if refused.is_none_or(|other| other.retry_after < seconds) => {
                 refused = Some(limits.reached(subject.kind, seconds));
             }
@@ -248,7 +246,6 @@ pub(super) fn reserve(
     }
 }
 
-/// The subjects that are at their limit.
 pub(super) fn at_limit(
     txn: &Txn<'_>,
     limits: &Limits,
@@ -265,7 +262,7 @@ pub(super) fn at_limit(
     Ok(at_limit)
 }
 
-/// Counts an action that is dropped silently at its limit; returns whether it may proceed.
+/// For actions that are dropped silently at their limit; returns whether this one may proceed.
 pub(super) fn admit(
     txn: &mut Txn<'_>,
     limits: &Limits,
@@ -279,7 +276,6 @@ pub(super) fn admit(
     }
 }
 
-/// Refunds successful attempts.
 pub(super) fn refund(
     txn: &mut Txn<'_>,
     limits: &Limits,
@@ -292,6 +288,7 @@ pub(super) fn refund(
             continue;
         };
         counter.refund(rule, *mark, now);
+        // Idle counters are deleted, so that successful logins leave no record.
         if counter.is_idle(rule, now) {
             txn.delete::<Throttles>(&subject.key())?;
         } else {

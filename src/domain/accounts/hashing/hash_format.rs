@@ -10,11 +10,11 @@ use ring::{digest, pbkdf2};
 
 use super::{Cost, HashMemory, HashingFailed, OUTPUT, compute};
 
-/// Maximum length of a stored hash in bytes.
+/// Bytes.
 const LENGTH_MAX: usize = 512;
-/// Accepted output lengths in bytes: shorter ones can be guessed, longer ones are used by no known service.
+/// Bytes. Shorter outputs can be guessed, longer ones are used by no known service.
 const OUTPUTS: std::ops::RangeInclusive<usize> = 16..=64;
-/// bcrypt ignores the bytes of a password after this length.
+/// Bytes of a password after which bcrypt ignores the rest.
 const BCRYPT_BYTES: usize = 72;
 
 /// Cost limits of imported hashes. They include the defaults of other services (100 MiB in Django's argon2, 128
@@ -60,6 +60,7 @@ pub(super) enum HashFormat {
 
 impl HashFormat {
     pub(super) fn parse(text: &str) -> Option<Self> {
+        // Bounds the work of all parsers below.
         if text.len() > LENGTH_MAX {
             return None;
         }
@@ -86,7 +87,7 @@ impl HashFormat {
         }
     }
 
-    /// Whether it is within the cost limits of imported hashes.
+    /// Within the cost limits of imported hashes.
     pub(super) fn is_affordable(&self) -> bool {
         match self {
             Self::Argon2 { cost, .. } => {
@@ -111,6 +112,7 @@ impl HashFormat {
                 output,
                 ..
             } => {
+                // Each block runs all rounds.
                 let blocks = output.len().div_ceil(block_length(*digest));
                 let rounds = u64::from(rounds.get());
                 u64::try_from(blocks).is_ok_and(|blocks| rounds * blocks <= bounds::PBKDF2)
@@ -118,7 +120,7 @@ impl HashFormat {
         }
     }
 
-    /// Whether this service would make it today: argon2id at this cost.
+    /// This service would make it today: argon2id at this cost.
     pub(super) fn is_current(&self, today: Cost) -> bool {
         let ours = (Algorithm::Argon2id, Version::V0x13);
         match self {
@@ -129,7 +131,6 @@ impl HashFormat {
         }
     }
 
-    /// Whether it is the hash of `secret`.
     pub(super) fn is_of(
         &self,
         secret: &str,
@@ -179,7 +180,6 @@ impl HashFormat {
     }
 }
 
-/// The output block size of a PBKDF2 digest in bytes.
 fn block_length(digest: pbkdf2::Algorithm) -> usize {
     if digest == pbkdf2::PBKDF2_HMAC_SHA1 {
         digest::SHA1_OUTPUT_LEN
@@ -190,8 +190,8 @@ fn block_length(digest: pbkdf2::Algorithm) -> usize {
     }
 }
 
-/// Compares in constant time.
 fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
+    // No early exit: the time must not reveal how many bytes match.
     a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
@@ -279,14 +279,13 @@ fn check_output_length(output: Vec<u8>) -> Option<Vec<u8>> {
     OUTPUTS.contains(&output.len()).then_some(output)
 }
 
-/// Splits the last three fields.
 fn split_three_fields(text: &str) -> Option<(&str, &str, &str)> {
     let mut fields = text.split('$');
     let found = (fields.next()?, fields.next()?, fields.next()?);
     fields.next().is_none().then_some(found)
 }
 
-/// Parses a parameter list with these names in this order.
+/// With these names in this order.
 fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u32; N]> {
     let mut fields = list.split(',');
     let mut found = [0; N];
@@ -296,7 +295,7 @@ fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u32; N]> {
     fields.next().is_none().then_some(found)
 }
 
-/// Parses decimal digits only (no sign).
+/// No sign.
 fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()

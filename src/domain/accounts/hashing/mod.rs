@@ -23,7 +23,7 @@ const MEMORY_KIB_MAX: u32 = 1024 * 1024;
 const ITERATIONS_MAX: u32 = 64;
 const PARALLELISM_MAX: u32 = 64;
 
-/// Cost of one hash, section `accounts` of the configuration.
+/// Section `accounts` of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     pub memory_kib: u32,
@@ -42,7 +42,7 @@ impl Default for Cost {
 }
 
 impl Cost {
-    /// Whether the parameters are valid for argon2 and within the limits.
+    /// Valid for argon2 and within the limits.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.memory_kib <= MEMORY_KIB_MAX
@@ -62,7 +62,6 @@ impl Cost {
     }
 }
 
-/// Numbers of computed hashes since the start.
 #[derive(Debug, Default)]
 pub struct HashCounts {
     argon2: AtomicU64,
@@ -70,20 +69,20 @@ pub struct HashCounts {
 }
 
 impl HashCounts {
-    /// Hashes with argon2, including imported ones.
+    /// Including imported ones.
     #[must_use]
     pub fn argon2(&self) -> u64 {
         self.argon2.load(Relaxed)
     }
 
-    /// Hashes with other functions, for imported passwords.
+    /// With other functions, for imported passwords.
     #[must_use]
     pub fn foreign(&self) -> u64 {
         self.foreign.load(Relaxed)
     }
 }
 
-/// Reusable argon2 memory of one thread: fresh pages would cost a quarter more time.
+/// Reused by one thread: fresh pages would cost a quarter more time.
 #[derive(Default)]
 pub struct HashMemory {
     blocks: Vec<Block>,
@@ -91,7 +90,7 @@ pub struct HashMemory {
 }
 
 impl HashMemory {
-    /// Memory of a thread that adds to shared counters.
+    /// Adds to shared counters.
     #[must_use]
     pub const fn counted(counts: Arc<HashCounts>) -> Self {
         Self {
@@ -100,7 +99,7 @@ impl HashMemory {
         }
     }
 
-    /// Frees the memory that a hash costlier than today's has used.
+    /// Frees what a costlier hash has used.
     fn trim(&mut self, today: Cost) {
         let kept = today
             .params(OUTPUT)
@@ -112,20 +111,18 @@ impl HashMemory {
     }
 }
 
-/// A validated password hash of another service, of a known kind and within the cost limits. The first login
-/// replaces it with a hash of this service.
+/// Validated: of a known kind and within the cost limits. The first login replaces it with a hash
+/// of this service.
 pub struct ForeignHash(String);
 
 impl ForeignHash {
-    /// Parses argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in PHC format, and PBKDF2
+    /// argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in PHC format, and PBKDF2
     /// in Django's format.
-    ///
-    /// # Errors
-    /// [`Malformed`] for another format, or if a login would cost too much.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let stored = HashFormat::parse(text).ok_or(Malformed(
             "must be a hash of argon2, bcrypt, scrypt or PBKDF2 in its usual form",
         ))?;
+        // A login must not cost more than the limits, or imported hashes would block the pool.
         if stored.is_affordable() {
             Ok(Self(text.to_owned()))
         } else {
@@ -140,7 +137,7 @@ impl ForeignHash {
     }
 }
 
-/// Hashes `secret` with a random salt; returns the stored form.
+/// With a random salt; returns the stored form.
 pub(super) fn hash(
     secret: &str,
     cost: Cost,
@@ -154,7 +151,7 @@ pub(super) fn hash(
     Ok(format_stored(cost, &salt, &output))
 }
 
-/// Formats `$argon2id$v=19$m=…,t=…,p=…$salt$hash`.
+/// `$argon2id$v=19$m=…,t=…,p=…$salt$hash`.
 fn format_stored(cost: Cost, salt: &[u8], output: &[u8]) -> String {
     let Cost {
         memory_kib: m,
@@ -172,11 +169,10 @@ fn format_stored(cost: Cost, salt: &[u8], output: &[u8]) -> String {
     text
 }
 
-/// Result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) matches: bool,
-    /// Whether it was made with another function or cost than configured today.
+    /// Made with another function or cost than configured today.
     pub(super) outdated: bool,
 }
 
@@ -188,6 +184,7 @@ pub(super) fn verify(
 ) -> Result<Verdict, HashingFailed> {
     let stored = HashFormat::parse(stored).ok_or(HashingFailed)?;
     let matches = stored.is_of(secret, memory)?;
+    // One imported hash may need 128 MiB, which the thread must not keep.
     memory.trim(today);
     Ok(Verdict {
         matches,
@@ -195,12 +192,11 @@ pub(super) fn verify(
     })
 }
 
-/// A stored form at the current cost that no secret matches.
+/// At the current cost; no secret matches it.
 pub(super) fn dummy(cost: Cost) -> String {
     format_stored(cost, &[0; SALT], &[0; OUTPUT])
 }
 
-/// The stored hash or its parameters are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HashingFailed;
 
