@@ -103,7 +103,6 @@ pub struct Options {
     pub sync: bool,
     pub on_failure: OnFailure,
     pub clock: Clock,
-    /// Random id of a newly created store.
     pub instance: [u8; 16],
     /// Random seed from which new timeline ids are derived.
     pub timeline: [u8; 16],

@@ -51,7 +51,6 @@ enum Operation {
     Reopen,
 }
 
-/// Maintenance operations.
 #[derive(Clone, Copy, Debug)]
 enum Care {
     Checkpoint,

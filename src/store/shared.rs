@@ -26,7 +26,6 @@ pub type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
 pub type VerifySnapshot = Arc<dyn Fn(&Path) -> Result<(), StoreError> + Send + Sync>;
 
-/// Returns the application metadata for a new snapshot.
 pub type SnapshotMetadata = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
 
 pub(super) struct Shared {
@@ -52,7 +51,6 @@ pub(super) struct OnDisk {
     pub(super) snapshot: Mutex<Option<SnapshotHead>>,
     pub(super) verify_snapshot: VerifySnapshot,
     pub(super) notes: SnapshotMetadata,
-    /// Random seed from which new timeline ids are derived.
     pub(super) seed: [u8; 16],
     /// Source of the engine if it was rebuilt since the store was opened.
     pub(super) rebuilt_from: Arc<OnceLock<String>>,
@@ -166,7 +164,6 @@ impl Shared {
 pub struct Written {
     /// Transactions that changed something.
     pub commits: u64,
-    /// Syncs, each for a group of commits.
     pub syncs: u64,
 }
 

@@ -36,7 +36,6 @@ impl Network {
 pub struct Turn {
     /// `None` for operators and for internal work.
     pub partner: Option<PartnerId>,
-    /// `None` if it does not matter.
     pub network: Option<Network>,
     /// It has many recent login failures.
     pub suspect: bool,

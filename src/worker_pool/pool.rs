@@ -156,7 +156,6 @@ impl<S: 'static> WorkerPool<S> {
         mean.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
 
-    /// For metrics.
     pub fn waiting(&self) -> impl Fn() -> usize + Send + Sync + use<S> {
         let shared = Arc::clone(&self.shared);
         move || shared.queue.lock().jobs.len()

@@ -25,9 +25,7 @@ pub(super) struct KnownAddresses {
 
 #[derive(Default)]
 struct State {
-    /// Imports that use the filter.
     imports: usize,
-    /// It contains every address.
     complete: bool,
     hashes: HashTable<u32>,
 }

@@ -10,7 +10,6 @@ use crate::store::Commit;
 use crate::types::text::check_visible;
 use crate::types::{Malformed, PartnerId, Token, TokenKind, UnixSeconds, UserId};
 
-/// Of one user.
 const TAGS_MAX: usize = 32;
 /// Characters.
 const TAG_LENGTH_MAX: usize = 64;
@@ -122,7 +121,6 @@ impl Accounts {
     }
 }
 
-/// Sorted and without duplicates.
 fn validate_tags(mut tags: Vec<String>) -> Result<Vec<String>, AccountsError> {
     tags.sort_unstable();
     tags.dedup();

@@ -145,7 +145,6 @@ impl Drop for Attempt {
 
 enum Denied {
     Refused(Refused),
-    /// Until another attempt is decided.
     Wait(AsyncReceiver<()>),
 }
 

@@ -24,7 +24,6 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Seconds of one instant.
     fn grain(&self) -> i64 {
         if i64::from(self.limit) <= INSTANTS_MAX {
             1
@@ -40,9 +39,7 @@ impl Rule {
 pub(super) struct Counter {
     /// By instant, oldest first.
     marks: Vec<(UnixSeconds, u32)>,
-    /// Consecutive locks.
     level: u8,
-    /// Of the current or last lock.
     locked_until: UnixSeconds,
 }
 
@@ -51,7 +48,6 @@ impl Record for Counter {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CountedAttempt {
     at: UnixSeconds,
-    /// Of the lock that it caused.
     locked_until: Option<UnixSeconds>,
 }
 
@@ -132,7 +128,6 @@ impl Counter {
         rule.limit.saturating_sub(self.count())
     }
 
-    /// It can be deleted without effect.
     pub(super) fn is_idle(&self, rule: &Rule, now: UnixSeconds) -> bool {
         let mut tidy = self.clone();
         tidy.tidy(rule, now);

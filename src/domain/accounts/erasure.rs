@@ -105,7 +105,6 @@ impl Accounts {
         Ok(removed)
     }
 
-    /// In batches; returns the number.
     fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
         let mut removed = 0;
         loop {

@@ -18,7 +18,6 @@ struct Found {
 }
 
 impl Accounts {
-    /// Logs a user in.
     pub async fn log_in(
         &self,
         partner: PartnerId,

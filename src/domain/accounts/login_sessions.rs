@@ -75,7 +75,6 @@ impl Accounts {
         })
     }
 
-    /// Returns the number of ended sessions.
     pub fn end_logins(&self, user: UserId) -> Commit<usize, AccountsError> {
         self.change_for(WritePriority::Login, move |_, txn| {
             super::user_record(txn, &user)?;
@@ -140,7 +139,6 @@ pub(super) fn end_all(
     Ok(ended)
 }
 
-/// Oldest first.
 pub(super) fn logins_of_user(
     txn: &Txn<'_>,
     user: &UserId,

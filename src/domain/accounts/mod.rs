@@ -79,7 +79,6 @@ pub struct Dependencies {
     pub revokers: Vec<Eraser>,
     /// Survives restarts; selects decoy hashes.
     pub key: [u8; 32],
-    /// For logins and reset tokens.
     pub expiry: Arc<ExpiryClock>,
 }
 
@@ -303,7 +302,6 @@ struct Confirmed {
     generation: u32,
 }
 
-/// Moves into a write batch.
 struct Proof {
     reservation: Arc<Reservation>,
     generation: u32,

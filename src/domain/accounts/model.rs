@@ -11,7 +11,6 @@ use crate::types::{
     UnixSeconds, UserId,
 };
 
-/// Programs above the age limit need the PIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParentalControl {
     pub enabled: bool,
@@ -29,7 +28,6 @@ pub struct User {
     /// Unique within the partner.
     pub email: Email,
     pub name: Option<PersonName>,
-    /// Set at sign-up or by an operator.
     pub country: Option<Country>,
     pub locale: Option<Locale>,
     pub birth_date: Option<BirthDate>,
@@ -73,7 +71,6 @@ pub enum FirstPassword {
     /// The user sets one with a reset.
     None,
     Plain(Password),
-    /// Made by another service.
     Hashed(ForeignHash),
 }
 
@@ -89,13 +86,11 @@ pub struct UserChange {
     pub parental_limit: Option<u8>,
 }
 
-/// `None` keeps the value.
 #[derive(Clone, Default)]
 pub struct OperatorChange {
     /// No PIN is needed here.
     pub own: UserChange,
     pub country: Option<Country>,
-    /// Replaces all tags.
     pub tags: Option<Vec<String>>,
     /// Disabling ends the logins.
     pub disabled: Option<bool>,
@@ -105,10 +100,8 @@ pub struct OperatorChange {
 /// link here.
 pub struct Export {
     pub user: User,
-    /// Oldest first.
     pub logins: Vec<LoginInfo>,
     pub password_set: UnixSeconds,
-    /// Newest first.
     pub mails: Vec<mail::Summary>,
 }
 
@@ -126,14 +119,12 @@ impl Swept {
     }
 }
 
-/// Section `accounts` of the configuration, and the rate limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Seconds.
     pub token_life: i64,
     /// Seconds.
     pub reset_life: i64,
-    /// Characters.
     pub password_min: usize,
     /// Not accepted as passwords, in addition to data of the user: names of the service, its owner, its
     /// town.

@@ -128,7 +128,6 @@ impl Accounts {
         Ok(hashing::hash(pin.reveal(), cost, entropy, memory)?)
     }
 
-    /// Generates a PIN and mails it.
     pub async fn reset_pin(
         &self,
         user: &UserId,
@@ -235,7 +234,6 @@ impl Inner {
     }
 }
 
-/// `user` is the new record.
 fn put_pin(
     txn: &mut Txn<'_>,
     id: &UserId,

@@ -203,7 +203,6 @@ pub enum Prepared {
 }
 
 impl Unhashed {
-    /// They identify a user.
     #[must_use]
     pub const fn address(&self) -> (PartnerId, &Email) {
         self.account.address()

@@ -55,7 +55,6 @@ impl Kind {
         }
     }
 
-    /// In API errors.
     const fn name(self) -> &'static str {
         match self {
             Self::LoginAccount => "login-account",
@@ -127,17 +126,13 @@ impl Subject {
 /// Section `limits` of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Wrong passwords per account.
     pub login_account: Rule,
-    /// Wrong passwords per network address.
     pub login_address: Rule,
     pub sign_up: Rule,
     /// Reset mails per account; further ones are dropped silently.
     pub reset_mail_account: Rule,
-    /// Requests of reset mails per network address.
     pub reset_mail_address: Rule,
     pub reset: Rule,
-    /// Wrong PINs per user.
     pub pin: Rule,
     pub pin_mail: Rule,
     /// Password notices per account; further ones are dropped silently.

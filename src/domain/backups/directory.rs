@@ -37,9 +37,7 @@ pub struct Settings {
 
 pub struct Restoring {
     pub instance: [u8; 16],
-    /// Random seed of the new timeline id.
     pub timeline: [u8; 16],
-    /// Accept the backup of another instance.
     pub adopt: bool,
     /// The restored store receives it.
     pub change: Change,
@@ -51,10 +49,8 @@ pub struct Backup {
     pub path: PathBuf,
     pub created: UnixSeconds,
     pub number: u64,
-    /// Number of records, if recorded in the file.
     pub records: Option<u64>,
     pub bytes: u64,
-    /// Whether it was made by this store.
     pub own: bool,
 }
 

@@ -36,7 +36,6 @@ const LISTING_CACHED: i64 = HOUR;
 /// First and longest delay, in seconds.
 const RETRY_DELAYS: (i64, i64) = (60, HOUR);
 
-/// The newest verified backup of this store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
     pub created: UnixSeconds,
@@ -71,7 +70,6 @@ struct Inner {
     directory: BackupDirectory,
     examine: Examine,
     state: Mutex<State>,
-    /// Only one backup or restore runs at a time.
     busy: Mutex<()>,
 }
 

@@ -8,7 +8,6 @@ use super::model::{Asset, Livestream, Offer, Pack, Window};
 use super::rules::{Effects, Rule, TimeWindow};
 use super::snapshot::Contents;
 
-/// Characters.
 const SHOWN_MAX: usize = 120;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,7 +54,6 @@ pub enum What {
     Changed(Vec<MemberChange>),
 }
 
-/// A changed member, named as in catalogue files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberChange {
     pub member: &'static str,

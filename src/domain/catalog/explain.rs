@@ -11,7 +11,6 @@ use crate::types::LivestreamId;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Livestream,
-    /// Numbers start at 1.
     Rule(usize, Arc<Rule>),
     Broadcast,
 }

@@ -24,7 +24,6 @@ impl Glob {
         &self.0
     }
 
-    /// Whether the whole text matches.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         let mut pattern = self.0.chars();

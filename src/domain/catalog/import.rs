@@ -28,7 +28,6 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// An item with its line in the file.
 #[derive(Debug, Clone)]
 pub struct Spanned<T> {
     pub line: u64,
@@ -61,7 +60,6 @@ pub struct CatalogImport {
     pub rules: Vec<Spanned<Rule>>,
     pub broadcasts: Vec<Spanned<(BroadcastId, Effects)>>,
     pub keys: Vec<Spanned<(KeyId, ContentKey)>>,
-    /// These must resolve.
     pub references: Vec<Spanned<Reference>>,
     pub problems: Vec<Problem>,
     /// The file could not be parsed completely, so missing objects are not reported.
@@ -129,7 +127,6 @@ impl CatalogImport {
     }
 }
 
-/// The keys of all objects in `next`.
 fn keys(
     next: &Contents,
     current: &Contents,

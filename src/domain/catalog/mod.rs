@@ -230,7 +230,6 @@ impl Catalog {
     }
 }
 
-/// About to be committed.
 struct Replacing<'a> {
     next: &'a Contents,
     difference: &'a CatalogDiff,

@@ -36,7 +36,6 @@ pub struct ExtendedRights {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unrated {
-    /// Whatever the user's limit.
     Pin,
     Allow,
     Age(u8),
@@ -91,7 +90,6 @@ pub struct Livestream {
     /// effect.
     #[serde(skip, default = "utc")]
     pub zone: Tz,
-    /// Unless a rule overrides it.
     pub live_rights: bool,
     /// Days; 0 disables catch-up.
     pub catchup_days: u16,
@@ -105,7 +103,6 @@ pub struct Livestream {
     /// If not, requests with a DRM system are rejected.
     pub encrypted: bool,
     pub keys: Vec<KeyId>,
-    /// If it differs from the configuration.
     pub unrated: Option<Unrated>,
 }
 
@@ -162,11 +159,9 @@ pub struct Asset {
     pub images: Vec<Image>,
     pub pg_age: Option<u8>,
     pub available: Window,
-    /// If not, requests with a DRM system are rejected.
     pub encrypted: bool,
     pub keys: Vec<KeyId>,
     pub playlist: Playlists,
-    /// Per user, if lower than the general limit.
     pub streams: Option<u32>,
 }
 
@@ -242,7 +237,6 @@ pub struct Offer {
     pub duration_days: Option<u32>,
 }
 
-/// By [`Protocol::family`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Playlists(pub BTreeMap<Protocol, String>);
 
@@ -251,12 +245,10 @@ pub enum Location<'a> {
     Origin(&'a str),
     /// A clip below the media directory, which the livestream loops.
     Loop(&'a str),
-    /// Or a URL template.
     Address(&'a str),
 }
 
 impl<'a> Location<'a> {
-    /// Parses `origin:path`, `loop:path` or a URL.
     pub fn parse(text: &'a str) -> Result<Self, Malformed> {
         if text.len() > LOCATION_MAX {
             return Err(Malformed("has at most 1500 bytes"));

@@ -7,17 +7,14 @@ use super::model::Offer;
 use super::snapshot::Contents;
 use crate::types::OfferId;
 
-/// Waits for confirmation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogIssue {
-    /// More than 30 %.
     #[error("it removes {removed} of {present} {kind}")]
     Removes {
         kind: &'static str,
         removed: usize,
         present: usize,
     },
-    /// And users hold it.
     #[error("it removes offer `{offer}`, which {users} users hold")]
     Held { offer: OfferId, users: usize },
 }

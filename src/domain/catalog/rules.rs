@@ -161,7 +161,6 @@ impl Draft {
         self.start_over && !self.blackout
     }
 
-    /// The resulting rights of `broadcast`.
     pub(super) fn rights(&self, broadcast: &Broadcast) -> BroadcastRights {
         // With start-over the catch-up window opens while the program is on air.
         let opens = if self.may_start_over() {

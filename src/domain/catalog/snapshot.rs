@@ -11,7 +11,6 @@ use super::rules::{self, Effects, Rule};
 use crate::domain::schedule::{Broadcast, BroadcastRights, ChannelFacts, Rights};
 use crate::types::{AssetId, BroadcastId, LivestreamId, OfferId};
 
-/// Without derived data.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Contents {
     pub(super) livestreams: BTreeMap<LivestreamId, Arc<Livestream>>,
@@ -23,7 +22,6 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Limited by [`super::ROWS_MAX`].
     pub(super) fn rows(&self) -> usize {
         let Self {
             livestreams,
@@ -50,10 +48,8 @@ impl Contents {
     }
 }
 
-/// A change replaces it.
 pub struct Snapshot {
     pub(super) contents: Contents,
-    /// For each livestream, in order.
     rules: HashMap<LivestreamId, Vec<Arc<Rule>>>,
     by_item: HashMap<AssetId, Vec<Arc<Offer>>>,
     unrestricted: Vec<Arc<Offer>>,

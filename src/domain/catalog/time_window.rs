@@ -16,7 +16,6 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// The default of the watershed.
     pub const NIGHT: Self = Self {
         from: 22 * 60,
         to: 6 * 60,

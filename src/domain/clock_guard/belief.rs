@@ -23,7 +23,6 @@ pub(super) const MARK_EVERY: i64 = 60 * 1_000;
 pub(super) struct Reading {
     /// The service's time: the wall clock plus the operator's shift.
     pub(super) now: i64,
-    /// The operator's shift.
     pub(super) moved: i64,
     /// Time since boot; `None` if every reading is trusted.
     pub(super) uptime: Option<i64>,
@@ -48,14 +47,11 @@ impl Reading {
     }
 }
 
-/// Not trusted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// Size of the jump; negative if backwards.
     jump: i64,
-    /// At start-up, and not at run time.
     at_start: bool,
-    /// The uptime since which the clock has been consistent.
     since: i64,
 }
 
@@ -94,7 +90,6 @@ impl fmt::Display for Doubt {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Doubted(Doubt),
-    /// The clock has been consistent for long enough.
     Agreed,
 }
 

@@ -49,7 +49,6 @@ impl ExpiryClock {
         wall + self.at(now).since(now)
     }
 
-    /// For clients.
     #[must_use]
     pub fn token_to_wall(&self, token: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
         token - self.at(now).since(now)

@@ -37,9 +37,7 @@ pub struct ClockGuard {
 
 struct State {
     belief: Belief,
-    /// `None` before the first mark.
     marked: Option<i64>,
-    /// A failure is logged once.
     failed: bool,
 }
 
@@ -109,7 +107,6 @@ impl ClockGuard {
         tracing::info!("an operator accepted the clock; deletions resume");
     }
 
-    /// As of the last check.
     #[must_use]
     pub fn doubt(&self) -> Option<Doubt> {
         self.state.lock().belief.doubt()

@@ -9,9 +9,7 @@ pub(super) struct Mark {
     pub(super) token: i64,
     /// The expected wall clock, without the operator's shift.
     pub(super) wall: i64,
-    /// Time since boot.
     pub(super) uptime: i64,
-    /// The boot id.
     pub(super) boot: Option<String>,
 }
 

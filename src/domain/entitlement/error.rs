@@ -6,7 +6,6 @@ use crate::store::StoreError;
 pub enum GrantError {
     #[error("the catalogue has no such offer")]
     OfferNotFound,
-    /// Or was erased.
     #[error("user not found")]
     UserNotFound,
     #[error("the expiry is in the past")]

@@ -25,10 +25,8 @@ pub(super) enum Subject {
     Asset(Arc<Asset>),
 }
 
-/// The relation of a user to one offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OfferState {
-    /// Until the given end, if there is one.
     Yes(Option<UnixSeconds>),
     /// A default offer outside its sale window.
     NotOnSale,
@@ -45,14 +43,12 @@ pub(super) struct OfferEvaluation {
     pub(super) here: bool,
 }
 
-/// Where and how long.
 #[derive(Debug)]
 pub(super) struct Access {
     pub(super) until: Option<UnixSeconds>,
     pub(super) countries: Vec<Country>,
 }
 
-/// By a tag.
 #[must_use]
 pub(crate) fn any_country(user: &User) -> bool {
     user.tags.iter().any(|tag| tag == TAG_ANY_COUNTRY)

@@ -29,7 +29,6 @@ pub struct Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revocation {
     pub at: UnixSeconds,
-    /// `None` for the administrator of the installation.
     pub by: Option<OperatorId>,
 }
 
@@ -44,7 +43,6 @@ impl Grant {
 pub enum PinRule {
     /// Programs that start at night, and on "verify age" channels those rated at or above the limit.
     Watershed,
-    /// Those rated at or above the limit.
     Age,
 }
 
@@ -74,7 +72,6 @@ impl Default for Settings {
 pub enum Playing {
     Live {
         livestream: Arc<Livestream>,
-        /// `None` in a gap of the schedule.
         program: Option<Program>,
         at: UnixSeconds,
     },
@@ -87,7 +84,6 @@ pub enum Playing {
     },
 }
 
-/// Possibly after entering a PIN.
 #[derive(Clone)]
 pub struct Decision {
     pub playing: Playing,
@@ -109,21 +105,17 @@ pub enum Denied {
     GeoBlocked,
     #[error("the user has no offer that includes this asset")]
     NotEntitled,
-    /// Not yet, or no longer.
     #[error("the asset is not available at this time")]
     NotAvailable,
     #[error("the program has no live rights")]
     NoLiveRights,
 }
 
-/// For operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// `asset`, `offer`, `country`, `rights` or `pin`.
     pub check: &'static str,
-    /// If there are several.
     pub subject: Option<String>,
     pub finding: String,
-    /// The check speaks for the viewer.
     pub passed: bool,
 }

@@ -15,7 +15,6 @@ const LIVE: i64 = 60;
 /// position before that is not a Unix time (some players count from their start).
 const SHIFT_MAX: i64 = 25 * HOUR;
 
-/// The position to check for a claimed one.
 #[must_use]
 pub(crate) fn judged_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
     if (-SHIFT_MAX..=LIVE).contains(&claimed.since(now)) {
@@ -36,7 +35,6 @@ pub struct PositionRights {
     pub rewind: bool,
     /// Half open.
     pub catchup: Option<(UnixSeconds, UnixSeconds)>,
-    /// Of the livestream.
     pub live_by_default: bool,
 }
 
@@ -107,7 +105,6 @@ impl PositionRights {
         }
     }
 
-    /// `at` is the position that these rights belong to.
     pub fn check(&self, at: UnixSeconds, now: UnixSeconds) -> Result<(), Withheld> {
         let on_air = now < self.stop;
         let caught_up = self

@@ -13,7 +13,6 @@ use crate::domain::schedule::ratings::Ratings;
 use crate::domain::schedule::{ImportReport, Outcome};
 use crate::types::UnixSeconds;
 
-/// Unmapped and new channels that are listed by id.
 const NAMED_MAX: usize = 20;
 
 #[derive(Debug, Clone)]
@@ -35,16 +34,12 @@ pub struct GuideOptions {
     pub zone: Tz,
     /// Treat all times as local in `zone`, whatever their offset. Some guides mark local times as UTC.
     pub ignore_offsets: bool,
-    /// Languages of titles and descriptions, preferred first.
     pub languages: Vec<String>,
-    /// Maps channel ids of the guide to livestream ids.
     pub channels: ChannelMap,
-    /// Rating of programmes that the guide does not rate.
     pub unrated: Option<Unrated>,
 }
 
 impl GuideOptions {
-    /// The rating of unrated programmes, if configured.
     #[must_use]
     pub fn rating(&self) -> Option<u8> {
         self.unrated.map(|unrated| match unrated {
@@ -90,7 +85,6 @@ pub struct LastImport {
     pub channels: u64,
     pub programmes: u64,
     pub added: u64,
-    /// Broadcasts with changed times or metadata.
     pub changed: u64,
     pub removed: u64,
     pub unchanged: u64,

@@ -33,7 +33,6 @@ const ERROR_MAX: usize = 500;
 pub(crate) type GuideDecoder =
     for<'a> fn(Box<dyn Read + 'a>, XmltvOptions) -> Result<Box<dyn GuideEvents + 'a>, GuideError>;
 
-/// Why a fetch or import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EpgSourceError {
     #[error("no EPG source has this name")]
@@ -59,9 +58,7 @@ impl From<StoreError> for EpgSourceError {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Refresh {
-    /// Report changes without applying them.
     pub dry_run: bool,
-    /// Apply the guide even if it looks implausible.
     pub accept: bool,
     /// Create livestreams for channels that the catalogue does not have.
     pub create_livestreams: bool,
@@ -406,7 +403,6 @@ impl EpgSources {
     }
 }
 
-/// Seconds until the next attempt.
 fn retry(feed: &EpgSource, failures: u32, error: &EpgSourceError) -> i64 {
     // The shift is bounded against overflow.
     let doubled = RETRY << failures.saturating_sub(1).min(20);

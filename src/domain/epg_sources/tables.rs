@@ -14,7 +14,6 @@ pub struct EpgSourceState {
     pub etag: Option<String>,
     pub modified: Option<String>,
     pub attempted: Option<UnixSeconds>,
-    /// Time of the last successful fetch, including unchanged guides.
     pub succeeded: Option<UnixSeconds>,
     pub due: UnixSeconds,
     pub failures: u32,

@@ -20,7 +20,6 @@ use crate::types::{UnixSeconds, UserId};
 
 /// Mails per connection, and per run of the job.
 const PER_CONNECTION: usize = 20;
-/// Characters; records are bounded.
 const RESPONSE_MAX: usize = 500;
 /// Queued mails are among the user's newest.
 const WITHDRAW_SEARCH: usize = 16;

@@ -185,7 +185,6 @@ impl Mail {
             .collect())
     }
 
-    /// Reads from disk.
     pub fn show(&self, id: &MailId, secrets: Secrets) -> Result<Option<RenderedMail>, StoreError> {
         let key = key_of(id);
         let mail = self.0.store.read(|txn| txn.get::<Mails>(&key))?;
@@ -204,7 +203,6 @@ impl Mail {
         })
     }
 
-    /// With sample values: subject, text, HTML.
     #[must_use]
     pub fn preview(&self, kind: Kind, locale: Option<&Locale>) -> (String, String, String) {
         let values = Values {
@@ -278,7 +276,6 @@ impl Mail {
         Ok(words)
     }
 
-    /// Returns the number of changed records.
     pub fn sweep(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         let mut touched = 0;
         loop {
@@ -354,7 +351,6 @@ impl Mail {
     }
 }
 
-/// The built-in templates, overridden by those of `directory`.
 fn templates(directory: Option<&Path>) -> Result<Templates, TemplateError> {
     let mut templates = Templates::built_in()?;
     if let Some(directory) = directory {

@@ -9,13 +9,9 @@ use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
-    /// Contains the link with a reset token.
     Reset,
-    /// Announces a changed password.
     PasswordChanged,
-    /// Contains a new PIN.
     Pin,
-    /// Sent by an operator to test delivery.
     Test,
 }
 
@@ -81,7 +77,6 @@ pub struct Draft {
     /// The account's stored address, never one from a request.
     pub to: Email,
     pub user: Option<UserId>,
-    /// The requested language, or the user's.
     pub locale: Option<Locale>,
     /// The reset token or the PIN; empty for a notice.
     pub secret: String,
@@ -89,7 +84,6 @@ pub struct Draft {
     pub good_for: i64,
 }
 
-/// A line of the mail list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub id: MailId,
@@ -111,23 +105,18 @@ pub struct RenderedMail {
     pub summary: Summary,
     pub text: String,
     pub html: String,
-    /// Whether the token or PIN is shown or masked.
     pub secrets: Secrets,
 }
 
-/// Result of a test message.
 pub struct Tested {
     pub id: MailId,
     pub status: Status,
-    /// Transcript of the SMTP dialogue.
     pub dialogue: SmtpTranscript,
 }
 
-/// Gauges of the queue, and counters since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub queued: usize,
-    /// Creation time of the oldest queued mail.
     pub oldest: Option<UnixSeconds>,
     pub sent: u64,
     pub retried: u64,

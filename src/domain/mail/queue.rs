@@ -51,7 +51,6 @@ impl MailQueue {
         due.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// Mails past their deadline.
     pub(super) fn overdue(&self, now: UnixSeconds) -> Vec<MailKey> {
         let waiting = self.waiting.lock();
         let overdue = waiting.iter().filter(|(_, mail)| mail.deadline <= now);

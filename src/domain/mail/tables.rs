@@ -42,9 +42,7 @@ pub(super) struct MailRecord {
     pub(super) created: UnixSeconds,
     pub(super) status: Status,
     pub(super) attempts: u32,
-    /// Time of the next attempt while queued.
     pub(super) next: UnixSeconds,
-    /// The server's response to the last attempt.
     pub(super) words: Option<String>,
 }
 

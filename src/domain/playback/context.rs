@@ -7,19 +7,16 @@ use crate::types::{
     AssetId, BroadcastId, Country, LivestreamId, PartnerId, Protocol, UnixSeconds, UserId,
 };
 
-/// As the credentials of a request identify them.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     pub user: UserId,
     pub partner: PartnerId,
-    /// `None` if unknown.
     pub country: Option<Country>,
     /// By a tag of the user.
     pub any_country: bool,
     pub any_device: bool,
 }
 
-/// At one position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// `None` in a gap of the schedule.
@@ -54,7 +51,6 @@ pub trait PlaybackContext: Send + Sync + 'static {
     /// `None` if the livestream is not in the catalogue.
     fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown>;
 
-    /// `None` if the schedule no longer has it.
     fn broadcast(&self, id: &BroadcastId) -> Option<Shown>;
 
     fn program_needs_pin(
@@ -66,7 +62,6 @@ pub trait PlaybackContext: Send + Sync + 'static {
 
     fn vod_needs_pin(&self, user: &UserId, asset: &AssetId) -> bool;
 
-    /// `None` if the asset does not exist.
     fn playlists(&self, asset: &AssetId) -> Option<Playlists>;
 
     fn playable(&self, asset: &AssetId, protocol: Protocol) -> Option<Playable>;

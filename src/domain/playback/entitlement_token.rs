@@ -17,12 +17,9 @@ use super::tables;
 #[derive(Clone, Debug)]
 pub struct GrantedRight {
     pub playing: Playing,
-    /// With its stop time.
     pub program: Option<(BroadcastId, UnixSeconds)>,
     pub pin_needed: bool,
-    /// `None` if it does not end.
     pub valid_until: Option<UnixSeconds>,
-    /// Empty means everywhere.
     pub countries: Vec<Country>,
 }
 

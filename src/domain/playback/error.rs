@@ -5,7 +5,6 @@ use crate::types::{AssetId, Drm, LimitReached, SessionId, UnixSeconds};
 
 use super::model::{Device, EndReason};
 
-/// A running session that occupies a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockingSession {
     /// The user can end the session with it.
@@ -15,7 +14,6 @@ pub struct BlockingSession {
     pub since: UnixSeconds,
 }
 
-/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaybackError {
     /// The DRM system does not go with the protocol or the asset.

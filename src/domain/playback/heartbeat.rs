@@ -28,7 +28,6 @@ pub struct Heartbeat<'a> {
     pub user: &'a UserId,
     /// `None` if it is not a well-formed session id.
     pub session: Option<SessionId>,
-    /// `None` if it is not a well-formed entitlement token.
     pub token: Option<TokenHash>,
     pub device: &'a str,
     pub beat: Beat,

@@ -49,7 +49,6 @@ impl Playback {
         })
     }
 
-    /// Oldest first.
     #[must_use]
     pub fn sessions_of(&self, user: &UserId, now: UnixSeconds) -> Vec<SessionView> {
         let at = self.expiry.at(now);
@@ -275,7 +274,6 @@ impl Playback {
         Ok(())
     }
 
-    /// Those that are too old, or exceed [`REMEMBERED_MAX`].
     fn forgettable(&self, now: UnixSeconds) -> Vec<(UserId, SessionId)> {
         let ended = self.ended.by_age();
         let surplus = ended.len().saturating_sub(REMEMBERED_MAX);

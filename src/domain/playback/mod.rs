@@ -97,12 +97,10 @@ use token_map::TokenMap;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Concurrent streams per user.
     pub streams_total: u32,
     /// Per user and asset, unless the channel sets a limit.
     pub streams_per_asset: u32,
     pub devices: usize,
-    /// For a new stream when all slots are taken.
     pub when_full: WhenFull,
     pub clearkey: bool,
     pub license_servers: Vec<Drm>,

@@ -40,7 +40,6 @@ pub struct Entitlement {
     pub partner: PartnerId,
     pub asset: AssetId,
     pub playing: Playing,
-    /// At issue time.
     pub program: Option<BroadcastId>,
     /// The program, or asset without programs, that a PIN was entered for before a session existed. The
     /// first preflight consumes it.
@@ -65,7 +64,6 @@ impl Entitlement {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// Counts against the device limit.
     pub id: DeviceId,
     pub platform: String,
     pub kind: String,
@@ -90,11 +88,9 @@ pub struct StoredSession {
     pub drm: Drm,
     pub protocol: Protocol,
     pub since: UnixSeconds,
-    /// Of the latest entitlement, for operators.
     pub program: Option<BroadcastId>,
     /// Oldest first.
     pub unlocks: Vec<AssetId>,
-    /// The last checkpointed heartbeat.
     pub seen: UnixSeconds,
 }
 
@@ -125,7 +121,6 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// The value of the wire format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -146,14 +141,12 @@ pub(crate) struct Ended {
     pub at: UnixSeconds,
 }
 
-/// A running session as users and operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionView {
     pub id: SessionId,
     pub user: UserId,
     pub partner: PartnerId,
     pub asset: AssetId,
-    /// The program of the latest entitlement.
     pub program: Option<BroadcastId>,
     pub device: Device,
     pub drm: Drm,
@@ -162,6 +155,5 @@ pub struct SessionView {
     pub seen: UnixSeconds,
     /// Bitrate at the last heartbeat, in bits per second.
     pub bitrate: u64,
-    /// Width and height at the last heartbeat, in pixels.
     pub resolution: (u32, u32),
 }

@@ -6,7 +6,6 @@ use crate::types::{AssetId, Drm, Protocol};
 use super::Playback;
 use super::context::Playlists;
 
-/// In display order.
 const SYSTEMS: [Drm; 4] = [Drm::Widevine, Drm::Playready, Drm::Fairplay, Drm::Clearkey];
 
 #[derive(Clone, Debug, PartialEq, Eq)]

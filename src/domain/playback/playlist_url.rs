@@ -79,7 +79,6 @@ impl Playback {
     }
 }
 
-/// A video on demand has none.
 fn span(playing: &Playing) -> Option<ManifestRange> {
     match playing {
         Playing::Live { .. } => Some(ManifestRange::Live),

@@ -24,7 +24,6 @@ pub struct Start {
     pub asset: AssetId,
     pub drm: Drm,
     pub protocol: Protocol,
-    /// `None` if it is not a well-formed entitlement token.
     pub token: Option<TokenHash>,
     pub device: Device,
 }
@@ -46,10 +45,8 @@ struct StartSession {
     any_device: bool,
     start: StoredSession,
     streams: Option<u32>,
-    /// By the wall clock.
     issued: UnixSeconds,
     now: UnixSeconds,
-    /// `now` in token time.
     at: UnixSeconds,
 }
 
@@ -274,7 +271,6 @@ impl StartSession {
         Ok(entitlement)
     }
 
-    /// Registers this device in the user's list.
     fn register(&self, txn: &Txn<'_>) -> Result<Option<Registered>, PlaybackError> {
         let device = self.start.device.clone();
         let key = (self.user, device.id.clone());

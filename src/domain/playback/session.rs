@@ -19,7 +19,6 @@ pub(crate) const ALIVE: i64 = 35;
 /// Seconds after [`ALIVE`] during which a heartbeat may still revive the session.
 pub(crate) const REVIVE: i64 = 300;
 
-/// No heartbeat has reported one yet.
 const NO_POSITION: i64 = i64::MIN;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,12 +33,10 @@ pub struct Beat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeatRate {
     pub per_second: u32,
-    /// In one burst.
     pub burst: u32,
 }
 
 impl BeatRate {
-    /// As clients see it in an error response.
     pub(super) fn reached(self) -> LimitReached {
         LimitReached {
             name: "heartbeat",
@@ -50,13 +47,11 @@ impl BeatRate {
     }
 }
 
-/// Whether it occupies one of the user's stream slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     Alive,
     /// The slot is lost; the next heartbeat gets it back if one is free.
     Idle,
-    /// For good.
     Over,
 }
 
@@ -81,7 +76,6 @@ pub struct Session {
     checkpointed: AtomicI64,
 }
 
-/// What later entitlements added.
 struct LaterEntitlements {
     program: Option<BroadcastId>,
     unlocks: Vec<AssetId>,
@@ -219,7 +213,6 @@ impl Session {
             .is_ok()
     }
 
-    /// A PIN was entered during the session.
     #[must_use]
     pub fn unlocked(&self, what: &str) -> bool {
         let later = self.later.read();

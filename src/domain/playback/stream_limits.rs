@@ -16,7 +16,6 @@ use super::tables;
 pub enum WhenFull {
     #[default]
     Deny,
-    /// End the oldest stream.
     Displace,
 }
 

@@ -34,7 +34,6 @@ impl TokenMap {
         self.by_hash.get(hash).map(|held| Arc::clone(&held))
     }
 
-    /// Oldest first.
     #[must_use]
     pub(crate) fn tokens_of_user(&self, user: &UserId) -> Vec<TokenHash> {
         self.oldest(user, usize::MAX)

@@ -126,7 +126,6 @@ impl Channel {
         range.and_then(|r| self.json.get(r)).unwrap_or_default()
     }
 
-    /// Joined by commas.
     pub(super) fn objects(&self, range: Range<usize>) -> Bytes {
         let entries = self.entries.get(range).unwrap_or_default();
         match (entries.first(), entries.last()) {
@@ -185,7 +184,6 @@ impl Channel {
         tag
     }
 
-    /// Upper bound of the length that [`Channel::write_live`] appends.
     pub(super) fn live_length(&self, current: usize) -> usize {
         let first = current.saturating_sub(1);
         let around = self.entries.get(first..).unwrap_or_default();

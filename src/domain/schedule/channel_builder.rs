@@ -18,7 +18,6 @@ const BLOCK: usize = 40 * 1024 * 1024;
 #[derive(Default)]
 pub(super) struct JsonArena {
     block: BytesMut,
-    /// Bytes used.
     pub(super) filled: usize,
 }
 
@@ -84,7 +83,6 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// Shrinks the vectors to their contents.
     #[must_use]
     pub(super) fn finish(self) -> Channel {
         debug_assert!(self.starts.is_sorted());

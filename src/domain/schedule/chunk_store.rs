@@ -10,7 +10,6 @@ use crate::types::LivestreamId;
 
 /// Chunks read at a time, and written in one write batch: at most 192 KiB, so that other commits do not wait long.
 const BATCH: usize = 16;
-/// Deleted by one write batch.
 const SWEEP: usize = 1_000;
 /// Removed by one retention run: several days of a usual schedule.
 const RETIRED: usize = 100_000;
@@ -135,7 +134,6 @@ impl ChunkStore {
         read_chunks(store, keys(livestream, day, state))
     }
 
-    /// Starts a new generation.
     pub(super) fn begin<'a>(
         &mut self,
         store: &'a Store,
@@ -190,7 +188,6 @@ impl ChunkStore {
         }
     }
 
-    /// Returns the number of chunks.
     pub(super) fn drop_before(&mut self, store: &Store, first: i64) -> Result<usize, StoreError> {
         // The index by day avoids a scan of all livestreams.
         let old = store.read(|txn| txn.range_index::<ByDay>(&All, &first, RETIRED))?;

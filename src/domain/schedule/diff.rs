@@ -13,7 +13,6 @@ use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewRow {
-    /// Line in the guide.
     pub line: u64,
     /// Given by the source; permanent.
     pub id: Option<BroadcastId>,
@@ -25,7 +24,6 @@ pub(crate) struct NewRow {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiffCounts {
     pub added: u64,
-    /// Broadcasts with changed times or metadata.
     pub changed: u64,
     pub removed: u64,
     pub unchanged: u64,

@@ -16,7 +16,6 @@ const LIVESTREAMS: usize = 500;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LivestreamEdits {
     pub livestream: LivestreamId,
-    /// In which its times are shown.
     pub zone: Tz,
     pub difference: DiffCounts,
     pub edits: Vec<Edit>,

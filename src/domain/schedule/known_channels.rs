@@ -28,7 +28,6 @@ impl Table for SeenChannels {
     type Record = KnownChannels;
 }
 
-/// The channels of the last guide of a source.
 pub(super) fn last(store: &Store, source: &str) -> BTreeSet<LivestreamId> {
     let prefix = source.to_owned();
     match store.read(|txn| txn.scan::<SeenChannels>(&prefix, CHANNELS_MAX)) {

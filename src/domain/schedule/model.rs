@@ -48,7 +48,6 @@ impl Image {
     }
 }
 
-/// Everything from the guide except times.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// Never empty.
@@ -88,7 +87,6 @@ impl Metadata {
     }
 }
 
-/// At a character boundary.
 fn shorten(text: &mut Box<str>, max: usize) -> bool {
     if text.len() <= max {
         return false;

@@ -9,7 +9,6 @@ pub struct Row<T> {
     pub line: u64,
     pub start: UnixSeconds,
     pub stop: Option<UnixSeconds>,
-    /// Whether it has a title.
     pub titled: bool,
     pub payload: T,
 }

@@ -9,20 +9,10 @@ pub enum PlausibilityIssue {
     Nothing,
     /// Over 30 % fewer, in the span that the guide covers.
     #[error("the guide has {new} programmes where there are {now} now")]
-    Fewer {
-        /// Programmes in the schedule.
-        now: u64,
-        /// Programmes in the guide.
-        new: u64,
-    },
+    Fewer { now: u64, new: u64 },
     /// Over a day earlier.
     #[error("the guide ends on {}, the schedule of its channels on {}", .new.in_utc(), .now.in_utc())]
-    Shorter {
-        /// Latest stop in the schedule.
-        now: UnixSeconds,
-        /// Latest stop in the guide.
-        new: UnixSeconds,
-    },
+    Shorter { now: UnixSeconds, new: UnixSeconds },
 }
 
 /// In the span that a guide may replace.
@@ -33,7 +23,6 @@ pub(crate) struct Coverage {
 }
 
 impl Coverage {
-    /// Adds another channel.
     pub(crate) fn add(&mut self, other: Self) {
         self.programmes += other.programmes;
         self.horizon = self.horizon.max(other.horizon);

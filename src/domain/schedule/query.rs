@@ -22,7 +22,6 @@ pub enum Body {
 }
 
 impl Body {
-    /// Returns its length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pieces().iter().map(Bytes::len).sum()
@@ -63,11 +62,9 @@ impl Body {
     }
 }
 
-/// The answer to a schedule request.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub body: Body,
-    /// For the `ETag`.
     pub tag: u64,
     /// In server time; `None` if only a schedule change can change the answer.
     pub valid_until: Option<UnixSeconds>,

@@ -15,7 +15,6 @@ const AGE_MAX: u8 = 21;
 
 #[derive(Debug, Clone, Default)]
 pub struct Ratings {
-    /// Both normalised.
     systems: HashMap<String, HashMap<String, u8>>,
     version: u64,
 }
@@ -73,7 +72,6 @@ impl Ratings {
         self.version
     }
 
-    /// `None` if unknown.
     #[must_use]
     pub fn age(&self, system: &str, value: &str) -> Option<u8> {
         if let Some(values) = self.systems.get(&fold(system)) {

@@ -17,9 +17,7 @@ pub struct ImportOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Applied,
-    /// Only a report was requested.
     DryRun,
-    /// The guide looks implausible.
     Held,
 }
 
@@ -41,11 +39,8 @@ pub struct ImportReport {
     pub skipped: Skipped,
     pub shortened: u64,
     pub unrated: u64,
-    /// And for which none was created.
     pub unmapped: Vec<Unmapped>,
-    /// For which livestreams were or would be created.
     pub created: Vec<Unmapped>,
-    /// Mapped or not.
     pub newly_seen: Vec<LivestreamId>,
     /// An accepted import has them too.
     pub doubts: Vec<PlausibilityIssue>,

@@ -99,7 +99,6 @@ impl Schedule {
         &self.view
     }
 
-    /// In order, for exports.
     pub fn broadcasts(&self, livestream: &LivestreamId) -> Result<Vec<Broadcast>, ScheduleError> {
         Ok(self.chunks.lock().read(&self.store, livestream)?)
     }

@@ -25,7 +25,6 @@ pub type ChunkKey = (LivestreamId, i64, u64, u32);
 /// A day that lost all broadcasts has one empty chunk until the older generation is deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// In order of start.
     pub broadcasts: Vec<Broadcast>,
 }
 
@@ -46,7 +45,6 @@ impl Table for Chunks {
     }
 }
 
-/// Follows from the key only.
 pub struct ByDay;
 
 impl Index for ByDay {
@@ -62,7 +60,6 @@ pub struct Head {
 
 impl Record for Head {}
 
-/// One record, with key 0.
 pub struct Heads;
 
 impl Table for Heads {

@@ -13,7 +13,6 @@ use crate::types::{LimitReached, PartnerId, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
-    /// Events of one user in a UTC day.
     pub user_per_day: u64,
     /// Events of all users of a partner in a UTC day; `None` for no limit.
     pub partner_per_day: Option<u64>,

@@ -47,7 +47,6 @@ struct Work {
     /// Start and end of the event that was read last.
     event: (u64, u64),
     read_all: bool,
-    /// Start of the next member.
     from: u64,
     target: Packer<File>,
     temporary: PathBuf,

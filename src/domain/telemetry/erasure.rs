@@ -81,7 +81,6 @@ impl Telemetry {
 }
 
 impl Inner {
-    /// Rewrites a segment without the events of a user.
     fn rewrite_without(&self, hour: i64, user: &UserId) -> Result<(), TelemetryError> {
         // The fingerprint file stays: it identifies no user, and prevents retries of the erased events from
         // being stored.

@@ -57,7 +57,6 @@ pub struct ForwardCounts {
     pub sent: u64,
     /// Rejected by the sink one by one, or not exportable.
     pub refused: u64,
-    /// Dropped by retention before the sink accepted them.
     pub expired: u64,
     pub failures: u64,
 }
@@ -87,7 +86,6 @@ struct Progress {
     proven: bool,
     /// Consecutive rejections of the same single event.
     refusals: u32,
-    /// Consecutive failures.
     failures: u32,
     paused_until: Option<UnixSeconds>,
 }
@@ -103,7 +101,6 @@ struct Batch {
     /// `unwritable` counts events that the line writer rejects, `damaged` counts bytes that are no valid frame.
     unwritable: u64,
     damaged: u64,
-    /// When the first event of the batch was received.
     oldest: Option<UnixSeconds>,
     /// Whether the batch is sent now, without waiting for more events.
     whole: bool,
@@ -112,14 +109,11 @@ struct Batch {
 enum Outcome {
     /// The batch is finished; the sink accepted this many events of it.
     Done(usize),
-    /// Send a smaller batch.
     Smaller,
-    /// Pause before the next attempt.
     Pause,
 }
 
 impl Forwarder {
-    /// Resumes from the cursor in the store.
     pub fn open(
         telemetry: Telemetry,
         sink: Box<dyn EventSink>,

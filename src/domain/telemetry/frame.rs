@@ -125,9 +125,7 @@ pub(super) struct Frames<R> {
     /// Bytes of the file before the buffer.
     before: u64,
     ended: bool,
-    /// End of the last valid frame.
     sound_end: u64,
-    /// Bytes between valid frames.
     damaged: u64,
 }
 

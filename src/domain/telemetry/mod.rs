@@ -100,7 +100,6 @@ struct State {
     /// An hour, and the users that the index already has an entry for in that hour.
     indexed: (i64, HashSet<UserId>),
     counts: Counts,
-    /// Whether bytes have been written and not synced.
     dirty: bool,
     /// Once set, every batch is rejected with this error: a failed sync is never retried.
     failed: Option<TelemetryError>,

@@ -13,7 +13,6 @@ pub struct Sender {
     pub partner: PartnerId,
 }
 
-/// A validated event that is not stored yet.
 #[derive(Clone, Debug)]
 pub struct NewEvent {
     pub timestamp_millis: i64,
@@ -76,7 +75,6 @@ impl Fingerprint {
     }
 }
 
-/// Counts since the start, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub accepted: u64,

@@ -35,7 +35,6 @@ struct Header {
     /// Offset in the unpacked segment.
     place: u64,
     unpacked: u32,
-    /// Length of the whole member in the file.
     packed: u32,
 }
 

@@ -38,7 +38,6 @@ pub struct Quality {
     /// Fraction of the playing time spent buffering after the start, 0 to 1. The playing time is an
     /// estimate: one minute for each device with an event in that minute.
     pub rebuffering_ratio: f64,
-    /// Average of the reported bitrates, in bits per second.
     pub mean_bitrate: Option<f64>,
     pub errors: u32,
     pub streams: u32,

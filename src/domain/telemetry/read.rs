@@ -63,7 +63,6 @@ impl Telemetry {
 }
 
 pub struct Events {
-    /// Remaining segments, each with its length file.
     files: VecDeque<(PathBuf, PathBuf)>,
     open: Option<OpenFile>,
     selection: Selection,

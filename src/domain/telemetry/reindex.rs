@@ -13,7 +13,6 @@ use super::{Inner, Telemetry};
 use crate::store::{Durability, StoreError};
 use crate::types::UserId;
 
-/// Entries added by one transaction.
 const ENTRIES_AT_ONCE: usize = 1_000;
 
 impl Telemetry {

@@ -56,7 +56,6 @@ impl Telemetry {
         Ok(oldest)
     }
 
-    /// Returns how many files were removed.
     pub fn make_room(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let oldest = self.oldest_with_room(now)?;
         oldest.map_or(Ok(0), |oldest| self.drop_before(oldest))

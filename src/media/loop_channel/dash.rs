@@ -18,14 +18,12 @@ use crate::types::UnixSeconds;
 
 /// In segments.
 const DELAY: u64 = 3;
-/// Representations in a manifest.
 const TRACKS_MAX: usize = 32;
 
 /// Split where a live manifest differs.
 #[derive(Debug)]
 pub(super) struct Dash {
     parts: Vec<Part>,
-    /// By representation.
     pub(super) files: Vec<String>,
 }
 
@@ -34,7 +32,6 @@ enum Part {
     Kept(String),
     Mpd(String),
     Period(String),
-    /// Of a representation.
     Segments(usize),
     /// The end of `MPD`, where `UTCTiming` is inserted.
     Clock,

@@ -4,10 +4,8 @@ use std::io;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoopError {
-    /// It does not exist, or not yet.
     #[error("no such manifest, track or segment")]
     Absent,
-    /// A message for the operator.
     #[error("{0}")]
     Unfit(String),
     #[error(transparent)]

@@ -7,13 +7,11 @@ use super::path::{LoopPath, ManifestFormat, ManifestRange};
 use super::timeline::{Timeline, Window, decimal, moment};
 use super::track::Head;
 
-/// In a master playlist.
 const TRACKS_MAX: usize = 32;
 
 #[derive(Debug)]
 pub(super) enum Hls {
     Master(Vec<Line>),
-    /// Of the only track.
     Media,
 }
 
@@ -28,7 +26,6 @@ pub(super) enum Line {
 pub(super) struct Media {
     /// Contains all segments.
     pub(super) file: String,
-    /// `EXT-X-KEY` lines, unchanged.
     keys: Vec<String>,
 }
 

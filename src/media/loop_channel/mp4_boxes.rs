@@ -5,7 +5,6 @@ use super::error::{LoopError, unfit};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mp4Box<'a> {
     pub(super) kind: [u8; 4],
-    /// Among its siblings.
     pub(super) at: usize,
     pub(super) whole: &'a [u8],
     /// After its header.

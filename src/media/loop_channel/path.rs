@@ -19,7 +19,6 @@ pub(crate) enum ManifestRange {
     },
 }
 
-/// By file extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ManifestFormat {
     Dash,

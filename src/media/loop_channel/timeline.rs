@@ -24,12 +24,10 @@ pub(super) struct Timeline {
     pieces: u64,
 }
 
-/// At one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) span: ManifestRange,
     pub(super) numbers: RangeInclusive<u64>,
-    /// More segments will follow.
     pub(super) is_open: bool,
 }
 
@@ -132,7 +130,6 @@ pub(super) fn decimal(ticks: u64, scale: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// As in XML and HLS.
 pub(super) fn instant(at: UnixSeconds) -> String {
     moment(u64::try_from(at.0).unwrap_or(0), 1)
 }

@@ -18,13 +18,11 @@ pub(super) struct Head {
     /// Ticks per second.
     pub(super) scale: u32,
     pub(super) pieces: Vec<Piece>,
-    /// In ticks.
     pub(super) end: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Ticks.
     pub(super) start: u64,
     pub(super) offset: u64,
     pub(super) length: u32,

@@ -16,7 +16,6 @@ use crate::store::{Store, StoreError};
 
 pub struct Changed<T: Table> {
     pub key: T::Key,
-    /// The new record; `None` if it was deleted.
     pub record: Option<T::Record>,
 }
 
@@ -34,7 +33,6 @@ pub(in crate::store) trait Listener: Send + Sync + 'static {
     fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>);
 }
 
-/// Decodes changes for a listener.
 pub(in crate::store) struct Decoding<T: Table>(pub(in crate::store) Arc<dyn CommitListener<T>>);
 
 impl<T: Table> Listener for Decoding<T> {
@@ -88,7 +86,6 @@ impl Store {
     }
 
     fn listen(&self, tree: TreeName, listener: Arc<dyn Listener>) -> Result<(), StoreError> {
-        /// Records decoded per batch.
         const BATCH: usize = 4_096;
         // Exclusive, so that no commit falls between the fill and the registration below.
         self.run_exclusive(move |writer| {

@@ -29,7 +29,6 @@ pub(in crate::store) struct Memtable {
 
 #[derive(Default)]
 struct State {
-    /// The batch that the engine is applying.
     applying: Option<Arc<WriteBatch>>,
     waiting: WriteBatch,
     /// The number of the last commit in `waiting`.
@@ -158,7 +157,6 @@ impl Memtable {
         self.changed.notify_all();
     }
 
-    /// No further commits are added.
     pub(in crate::store) fn end(&self) {
         self.state.lock().stage = Stage::Ended;
         self.changed.notify_all();

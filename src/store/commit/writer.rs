@@ -20,7 +20,6 @@ use crate::store::txn::Txn;
 use crate::store::wal::{CommitLog, FileLog, FullLog};
 use crate::store::write_batch::WriteBatch;
 
-/// When a commit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// After the sync: neither a kill nor a power cut loses it.
@@ -252,7 +251,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Closes the open segment.
     pub(in crate::store) fn roll(&mut self) -> Result<(), StoreError> {
         match self.log.roll() {
             Err(error) if error.is_transient() => Err(error),

@@ -240,7 +240,6 @@ impl Engine for DeferredEngine {
 }
 
 impl Preparation {
-    /// Verifies the engine that was found, or rebuilds it.
     pub(in crate::store) fn run(
         mut self,
         found: Found,

@@ -30,7 +30,6 @@ pub struct Import<'a> {
     pub directory: &'a Path,
     pub schema: &'a Schema,
     pub options: Options,
-    /// Size of the export, if known.
     pub bytes: Option<u64>,
     /// Tables that a service fills by itself. A store with records only in these counts as empty.
     pub own: &'a [TreeName],

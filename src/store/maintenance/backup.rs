@@ -240,14 +240,12 @@ pub fn check_snapshot(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
     pub head: SnapshotHead,
-    /// Number of records in each table.
     pub tables: BTreeMap<TreeName, u64>,
 }
 
 pub struct Restore<'a> {
     pub directory: &'a Path,
     pub backup: &'a Path,
-    /// Directory of this store's backups.
     pub backups: &'a Path,
     pub schema: &'a Schema,
     pub instance: [u8; 16],

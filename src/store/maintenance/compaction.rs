@@ -65,7 +65,6 @@ pub(in crate::store) fn compact(
     Ok((before, size_of(&next.path)))
 }
 
-/// Returns the old engine.
 fn change_over(
     core: &Shared,
     writer: &SyncSender<Message>,

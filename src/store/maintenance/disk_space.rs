@@ -21,11 +21,8 @@ const BALLAST_MAX: u64 = 32 * MIB;
 pub enum WritePriority {
     /// Logins and the writes that they cause: rejected last.
     Login,
-    /// Changes by users and operators.
     Change,
-    /// New playback sessions.
     Session,
-    /// Telemetry events of players.
     Telemetry,
 }
 
@@ -87,7 +84,6 @@ impl WritePriority {
 pub(crate) struct Disk {
     pub free: u64,
     pub total: u64,
-    /// Number of files that can still be created.
     pub files: u64,
 }
 
@@ -130,7 +126,6 @@ impl Space {
         self.met.load(Ordering::Relaxed) > need as u8
     }
 
-    /// Counts the bytes if they may be written.
     pub(in crate::store) fn admits_bytes(&self, need: WritePriority, bytes: u64) -> bool {
         // Added before the check: two threads cannot both use the last space.
         let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;

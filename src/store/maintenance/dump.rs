@@ -29,16 +29,13 @@ const REPORTED_MAX: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
     pub records: u64,
-    /// Skipped.
     pub damaged: Found,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imported {
     pub records: u64,
-    /// Number of skipped lines.
     pub skipped: u64,
-    /// The first skipped lines with their reasons.
     pub mistakes: Vec<(u64, &'static str)>,
     /// Whether the last line is present and its record count is correct; false for a truncated file.
     pub complete: bool,

@@ -18,7 +18,6 @@ use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::format::Snapshot;
 use crate::store::wal::{Closed, Expected, FileLog, Survey};
 
-/// How often the free disk space is checked.
 const TICK: Duration = Duration::from_millis(500);
 /// How often the engine is synced and WAL segments are retired.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);

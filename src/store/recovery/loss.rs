@@ -12,14 +12,12 @@ use crate::store::{Store, StoreError};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The last commit that the store still has.
     pub kept: u64,
     /// The last commit that is known to have existed; `None` if unknown.
     pub last: Option<u64>,
 }
 
 impl Loss {
-    /// Returns the minimum number of lost commits.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.last.map_or(0, |last| last.saturating_sub(self.kept))

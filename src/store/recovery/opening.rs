@@ -103,7 +103,6 @@ impl Recovery<'_> {
         }
     }
 
-    /// Opens the WAL for new commits.
     pub(in crate::store) fn open_wal(
         self,
         sources: RecoverySource,

@@ -19,7 +19,6 @@ use crate::store::write_batch::WriteBatch;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Salvaged {
     pub exported: Exported,
-    /// Sentences for an operator.
     pub missing: Vec<String>,
 }
 

@@ -20,7 +20,6 @@ pub(in crate::store) struct DurableState<'a> {
     pub(in crate::store) snapshot: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
     pub(in crate::store) schema: &'a Schema,
-    /// The last commit to include.
     pub(in crate::store) number: u64,
 }
 

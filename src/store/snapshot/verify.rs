@@ -65,7 +65,6 @@ pub struct Verified {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DurableStateReport {
-    /// `None` without a snapshot.
     pub snapshot: Option<u64>,
     pub number: u64,
     pub missing: Found,
@@ -197,7 +196,6 @@ fn is_wrong(
     Ok(wrong)
 }
 
-/// Returns whether a record should have an index entry.
 fn is_wanted(
     txn: &Txn<'_>,
     table: &TableInfo,

@@ -85,7 +85,6 @@ impl End {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Witness {
-    /// Both slots are readable.
     Sound(End),
     /// One slot is unreadable, so the end may be one update too old.
     Partial(End),

@@ -131,7 +131,6 @@ pub(in crate::store) struct Survey {
     /// Files that do not belong to this log or to this place in it, with the reason. Their frames
     /// are ignored.
     pub(in crate::store) foreign: Vec<String>,
-    /// As of the last frame.
     pub(in crate::store) history: History,
     pub(in crate::store) marks: BTreeMap<u64, History>,
 }
@@ -140,7 +139,6 @@ pub(in crate::store) struct Survey {
 pub(in crate::store) struct Expected<'a> {
     /// Accepts only segments of these timelines; `None` accepts all.
     pub(in crate::store) lineage: Option<&'a Lineage>,
-    /// The commits whose history to report.
     pub(in crate::store) marks: BTreeSet<u64>,
 }
 

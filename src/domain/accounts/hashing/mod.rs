@@ -23,7 +23,6 @@ const MEMORY_KIB_MAX: u32 = 1024 * 1024;
 const ITERATIONS_MAX: u32 = 64;
 const PARALLELISM_MAX: u32 = 64;
 
-/// Section `accounts` of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     pub memory_kib: u32,
@@ -42,7 +41,6 @@ impl Default for Cost {
 }
 
 impl Cost {
-    /// Valid for argon2 and within the limits.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.memory_kib <= MEMORY_KIB_MAX
@@ -90,7 +88,6 @@ pub struct HashMemory {
 }
 
 impl HashMemory {
-    /// Adds to shared counters.
     #[must_use]
     pub const fn counted(counts: Arc<HashCounts>) -> Self {
         Self {

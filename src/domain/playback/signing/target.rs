@@ -3,9 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// Split into directory, file and query.
 pub(super) struct Target<'a> {
-    /// In lower case, with the scheme.
     pub(super) origin: String,
     /// The path of the manifest's directory, with a slash at either end, in the spelling that clients
     /// send: characters that are not allowed in a path are percent-encoded, and so are those with a
@@ -125,7 +123,6 @@ fn decode(path: &str) -> Vec<u8> {
     decoded
 }
 
-/// As clients send it.
 fn percent_encode(path: &str) -> String {
     let mut encoded = String::with_capacity(path.len());
     let bytes = path.as_bytes();

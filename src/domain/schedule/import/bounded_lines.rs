@@ -16,7 +16,6 @@ pub(crate) struct Lines<R> {
     end: usize,
     line: u64,
     left: u64,
-    /// In the current piece.
     piece_left: usize,
     exceeded: Option<&'static str>,
 }
@@ -47,7 +46,6 @@ impl<R: Read> Lines<R> {
         self.piece_left = PIECE_MAX;
     }
 
-    /// The limit that made reading fail.
     pub(crate) fn exceeded(&self) -> Option<&'static str> {
         self.exceeded
     }

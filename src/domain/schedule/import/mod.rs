@@ -45,7 +45,6 @@ pub enum GuideEvent {
     /// Guides may repeat it.
     Channel(GuideChannel),
     Programme(Box<GuideProgramme>),
-    /// Cannot be used for a reason within the row.
     Problem(Problem),
 }
 
@@ -98,7 +97,6 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// Returns the name used in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -123,7 +121,6 @@ impl Skip {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkippedRows {
     pub count: u64,
-    /// The first [`LINES_MAX`].
     pub lines: Vec<u64>,
 }
 
@@ -158,7 +155,6 @@ impl Skipped {
 const TOO_MUCH: GuideError =
     GuideError::TooLarge("it has over 2,000,000 programmes, or their texts over 256 MiB packed");
 
-/// The text is shown to the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GuideError {
     #[error("the guide cannot be read: {0}")]

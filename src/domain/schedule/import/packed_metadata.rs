@@ -37,7 +37,6 @@ impl Default for Packer {
     }
 }
 
-/// In the order of the guide.
 #[derive(Default)]
 pub struct Texts {
     pages: Vec<Box<[u8]>>,

@@ -28,7 +28,6 @@ pub struct ParsedChannel {
 #[derive(Debug, Default)]
 pub struct ParsedGuide {
     pub channels: BTreeMap<LivestreamId, ParsedChannel>,
-    /// Including skipped ones.
     pub programmes: u64,
     pub shortened: u64,
     pub unrated: u64,
@@ -40,7 +39,6 @@ impl ParsedGuide {
         Self::read_rated(source, map, None)
     }
 
-    /// Rates the unrated programmes.
     pub fn read_rated(
         source: &mut dyn GuideEvents,
         map: &ChannelMap,
