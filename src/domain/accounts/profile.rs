@@ -12,12 +12,12 @@ use crate::types::{Malformed, Pin, UnixSeconds, UserId};
 type Guarded = (Option<crate::types::BirthDate>, ParentalControl);
 
 impl UserChange {
-    /// Compared with the present values, so that clients that send an unchanged record need no PIN.
     fn guarded(&self, (birth_date, parental): Guarded) -> Guarded {
         let parental = ParentalControl {
             enabled: self.parental_enabled.unwrap_or(parental.enabled),
             limit: self.parental_limit.unwrap_or(parental.limit),
         };
+        // Filled up with the present values, so that clients that send an unchanged record need no PIN.
         (self.birth_date.or(birth_date), parental)
     }
 

@@ -94,11 +94,12 @@ impl Subject {
         Self { kind, id }
     }
 
-    /// IPv6 counts per /64, the usual size of one subscriber's network.
     pub(super) fn address(kind: Kind, address: IpAddr) -> Self {
         let id = match address.to_canonical() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
             // Clears the interface half of the address.
+            // The first 64 bits, the usual size of one subscriber's network: a client can change the
+            // rest.
             IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,
         };
         Self {
@@ -177,7 +178,6 @@ impl Limits {
         }
     }
 
-    /// For clients, when a limit of this kind is reached.
     pub(super) const fn reached(&self, kind: Kind, retry_after: i64) -> LimitReached {
         let rule = self.rule(kind);
         LimitReached {

@@ -26,9 +26,10 @@ impl ContentKeySealer {
         SealedKey(self.0.seal(id.as_bytes(), key.reveal(), entropy))
     }
 
-    /// `None` if it was changed, moved, or sealed under another master key.
     #[must_use]
     pub fn open(&self, id: &KeyId, sealed: &SealedKey) -> Option<ContentKey> {
+        // Bound to the id: a key that was changed, moved, or sealed under another master key does not
+        // open.
         let key = self.0.open(id.as_bytes(), &sealed.0)?;
         key.try_into().ok().map(ContentKey::from_bytes)
     }

@@ -181,7 +181,6 @@ impl Draft {
     }
 }
 
-/// `rules` are those of its livestream, `own` is its override.
 pub(super) fn rights<'a>(
     livestream: &Livestream,
     broadcast: &Broadcast,

@@ -56,7 +56,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// `zone` is the zone of livestreams that do not set one.
     pub(super) fn new(mut contents: Contents, zone: Tz) -> Self {
         for livestream in contents.livestreams.values_mut() {
             let zone = livestream.own_zone.unwrap_or(zone);

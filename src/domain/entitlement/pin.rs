@@ -6,7 +6,6 @@ use crate::domain::catalog::{Livestream, Unrated};
 use crate::types::{Country, UnixSeconds};
 
 impl Settings {
-    /// In a gap of the schedule `start` is the position and there is no rating.
     #[must_use]
     pub fn program_needs_pin(
         &self,
@@ -20,6 +19,7 @@ impl Settings {
                 // Unknown content counts as unrated.
                 PinRule::Age => self.is_rated_above(user, pg_age, livestream.unrated),
                 PinRule::Watershed => {
+                    // In a gap of the schedule, `start` is the position.
                     self.night.contain(start, livestream.zone)
                         || (livestream.verify_age
                             && self.is_rated_above(user, pg_age, livestream.unrated))
@@ -27,9 +27,9 @@ impl Settings {
             }
     }
 
-    /// By its rating, under either rule: a video on demand has no start time.
     #[must_use]
     pub fn asset_needs_pin(&self, user: &User, pg_age: Option<u8>) -> bool {
+        // Under either rule, because a video on demand has no start time for the watershed.
         user.parental.enabled && self.is_rated_above(user, pg_age, None)
     }
 

@@ -85,7 +85,7 @@ impl PositionRights {
         }
     }
 
-    /// The livestream's defaults apply, as if the gap were a program.
+    // The livestream's defaults apply, as if the gap were a program.
     fn in_gap(livestream: &Livestream, (from, to): (UnixSeconds, UnixSeconds)) -> Self {
         let days = i64::from(livestream.catchup_days);
         // A livestream without a schedule is one endless gap: its catch-up does not wait for the end of it,

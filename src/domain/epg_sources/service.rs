@@ -361,9 +361,9 @@ impl EpgSources {
         );
     }
 
-    /// Up to a tenth of `wait`, so that servers started together do not fetch together.
     fn jitter(&self, wait: i64) -> i64 {
         let random = u32::from_be_bytes(self.0.entropy.array());
+        // Up to a tenth, so that servers started together do not fetch together.
         (wait / 10).saturating_mul(i64::from(random)) >> u32::BITS
     }
 

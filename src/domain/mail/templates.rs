@@ -186,7 +186,6 @@ impl Templates {
             .or_default()
     }
 
-    /// A built-in language may override only one of the two parts.
     fn check_complete(&self, language: &str, kind: Kind) -> Result<(), TemplateError> {
         let template = self.0.get(&(language.to_owned(), kind.as_str()));
         let missing = match template {

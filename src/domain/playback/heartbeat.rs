@@ -214,8 +214,6 @@ impl Playback {
         self.world.key_ids(asset)
     }
 
-    /// Only for key ids that [`Playback::license`] accepted; `KeyNotAllowed` if the catalogue changed
-    /// since.
     pub fn clear_keys(
         &self,
         asset: &AssetId,
@@ -224,6 +222,7 @@ impl Playback {
         kids.iter()
             .map(|kid| Some((*kid, self.world.content_key(asset, kid)?)))
             .collect::<Option<Vec<_>>>()
+            // The catalogue has changed since [`Playback::license`] accepted the key ids.
             .ok_or(PlaybackError::KeyNotAllowed)
     }
 

@@ -81,13 +81,13 @@ fn varint(input: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// XML with `KID` elements. The id is the text, or since header version 4.1 the attribute `VALUE`.
 fn playready(challenge: &[u8]) -> Vec<[u8; 16]> {
     let Ok(text) = std::str::from_utf8(challenge) else {
         return Vec::new();
     };
     // Searched as text: the challenge comes from the player, and a parser for it would be a larger
     // target.
+    // XML with `KID` elements; the id is the text, or since header version 4.1 the attribute `VALUE`.
     let after_names = text.split("<KID").skip(1).take(KIDS_MAX);
     after_names.filter_map(playready_kid).collect()
 }

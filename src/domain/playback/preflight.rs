@@ -161,8 +161,6 @@ impl Playback {
     }
 }
 
-/// The entitlement is the viewer's and the asset's, has not expired, and is not bound to another
-/// device.
 fn usable(
     held: &HeldEntitlement,
     viewer: &Viewer,
@@ -176,11 +174,12 @@ fn usable(
         && entitlement.partner == viewer.partner
         && entitlement.asset == *asset
         && entitlement.holds(at)
+        // The first device that uses a token binds it.
         && bound.is_none_or(|bound| *bound == device.id)
 }
 
-/// An empty list contains every country; an unknown country is only in an empty list.
 fn allows_country(countries: &[Country], country: Option<&Country>) -> bool {
+    // An empty list means everywhere. An unknown country is in no list.
     countries.is_empty() || country.is_some_and(|here| countries.contains(here))
 }
 

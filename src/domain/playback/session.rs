@@ -112,10 +112,11 @@ impl Session {
         liveness_of(self.seen.load(Ordering::Acquire), now)
     }
 
-    /// Does nothing and returns false if the session does not hold its slot.
     #[must_use]
     pub fn record_beat(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
+        // A session that has lost its slot may only continue through a transaction that checks the
+        // limits.
         while liveness_of(seen, now) == Liveness::Alive {
             match self.seen.compare_exchange_weak(
                 seen,

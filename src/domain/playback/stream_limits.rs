@@ -31,10 +31,10 @@ pub(super) struct StreamRequest<'a> {
     pub(super) here: u32,
 }
 
-/// What the per-asset limit counts by. A channel is one place, whether it was requested by its id
-/// or by that of the running broadcast.
 pub(super) fn place<'a>(playing: &'a Playing, asset: &'a AssetId) -> &'a str {
     match playing {
+        // A channel counts as one place, whether it was requested by its id or by that of the running
+        // broadcast.
         Playing::Live { livestream, .. } => livestream.as_str(),
         Playing::Catchup { .. } | Playing::Vod => asset.as_str(),
     }

@@ -213,12 +213,12 @@ impl Channel {
         }
     }
 
-    /// Rendered once per program, since most requests ask for the live point.
     pub(super) fn present(&self, now: UnixSeconds) -> Arc<LiveView> {
         let prepared = self.present.load();
         match prepared.as_ref() {
             // Two threads may render the same view at once, which does no harm.
             Some(moment) if moment.from <= now && now < moment.until => Arc::clone(moment),
+            // Rendered once per program, since most requests ask for the live point.
             _ => {
                 let moment = Arc::new(self.moment(now));
                 self.present.store(Some(Arc::clone(&moment)));
@@ -276,14 +276,14 @@ impl Channel {
     }
 }
 
-/// Combines two tags. They are hashes already, so a cheap combination is enough.
 pub(super) const fn mix(a: u64, b: u64) -> u64 {
+    // Tags are hashes already, so a cheap combination is enough.
     let mixed = (a.rotate_left(23) ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 32)
 }
 
-/// The same in every process, so that ETags survive a restart.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
+    // Without a random key: ETags survive a restart.
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()

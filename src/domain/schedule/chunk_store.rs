@@ -73,7 +73,6 @@ impl ChunkStore {
         Ok(chunks)
     }
 
-    /// Keys come in order, so a later generation follows an earlier one.
     fn insert(
         &mut self,
         key: ChunkKey,
@@ -86,6 +85,7 @@ impl ChunkStore {
             self.garbage.push(key);
             return;
         }
+        // Keys come in order, so a later generation follows an earlier one.
         let known = self.livestreams.entry(livestream.clone()).or_default();
         if known
             .get(&day)
@@ -112,7 +112,6 @@ impl ChunkStore {
         }
     }
 
-    /// Damaged chunks are skipped: their day then differs from any import and is written again.
     pub(super) fn read(
         &self,
         store: &Store,
@@ -120,6 +119,7 @@ impl ChunkStore {
     ) -> Result<Vec<Broadcast>, StoreError> {
         let days = self.livestreams.get(livestream).into_iter().flatten();
         let days = days.flat_map(|(day, state)| keys(livestream, *day, Some(*state)));
+        // Skips damaged chunks: their day then differs from any import and is written again.
         read_chunks(store, days)
     }
 

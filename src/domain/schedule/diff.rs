@@ -124,7 +124,6 @@ pub(crate) fn plan(
     ChannelDiff { list, difference }
 }
 
-/// Skips rows whose id is in use elsewhere or by an earlier row.
 fn drop_bad_ids(
     rows: &mut Vec<NewRow>,
     taken: impl Fn(&BroadcastId) -> bool,

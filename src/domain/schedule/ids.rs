@@ -86,7 +86,6 @@ impl Matches {
         }
     }
 
-    /// Does nothing if one of the two is matched already.
     fn join(&mut self, row: usize, at: usize) {
         if let (Some(slot @ None), Some(used @ false)) =
             (self.of_row.get_mut(row), self.used.get_mut(at))
@@ -97,8 +96,6 @@ impl Matches {
     }
 }
 
-/// The id of a new broadcast, which differs from all `used` ids: `bc-` and 80 bits in 16
-/// characters. The prefix avoids conflicts with catalogue ids.
 #[must_use]
 pub(crate) fn derive(
     livestream: &LivestreamId,
@@ -114,6 +111,7 @@ pub(crate) fn derive(
         input.extend_from_slice(&salt.to_be_bytes());
         let hash = digest(&SHA256, &input);
         let bits = hash.as_ref().get(..10).unwrap_or_default();
+        // The prefix keeps it apart from the ids of the catalogue.
         let text = format!("bc-{}", BASE32_NOPAD.encode(bits).to_ascii_lowercase());
         BroadcastId::parse(&text)
             .ok()

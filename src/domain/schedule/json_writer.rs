@@ -39,11 +39,11 @@ pub(super) fn text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Written by hand because each broadcast of a bulk lookup by id contains two of them.
 pub(super) fn number(number: i64, out: &mut Vec<u8>) {
     if number < 0 {
         out.push(b'-');
     }
+    // By hand, because each broadcast of a bulk lookup by id contains two numbers.
     let from = out.len();
     let mut rest = number.unsigned_abs();
     loop {

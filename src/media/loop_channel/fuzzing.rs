@@ -7,7 +7,6 @@ use super::retime::retime;
 use super::track::Head;
 use crate::types::MediaPath;
 
-/// Any bytes, as the header of a track and as one of its segments.
 pub fn track(data: &[u8]) {
     if let Ok(Some(head)) = Head::read(data) {
         assert!(head.scale > 0, "no ticks a second");
@@ -28,7 +27,6 @@ pub fn track(data: &[u8]) {
     }
 }
 
-/// Any text, as a manifest of each format, and as a name below one.
 pub fn manifest(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

@@ -30,8 +30,6 @@ pub(super) struct Media {
 }
 
 impl Hls {
-    /// Returns the names of the media playlists as well; [`LoopError::Unfit`] if a loop cannot be made
-    /// of the playlist.
     pub(super) fn read(text: &str) -> Result<(Self, Vec<String>), LoopError> {
         let mut names: Vec<String> = Vec::new();
         // Variants share media playlists, so each name is one track.

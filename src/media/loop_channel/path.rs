@@ -52,7 +52,6 @@ impl ManifestFormat {
 }
 
 impl LoopPath {
-    /// Only the canonical spelling is accepted, so that caches see one URL for each segment.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let name = if let Some((rest, form)) = ManifestFormat::from_suffix(text) {
             let mut parts = rest.split('-');
@@ -72,6 +71,7 @@ impl LoopPath {
             let (track, number) = text.strip_suffix(".m4s")?.split_once('-')?;
             Self::Segment(track.parse().ok()?, number.parse().ok()?)
         };
+        // Only the canonical spelling is accepted, so that caches see one URL for each segment.
         (name.to_string() == text).then_some(name)
     }
 }

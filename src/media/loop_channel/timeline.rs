@@ -78,7 +78,6 @@ impl Timeline {
         self.begun_before(now + 1).checked_sub(2)
     }
 
-    /// Which repetition of the clip, and the index of the segment in the clip.
     pub(super) fn iteration(&self, number: u64) -> (u64, usize) {
         let pieces = self.pieces.max(1);
         let piece = usize::try_from(number % pieces).unwrap_or(usize::MAX);

@@ -86,7 +86,6 @@ impl Head {
     }
 }
 
-/// The time scale of the only track, and the ticks before presentation begins.
 fn times(moov: &Mp4Box<'_>) -> Result<(u32, u64), LoopError> {
     let trak = only(&Boxes::new(moov.content).all()?, *b"trak")?;
     let boxes = Boxes::new(trak.content).all()?;

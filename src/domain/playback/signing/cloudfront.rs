@@ -98,10 +98,10 @@ impl Key {
     }
 }
 
-/// Base64 with CloudFront's replacements for characters that have a meaning in a query.
 fn encode(bytes: &[u8]) -> String {
     let encoded = BASE64.encode(bytes);
     encoded
+        // CloudFront's replacements for characters that have a meaning in a query.
         .replace('+', "-")
         .replace('=', "_")
         .replace('/', "~")

@@ -153,7 +153,6 @@ impl Signing {
         network.key.sign(&Target::parse(&address)?, expires)
     }
 
-    /// On an async worker thread it would delay other requests.
     pub(super) fn is_slow(&self) -> bool {
         let slow =
             |network: &CdnScheme| matches!(&network.key.0, Kind::Cloudfront(key) if key.is_slow());

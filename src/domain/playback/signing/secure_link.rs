@@ -18,8 +18,8 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// Characters with a meaning in nginx configuration files are rejected.
     pub(super) fn parse(id: &str, secret: &str) -> Result<Self, Malformed> {
+        // No character that has a meaning in nginx configuration files.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._+/=".contains(&byte);
         if !(32..=256).contains(&secret.len()) || !secret.bytes().all(plain) {
             return Err(Malformed("must have 32 to 256 letters, digits and -._+/="));

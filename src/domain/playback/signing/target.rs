@@ -45,8 +45,8 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Between directory and file, so that relative URLs in the manifest inherit the segment.
     pub(super) fn with_segment(&self, segment: &str) -> String {
+        // Between directory and file, so that relative URLs in the manifest inherit the segment.
         self.assemble(&format!("{segment}/"), self.query)
     }
 
