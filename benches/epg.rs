@@ -88,7 +88,7 @@ fn import(schedule: &Schedule, path: &Path) -> ImportReport {
     let draft = ParsedGuide::read(&mut source, &ChannelMap::new()).expect("well-formed");
     let read = began.elapsed();
     let options = ImportOptions {
-        standing: ImportPriority::default(),
+        priority: ImportPriority::default(),
         dry_run: false,
         accept: true,
         now: UnixSeconds(FIRST),

@@ -77,11 +77,11 @@ impl Authenticator for TokenAuthenticator {
             self.rates.admit(partner, now)?;
         }
         let allowed = match class {
-            RateClass::SignUp => self.accounts.may_sign_up(peer, now),
+            RateClass::SignUp => self.accounts.check_sign_up_rate(peer, now),
             RateClass::Reset => self.accounts.check_reset_rate(peer, now),
             // The limits of the account, which the body names, are checked with the body.
-            RateClass::Login => self.accounts.may_log_in_from(peer, now),
-            RateClass::ResetMail => self.accounts.may_ask_for_reset(peer, now),
+            RateClass::Login => self.accounts.check_login_rate_of_address(peer, now),
+            RateClass::ResetMail => self.accounts.check_reset_mail_rate(peer, now),
             RateClass::General => Ok(()),
         };
         match allowed {

@@ -111,7 +111,7 @@ pub(super) fn register_clock(metrics: &Registry, guard: &Arc<ClockGuard>) {
         "playgate_clock_jump_seconds",
         "Seconds that the clock jumped, negative if backwards; deletions by age pause until it is 0.",
         &[],
-        move || guard.doubt().map_or(0, |doubt| doubt.seconds()),
+        move || guard.untrusted_jump().map_or(0, |jump| jump.seconds()),
     );
 }
 
@@ -339,7 +339,7 @@ fn register_epg_sources(metrics: &Registry, feeds: &EpgSources) {
         ),
     ];
     for view in feeds.list() {
-        let name = view.feed.name;
+        let name = view.source.name;
         for (figure, meaning, read) in figures {
             let (feeds, source) = (feeds.clone(), name.clone());
             metrics.gauge_of(figure, meaning, &[("source", &name)], move || {

@@ -241,10 +241,10 @@ pub(super) fn feeds(config: &Config) -> Result<epg_sources::Settings, AppError> 
     let sources = config.epg.sources.iter();
     let feeds = sources.map(|source| epg_sources::EpgSource {
         name: source.name.clone(),
-        place: source.url.clone(),
+        location: source.url.clone(),
         interval: i64::try_from(source.interval.as_secs()).unwrap_or(i64::MAX),
         priority: source.priority,
-        reading: epg_sources::GuideOptions {
+        options: epg_sources::GuideOptions {
             zone: source.zone,
             ignore_offsets: source.ignore_offsets,
             languages: source.languages.clone(),
@@ -254,7 +254,7 @@ pub(super) fn feeds(config: &Config) -> Result<epg_sources::Settings, AppError> 
         create_livestreams: source.create_livestreams,
     });
     Ok(epg_sources::Settings {
-        feeds: feeds.collect(),
+        sources: feeds.collect(),
         ratings: Arc::new(ratings),
         retention_days: config.schedule.retention_days,
     })

@@ -94,7 +94,7 @@ fn read(
     problems.extend(syntax);
     problems.sort();
     import.problems = problems;
-    import.torn = torn;
+    import.incomplete = torn;
     import
 }
 
@@ -104,7 +104,7 @@ fn unreadable(message: &str) -> CatalogImport {
             line: 0,
             message: message.to_owned(),
         }],
-        torn: true,
+        incomplete: true,
         ..CatalogImport::default()
     }
 }

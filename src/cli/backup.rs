@@ -209,7 +209,7 @@ fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, B
         adopt,
         change: offline_restore_change(&file),
     };
-    let contents = shelf.restore_at_rest(&file, how)?;
+    let contents = shelf.restore_offline(&file, how)?;
     let keys = contents.keys(shelf.key());
     Ok(serde_json::to_value(RestoredBody::new(contents, keys)).unwrap_or_default())
 }

@@ -15,7 +15,7 @@ pub(crate) use crate::store::{NEEDS, WritePriority, Written};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurableStateHealth {
     /// The last commit in the snapshot; `None` if the log is complete.
-    pub base: Option<u64>,
+    pub snapshot: Option<u64>,
     pub number: u64,
     /// Pairs that are missing or different in the engine.
     pub missing: u64,
@@ -32,7 +32,7 @@ pub struct DurableStateHealth {
 impl From<DurableStateReport> for DurableStateHealth {
     fn from(report: DurableStateReport) -> Self {
         let DurableStateReport {
-            snapshot: base,
+            snapshot,
             number,
             missing,
             extra,
@@ -40,7 +40,7 @@ impl From<DurableStateReport> for DurableStateHealth {
             rebuilt_from,
         } = report;
         Self {
-            base,
+            snapshot,
             number,
             missing: missing.count,
             extra: extra.count,
@@ -57,14 +57,14 @@ pub struct Health {
     /// Each table with its indexes.
     pub tables: Vec<TableHealth>,
     /// The engine compared with snapshot and log; `None` if it was not compared.
-    pub truth: Option<DurableStateHealth>,
+    pub durable_state: Option<DurableStateHealth>,
 }
 
 impl Health {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.tables.iter().all(TableHealth::is_sound)
-            && self.truth.as_ref().is_none_or(|state| {
+            && self.durable_state.as_ref().is_none_or(|state| {
                 state.missing == 0 && state.extra == 0 && state.damage.is_none()
             })
     }
@@ -147,7 +147,7 @@ impl StoreAdmin {
     }
 
     /// Writes a new snapshot with every commit so far and returns its file, for a reader on this machine.
-    pub fn base_file(&self) -> Result<PathBuf, StoreError> {
+    pub fn write_snapshot(&self) -> Result<PathBuf, StoreError> {
         self.0.snapshot_file()
     }
 
@@ -161,11 +161,11 @@ impl StoreAdmin {
     pub fn verify(&self) -> Result<Health, StoreError> {
         let Verified {
             tables,
-            durable_state: truth,
+            durable_state,
         } = self.0.verify()?;
         Ok(Health {
             tables: tables.into_iter().map(TableHealth::from).collect(),
-            truth: truth.map(DurableStateHealth::from),
+            durable_state: durable_state.map(DurableStateHealth::from),
         })
     }
 
@@ -178,7 +178,7 @@ impl StoreAdmin {
                 .into_iter()
                 .map(TableHealth::from)
                 .collect(),
-            truth: None,
+            durable_state: None,
         })
     }
 }

@@ -32,7 +32,7 @@ struct State {
 
 impl KnownAddresses {
     /// `false` is certain. Only for the writer thread, which sees every new user.
-    pub(super) fn may_hold(&self, address: &Address) -> bool {
+    pub(super) fn may_contain(&self, address: &Address) -> bool {
         let state = self.state.lock();
         if !state.complete {
             return true;
@@ -76,9 +76,9 @@ const fn spread(hash: u32) -> u64 {
 }
 
 /// Keeps the filter filled while it is held.
-pub struct AddressesKnown(Accounts);
+pub struct AddressFilterGuard(Accounts);
 
-impl Drop for AddressesKnown {
+impl Drop for AddressFilterGuard {
     fn drop(&mut self) {
         let mut state = self.0.0.addresses.state.lock();
         state.imports = state.imports.saturating_sub(1);
@@ -91,10 +91,10 @@ impl Drop for AddressesKnown {
 
 impl Accounts {
     /// Takes some seconds per million users. Blocking.
-    pub fn know_addresses(&self) -> Result<AddressesKnown, AccountsError> {
+    pub fn collect_addresses(&self) -> Result<AddressFilterGuard, AccountsError> {
         let known = &self.0.addresses;
         known.state.lock().imports += 1;
-        let held = AddressesKnown(self.clone());
+        let held = AddressFilterGuard(self.clone());
         // From here on every write batch adds its address itself. An earlier batch may not be visible to
         // readers yet; it is once this empty batch is answered.
         let before = self

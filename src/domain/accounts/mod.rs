@@ -29,7 +29,7 @@ mod throttle;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-pub use addresses::AddressesKnown;
+pub use addresses::AddressFilterGuard;
 pub use attempt::{HashPool, PoolError};
 pub use attempt_counter::Rule;
 pub use error::{AccountsError, PinError};
@@ -158,7 +158,7 @@ impl Accounts {
     }
 
     /// Checks from memory whether a login may be attempted. [`Accounts::log_in`] does the counting.
-    pub fn may_log_in(
+    pub fn check_login_rate(
         &self,
         partner: PartnerId,
         email: &Email,
@@ -170,15 +170,23 @@ impl Accounts {
     }
 
     /// For the network address only.
-    pub fn may_log_in_from(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
+    pub fn check_login_rate_of_address(
+        &self,
+        from: IpAddr,
+        now: UnixSeconds,
+    ) -> Result<(), AccountsError> {
         self.check_limits(&[Subject::address(Kind::LoginAddress, from)], now)
     }
 
-    pub fn may_ask_for_reset(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
+    pub fn check_reset_mail_rate(
+        &self,
+        from: IpAddr,
+        now: UnixSeconds,
+    ) -> Result<(), AccountsError> {
         self.check_limits(&[Subject::address(Kind::ResetMailAddress, from)], now)
     }
 
-    pub fn may_sign_up(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
+    pub fn check_sign_up_rate(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
         self.check_limits(&[Subject::address(Kind::SignUpAddress, from)], now)
     }
 
@@ -186,7 +194,7 @@ impl Accounts {
         self.check_limits(&[Subject::address(Kind::ResetAddress, from)], now)
     }
 
-    pub fn may_enter_pin(&self, user: &UserId, now: UnixSeconds) -> Result<(), PinError> {
+    pub fn check_pin_lock(&self, user: &UserId, now: UnixSeconds) -> Result<(), PinError> {
         match self.refusal(&Subject::user(Kind::Pin, user), now) {
             Some(limit) => Err(PinError::Locked(limit)),
             None => Ok(()),

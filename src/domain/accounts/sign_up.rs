@@ -236,7 +236,7 @@ impl NewAccount {
         } = self;
         let address = (record.partner, record.email.clone());
         // The filter spares a read of the engine for each user of a large import.
-        if inner.addresses.may_hold(&address) && txn.find::<UsersByEmail>(&address)?.is_some() {
+        if inner.addresses.may_contain(&address) && txn.find::<UsersByEmail>(&address)?.is_some() {
             return Err(AccountsError::EmailInUse);
         }
         inner.addresses.add(&address);

@@ -141,12 +141,12 @@ impl BackupDirectory {
                     Err(BackupError::NoDirectory(directory.clone()))
                 };
             }
-            Err(error) => return Err(self.failed(error.into())),
+            Err(error) => return Err(self.with_directory(error.into())),
         }
         let backups = list_backups(directory, &domain::schema());
         Ok(backups
             .into_iter()
-            .map(|backup| self.line(backup))
+            .map(|backup| self.describe(backup))
             .collect())
     }
 
@@ -163,7 +163,7 @@ impl BackupDirectory {
         }
     }
 
-    pub fn restore_at_rest(&self, path: &Path, how: Restoring) -> Result<Contents, BackupError> {
+    pub fn restore_offline(&self, path: &Path, how: Restoring) -> Result<Contents, BackupError> {
         self.restore(path, how, true)
     }
 
@@ -229,10 +229,11 @@ impl BackupDirectory {
             keep: *keep,
             made,
         };
-        prune_backups(directory, &domain::schema(), retention).map_err(|error| self.failed(error))
+        prune_backups(directory, &domain::schema(), retention)
+            .map_err(|error| self.with_directory(error))
     }
 
-    pub(super) fn line(&self, backup: store::Backup) -> Backup {
+    pub(super) fn describe(&self, backup: store::Backup) -> Backup {
         let store::Backup { path, head, bytes } = &backup;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Backup {
@@ -249,7 +250,7 @@ impl BackupDirectory {
     }
 
     /// Names the directory in errors that its disk usually causes.
-    pub(super) fn failed(&self, error: StoreError) -> BackupError {
+    pub(super) fn with_directory(&self, error: StoreError) -> BackupError {
         match error {
             StoreError::Full
             | StoreError::NoRoom { .. }

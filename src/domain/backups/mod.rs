@@ -89,7 +89,7 @@ impl Backups {
     }
 
     #[must_use]
-    pub fn shelf(&self) -> &BackupDirectory {
+    pub fn directory(&self) -> &BackupDirectory {
         &self.0.directory
     }
 
@@ -163,7 +163,7 @@ impl Backups {
         inner.directory.restore(path, restore, false)
     }
 
-    pub fn restore_sent(
+    pub fn restore_upload(
         &self,
         body: &mut dyn io::Read,
         adopt: bool,
@@ -238,13 +238,13 @@ impl Inner {
         let made = self
             .store
             .back_up(&settings.directory)
-            .map_err(|error| self.directory.failed(error))?;
+            .map_err(|error| self.directory.with_directory(error))?;
         self.state.lock().failures = 0;
         // Not fatal: the new backup is complete, and the next run prunes again.
         if let Err(error) = self.directory.prune(&made) {
             tracing::warn!(%error, "failed to remove old backups");
         }
-        Ok(self.directory.line(made))
+        Ok(self.directory.describe(made))
     }
 
     fn refresh_listing(&self, now: UnixSeconds) -> Result<(), BackupError> {

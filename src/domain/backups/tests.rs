@@ -104,7 +104,7 @@ impl Machine {
     }
 
     fn names(&self) -> Vec<String> {
-        let listed = self.backups.shelf().list().unwrap();
+        let listed = self.backups.directory().list().unwrap();
         listed.into_iter().map(|backup| backup.name).collect()
     }
 
@@ -188,7 +188,7 @@ fn only_backups_of_this_store_are_removed() {
         machine.backups.create(place.now()).unwrap();
     }
     let own = |machine: &Machine| {
-        let listed = machine.backups.shelf().list().unwrap();
+        let listed = machine.backups.directory().list().unwrap();
         listed.iter().filter(|backup| backup.own).count()
     };
     assert_eq!((own(&machine), own(&other)), (3, 1));
@@ -297,7 +297,7 @@ fn restore_recovers_the_backup_and_keeps_the_replaced_store() {
         adopt: false,
         change: change(),
     };
-    shelf.restore_at_rest(&after.path, how).unwrap();
+    shelf.restore_offline(&after.path, how).unwrap();
     assert_eq!(place.machine(place.settings("a"), 1).partners(), 2);
 }
 
@@ -324,7 +324,7 @@ fn foreign_or_damaged_backup_changes_nothing() {
             "{refused:?}"
         );
         let mut sent = &bytes[..middle];
-        let refused = other.backups.restore_sent(&mut sent, adopt, change());
+        let refused = other.backups.restore_upload(&mut sent, adopt, change());
         assert!(
             matches!(refused, Err(BackupError::Damaged { .. })),
             "{refused:?}"
@@ -347,7 +347,7 @@ fn foreign_or_damaged_backup_changes_nothing() {
     let mut sent = &fs::read(&made.path).unwrap()[..];
     other
         .backups
-        .restore_sent(&mut sent, true, change())
+        .restore_upload(&mut sent, true, change())
         .unwrap();
     drop(other);
     assert_eq!(place.machine(place.settings("b"), 2).partners(), 1);

@@ -20,7 +20,7 @@ pub enum Edit {
 
 impl Catalog {
     /// Applies a single change in one durable commit. Blocking: call it from a worker pool.
-    pub fn amend(&self, edit: Edit) -> Result<CatalogDiff, CatalogError> {
+    pub fn edit(&self, edit: Edit) -> Result<CatalogDiff, CatalogError> {
         let next = |current: &Contents| {
             let mut next = current.clone();
             edit.apply(&mut next)?;

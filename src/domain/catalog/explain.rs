@@ -18,9 +18,9 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
     pub source: Source,
-    pub says: Effects,
+    pub effects: Effects,
     /// `None` if the layer applies.
-    pub misfit: Option<&'static str>,
+    pub mismatch: Option<&'static str>,
 }
 
 pub struct ExplainedRight {
@@ -35,7 +35,7 @@ impl ExplainedRight {
     pub fn winner(&self, says: impl Fn(&Effects) -> bool) -> Option<&Layer> {
         // The last layer wins.
         let mut applying = self.layers.iter().rev();
-        applying.find(|layer| layer.misfit.is_none() && says(&layer.says))
+        applying.find(|layer| layer.mismatch.is_none() && says(&layer.effects))
     }
 }
 
@@ -50,8 +50,8 @@ impl Snapshot {
         let livestream = Arc::clone(self.livestream(livestream)?);
         let mut layers = vec![Layer {
             source: Source::Livestream,
-            says: Effects::defaults_of(&livestream),
-            misfit: None,
+            effects: Effects::defaults_of(&livestream),
+            mismatch: None,
         }];
         for (rule, number) in self.rules().zip(1..) {
             // Rules for other livestreams would only hide the answer; those that do not match are listed with
@@ -59,8 +59,8 @@ impl Snapshot {
             if rule.condition.concerns(&livestream.id) {
                 layers.push(Layer {
                     source: Source::Rule(number, Arc::clone(rule)),
-                    says: rule.effects,
-                    misfit: rule.condition.misfit(&livestream, broadcast),
+                    effects: rule.effects,
+                    mismatch: rule.condition.mismatch(&livestream, broadcast),
                 });
             }
         }
@@ -70,13 +70,13 @@ impl Snapshot {
                 .get(&broadcast.id)
                 .map(|own| Layer {
                     source: Source::Broadcast,
-                    says: *own,
-                    misfit: None,
+                    effects: *own,
+                    mismatch: None,
                 }),
         );
         let mut draft = Draft::from_livestream(&livestream);
-        for layer in layers.iter().filter(|layer| layer.misfit.is_none()) {
-            draft.apply(&layer.says);
+        for layer in layers.iter().filter(|layer| layer.mismatch.is_none()) {
+            draft.apply(&layer.effects);
         }
         Some(ExplainedRight {
             rights: draft.rights(broadcast),

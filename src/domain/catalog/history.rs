@@ -110,13 +110,13 @@ pub type WriteText<'a> = &'a dyn Fn(&Snapshot) -> String;
 pub type ReadText<'a> = &'a dyn Fn(&str) -> CatalogImport;
 
 /// Prepared before the write batch, since packing takes time.
-pub(super) struct Leaving {
+pub(super) struct ReplacedVersion {
     record: VersionRecord,
     chunks: Vec<TextRecord>,
     keys: BTreeMap<KeyId, SealedKey>,
 }
 
-impl Leaving {
+impl ReplacedVersion {
     pub(super) fn new(
         snapshot: &Snapshot,
         write: WriteText<'_>,
@@ -221,7 +221,7 @@ impl Catalog {
         };
         // The current catalogue becomes the newest version, so an undo can be undone.
         let difference = self.change(undo.dry_run, next, |old, _| {
-            Leaving::new(old, undo.write, Replaced::ByUndo, undo.now).map(Some)
+            ReplacedVersion::new(old, undo.write, Replaced::ByUndo, undo.now).map(Some)
         })?;
         Ok((number, difference))
     }

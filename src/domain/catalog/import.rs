@@ -63,7 +63,7 @@ pub struct CatalogImport {
     pub references: Vec<Spanned<Reference>>,
     pub problems: Vec<Problem>,
     /// The file could not be parsed completely, so missing objects are not reported.
-    pub torn: bool,
+    pub incomplete: bool,
 }
 
 impl CatalogImport {
@@ -83,7 +83,7 @@ impl CatalogImport {
         check.namespace(is_broadcast);
         check.offers();
         check.keys();
-        if !self.torn {
+        if !self.incomplete {
             check.references();
         }
         let mut problems = check.problems;

@@ -50,7 +50,7 @@ pub use time_window::Hours;
 use crate::ports::Entropy;
 use crate::store::{Durability, Store, StoreError};
 use crate::types::UnixSeconds;
-use history::Leaving;
+use history::ReplacedVersion;
 
 /// Rows of all tables: one import is one commit, which occupies the writer thread.
 pub const ROWS_MAX: usize = 100_000;
@@ -77,14 +77,14 @@ pub struct FileImport<'a> {
 pub struct Imported {
     pub difference: CatalogDiff,
     /// Present on accepted imports, too.
-    pub doubts: Vec<CatalogIssue>,
+    pub issues: Vec<CatalogIssue>,
 }
 
 impl From<CatalogDiff> for Imported {
     fn from(difference: CatalogDiff) -> Self {
         Self {
             difference,
-            doubts: Vec::new(),
+            issues: Vec::new(),
         }
     }
 }
@@ -174,27 +174,30 @@ impl Catalog {
             }
             Ok(import.apply(current, how.mode, &self.0.sealer, &*self.0.entropy))
         };
-        let mut doubts = Vec::new();
+        let mut issues = Vec::new();
         let difference = self.change(how.dry_run, next, |old, change| {
-            doubts = plausibility::doubts(&old.contents, change.next, how.holders);
+            issues = plausibility::issues(&old.contents, change.next, how.holders);
             // A dry run reports the issues as part of its result.
-            if !doubts.is_empty() && !how.accept && !how.dry_run {
+            if !issues.is_empty() && !how.accept && !how.dry_run {
                 let difference = change.difference.clone();
-                let doubts = std::mem::take(&mut doubts);
-                return Err(CatalogError::Held(Imported { difference, doubts }));
+                let issues = std::mem::take(&mut issues);
+                return Err(CatalogError::Held(Imported { difference, issues }));
             }
-            Leaving::new(old, how.write, Replaced::ByImport, how.now).map(Some)
+            ReplacedVersion::new(old, how.write, Replaced::ByImport, how.now).map(Some)
         })?;
-        Ok(Imported { difference, doubts })
+        Ok(Imported { difference, issues })
     }
 
-    /// `leaving` sees the change first: it may reject it, and returns the history entry of the replaced
+    /// `replaced` sees the change first: it may reject it, and returns the history entry of the replaced
     /// catalogue.
     fn change(
         &self,
         dry_run: bool,
         next: impl FnOnce(&Contents) -> Result<Contents, CatalogError>,
-        leaving: impl FnOnce(&Snapshot, &Replacing<'_>) -> Result<Option<Leaving>, CatalogError>,
+        replaced: impl FnOnce(
+            &Snapshot,
+            &Replacing<'_>,
+        ) -> Result<Option<ReplacedVersion>, CatalogError>,
     ) -> Result<CatalogDiff, CatalogError> {
         let inner = &*self.0;
         // Waits for a running change, which may replace what this one is based on.
@@ -210,15 +213,15 @@ impl Catalog {
             next: &next.contents,
             difference: &difference,
         };
-        let leaving = leaving(&current, &replacing)?;
+        let replaced = replaced(&current, &replacing)?;
         // A commit without changes would only fill the history.
         if !dry_run && !difference.changes.is_empty() {
             let (old, new) = (current, Arc::clone(&next));
             inner
                 .store
                 .write(Durability::Durable, move |txn| {
-                    if let Some(leaving) = leaving {
-                        leaving.insert(txn)?;
+                    if let Some(replaced) = replaced {
+                        replaced.insert(txn)?;
                     }
                     tables::save(txn, &old.contents, &new.contents)
                 })

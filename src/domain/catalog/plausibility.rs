@@ -20,7 +20,7 @@ pub enum CatalogIssue {
 }
 
 /// `holders` counts the users who hold an offer.
-pub(super) fn doubts(
+pub(super) fn issues(
     old: &Contents,
     new: &Contents,
     holders: &dyn Fn(&Offer) -> usize,

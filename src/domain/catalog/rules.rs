@@ -54,7 +54,7 @@ impl Condition {
     }
 
     /// `None` if the condition holds. The caller has checked [`Self::concerns`].
-    pub(super) fn misfit(
+    pub(super) fn mismatch(
         &self,
         livestream: &Livestream,
         broadcast: &Broadcast,
@@ -157,13 +157,13 @@ impl Draft {
         self.catchup_days = catchup_days.unwrap_or(self.catchup_days);
     }
 
-    const fn may_start_over(&self) -> bool {
+    const fn allows_start_over(&self) -> bool {
         self.start_over && !self.blackout
     }
 
     pub(super) fn rights(&self, broadcast: &Broadcast) -> BroadcastRights {
         // With start-over the catch-up window opens while the program is on air.
-        let opens = if self.may_start_over() {
+        let opens = if self.allows_start_over() {
             broadcast.start
         } else {
             broadcast.stop
@@ -173,7 +173,7 @@ impl Draft {
         BroadcastRights {
             live: self.live,
             catchup: window.then_some((opens, ends)),
-            start_over: self.may_start_over(),
+            start_over: self.allows_start_over(),
             pause: self.extended.pause,
             rewind: self.extended.rewind,
             fast_forward: self.extended.fast_forward,
@@ -189,7 +189,7 @@ pub(super) fn rights<'a>(
 ) -> BroadcastRights {
     let mut draft = Draft::from_livestream(livestream);
     for rule in rules {
-        if rule.condition.misfit(livestream, broadcast).is_none() {
+        if rule.condition.mismatch(livestream, broadcast).is_none() {
             draft.apply(&rule.effects);
         }
     }

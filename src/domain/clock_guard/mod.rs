@@ -7,23 +7,23 @@
 //! consistent minutes, or when an operator accepts it. A start compares the clock with the mark in the store.
 //! Reasons: `docs/decisions/time-never-goes-back.md`.
 
-mod belief;
 mod expiry;
 mod tables;
+mod trusted_time;
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub(crate) use belief::Doubt;
 pub(crate) use expiry::ExpiryClock;
 pub(crate) use tables::{TABLE, schema};
+pub(crate) use trusted_time::ClockJump;
 
 use crate::ports::Clock;
 use crate::store::{Durability, Store, StoreError, WritePriority};
 use crate::types::UnixSeconds;
-use belief::{Belief, Change, JUMP, MARK_EVERY, Reading};
 use tables::{MARK, Marks};
+use trusted_time::{Change, JUMP, MARK_EVERY, Reading, TrustedTime};
 
 /// Records the high-water mark and advances the [`ExpiryClock`].
 pub struct ClockGuard {
@@ -36,7 +36,7 @@ pub struct ClockGuard {
 }
 
 struct State {
-    belief: Belief,
+    trusted_time: TrustedTime,
     marked: Option<i64>,
     failed: bool,
 }
@@ -49,15 +49,15 @@ impl ClockGuard {
     ) -> Result<Self, StoreError> {
         let mark = store.read(|txn| txn.get::<Marks>(&MARK))?;
         let reading = Reading::read(&*clock);
-        let belief = Belief::begin(mark.as_ref(), boot.as_deref(), reading);
-        if let Some(doubt) = belief.doubt() {
-            tracing::warn!("{doubt}");
+        let trusted_time = TrustedTime::begin(mark.as_ref(), boot.as_deref(), reading);
+        if let Some(untrusted_jump) = trusted_time.untrusted_jump() {
+            tracing::warn!("{untrusted_jump}");
         }
         // A system without an uptime cannot detect jumps, so it trusts every reading.
         let reach = reading.uptime.map_or(i64::MAX, |_| JUMP / 1_000);
-        let expiry = Arc::new(ExpiryClock::new(belief.token(), reach));
+        let expiry = Arc::new(ExpiryClock::new(trusted_time.token(), reach));
         let state = State {
-            belief,
+            trusted_time,
             marked: mark.map(|mark| mark.token),
             failed: false,
         };
@@ -81,19 +81,19 @@ impl ClockGuard {
     }
 
     /// May block for a commit. Fails while nothing may be deleted by age.
-    pub fn check(&self) -> Result<UnixSeconds, Doubt> {
+    pub fn check(&self) -> Result<UnixSeconds, ClockJump> {
         let mut state = self.state.lock();
         let reading = Reading::read(&*self.clock);
-        match state.belief.observe(reading) {
-            Some(Change::Doubted(doubt)) => tracing::warn!("{doubt}"),
-            Some(Change::Agreed) => {
+        match state.trusted_time.observe(reading) {
+            Some(Change::JumpFound(untrusted_jump)) => tracing::warn!("{untrusted_jump}"),
+            Some(Change::Trusted) => {
                 tracing::info!("the clock has been consistent for ten minutes; deletions resume");
             }
             None => {}
         }
         self.publish(&mut state, Durability::Logged);
-        match state.belief.doubt() {
-            Some(doubt) => Err(doubt),
+        match state.trusted_time.untrusted_jump() {
+            Some(untrusted_jump) => Err(untrusted_jump),
             None => Ok(reading.seconds()),
         }
     }
@@ -101,26 +101,26 @@ impl ClockGuard {
     /// An operator's request; blocks for a commit.
     pub fn accept(&self) {
         let mut state = self.state.lock();
-        state.belief.accept(Reading::read(&*self.clock));
+        state.trusted_time.accept(Reading::read(&*self.clock));
         // Durable: the operator must not have to repeat it after a crash.
         self.publish(&mut state, Durability::Durable);
         tracing::info!("an operator accepted the clock; deletions resume");
     }
 
     #[must_use]
-    pub fn doubt(&self) -> Option<Doubt> {
-        self.state.lock().belief.doubt()
+    pub fn untrusted_jump(&self) -> Option<ClockJump> {
+        self.state.lock().trusted_time.untrusted_jump()
     }
 
     fn publish(&self, state: &mut State, class: Durability) {
-        let token = state.belief.token();
+        let token = state.trusted_time.token();
         // The store first: after a kill and a clock that went back, expired tokens must stay expired.
         // Steps below MARK_EVERY are not written; a start adds that much if it cannot tell the downtime.
         let due = state
             .marked
             .is_none_or(|marked| token.saturating_sub(marked) >= MARK_EVERY);
         if due || matches!(class, Durability::Durable) {
-            let mark = state.belief.mark(self.boot.as_deref());
+            let mark = state.trusted_time.mark(self.boot.as_deref());
             let batch = move |txn: &mut crate::store::Txn<'_>| -> Result<(), StoreError> {
                 txn.put::<Marks>(&MARK, &mark)
             };

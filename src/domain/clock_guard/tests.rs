@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::belief::{Belief, CONSISTENT_FOR, Change, DOWNTIME, JUMP, MARK_EVERY, Reading};
+use super::trusted_time::{
+    CONSISTENT_FOR, Change, DOWNTIME, JUMP, MARK_EVERY, Reading, TrustedTime,
+};
 use super::*;
 use crate::store::Schema;
 
@@ -108,10 +110,10 @@ fn jump_pauses_deletions_for_ten_minutes_and_expires_nothing() {
         assert_eq!(guard.check().unwrap_err().seconds(), jump / SECOND);
         pass(&machine, &guard, CONSISTENT_FOR - SECOND);
         assert_eq!(token(&guard), 4 * SECOND + CONSISTENT_FOR, "{jump}");
-        assert!(guard.doubt().is_some());
+        assert!(guard.untrusted_jump().is_some());
         machine.run(SECOND);
         assert_eq!(guard.check(), Ok(guard.now()));
-        assert!(guard.doubt().is_none());
+        assert!(guard.untrusted_jump().is_none());
         let expected = 5 * SECOND + CONSISTENT_FOR + jump.max(0);
         assert_eq!(token(&guard), expected, "{jump}");
     }
@@ -196,29 +198,29 @@ fn the_mark_survives_a_restart() {
     machine.set(-400 * DAY);
     machine.run(30 * SECOND);
     let second = guard(&store, &machine, "a");
-    assert!(second.doubt().is_some());
+    assert!(second.untrusted_jump().is_some());
     assert_eq!(token(&second), 400 * DAY + 31 * SECOND);
     // After a reboot the uptime is no help.
     machine.uptime.store(5 * SECOND, Ordering::SeqCst);
     let third = guard(&store, &machine, "b");
-    assert!(third.doubt().is_some());
+    assert!(third.untrusted_jump().is_some());
     assert_eq!(token(&third), 400 * DAY + SECOND + MARK_EVERY);
 }
 
 /// Starts with a clock that differs by `gap` from the mark of the previous process.
-fn begin(gap: i64, boot: &str, downtime: i64) -> Belief {
+fn begin(gap: i64, boot: &str, downtime: i64) -> TrustedTime {
     let reading = |wall, uptime| Reading {
         now: wall,
         moved: 0,
         uptime: Some(uptime),
     };
-    let mark = Belief::begin(None, Some("a"), reading(NOW, 100 * SECOND)).mark(Some("a"));
+    let mark = TrustedTime::begin(None, Some("a"), reading(NOW, 100 * SECOND)).mark(Some("a"));
     let uptime = if boot == "a" {
         100 * SECOND + downtime
     } else {
         9
     };
-    Belief::begin(Some(&mark), Some(boot), reading(NOW + gap, uptime))
+    TrustedTime::begin(Some(&mark), Some(boot), reading(NOW + gap, uptime))
 }
 
 #[test]
@@ -237,28 +239,32 @@ fn start_accepts_a_downtime_and_doubts_a_clock_far_ahead_or_back() {
         (-SECOND, "b", 0, false, 0),
         (-2 * JUMP, "b", 0, true, MARK_EVERY),
     ] {
-        let belief = begin(gap, boot, downtime);
-        assert_eq!(belief.doubt().is_some(), doubted, "{gap} {boot}");
-        assert_eq!(belief.token() - NOW, token, "{gap} {boot}");
+        let trusted_time = begin(gap, boot, downtime);
+        assert_eq!(
+            trusted_time.untrusted_jump().is_some(),
+            doubted,
+            "{gap} {boot}"
+        );
+        assert_eq!(trusted_time.token() - NOW, token, "{gap} {boot}");
     }
 }
 
 #[test]
 fn doubt_at_start_survives_a_restart_and_ends_after_ten_minutes() {
-    let mut belief = begin(400 * DAY, "b", 0);
+    let mut trusted_time = begin(400 * DAY, "b", 0);
     let at = |up: i64| Reading {
         now: NOW + 400 * DAY + up,
         moved: 0,
         uptime: Some(up),
     };
-    assert_eq!(belief.observe(at(60 * SECOND)), None);
-    let mark = belief.mark(Some("b"));
-    let mut again = Belief::begin(Some(&mark), Some("b"), at(70 * SECOND));
-    assert!(again.doubt().is_some());
+    assert_eq!(trusted_time.observe(at(60 * SECOND)), None);
+    let mark = trusted_time.mark(Some("b"));
+    let mut again = TrustedTime::begin(Some(&mark), Some("b"), at(70 * SECOND));
+    assert!(again.untrusted_jump().is_some());
     assert_eq!(again.observe(at(69 * SECOND + CONSISTENT_FOR)), None);
     assert_eq!(
         again.observe(at(70 * SECOND + CONSISTENT_FOR)),
-        Some(Change::Agreed)
+        Some(Change::Trusted)
     );
     assert_eq!(
         again.token(),
@@ -268,22 +274,25 @@ fn doubt_at_start_survives_a_restart_and_ends_after_ten_minutes() {
 
 #[test]
 fn doubt_is_described_in_its_message() {
-    let text = begin(400 * DAY, "b", 0).doubt().unwrap().to_string();
+    let text = begin(400 * DAY, "b", 0)
+        .untrusted_jump()
+        .unwrap()
+        .to_string();
     assert!(
         text.starts_with("the clock is 400 days ahead of the last recorded time: "),
         "{text}"
     );
     assert!(text.ends_with("`playgate clock accept`"), "{text}");
-    let mut belief = begin(0, "b", 0);
-    let Some(Change::Doubted(doubt)) = belief.observe(Reading {
+    let mut trusted_time = begin(0, "b", 0);
+    let Some(Change::JumpFound(untrusted_jump)) = trusted_time.observe(Reading {
         now: NOW - 2 * JUMP,
         moved: 0,
         uptime: Some(9),
     }) else {
-        panic!("no doubt");
+        panic!("no jump was found");
     };
     assert!(
-        doubt
+        untrusted_jump
             .to_string()
             .starts_with("the clock jumped back by 2 hours: ")
     );

@@ -85,9 +85,9 @@ impl EntitlementService {
         let subject = self
             .subject(&snapshot, asset)
             .ok_or(Denied::AssetNotFound)?;
-        let standings = self.standings(&snapshot, &subject, user, address, now);
+        let evaluations = self.evaluations(&snapshot, &subject, user, address, now);
         // Offers before rights: a viewer without an offer must not learn from the answer what is on air.
-        let access = access(user, &standings)?;
+        let access = access(user, &evaluations)?;
         let (playing, end) = self.playing(subject, offset, now)?;
         let pg_age = playing.pg_age();
         Ok(Decision {
@@ -110,8 +110,8 @@ impl EntitlementService {
     ) -> bool {
         let snapshot = self.catalog.snapshot();
         self.subject(&snapshot, asset).is_some_and(|subject| {
-            let standings = self.standings(&snapshot, &subject, user, address, now);
-            access(user, &standings).is_ok()
+            let evaluations = self.evaluations(&snapshot, &subject, user, address, now);
+            access(user, &evaluations).is_ok()
         })
     }
 
@@ -134,7 +134,7 @@ impl EntitlementService {
         Some(Subject::Broadcast(Arc::clone(livestream), program))
     }
 
-    pub(super) fn standings(
+    pub(super) fn evaluations(
         &self,
         snapshot: &Snapshot,
         subject: &Subject,
@@ -145,7 +145,7 @@ impl EntitlementService {
         let grants = self.grants.for_user(&user.id);
         let country = self.settings.viewer_country(user, address);
         let anywhere = any_country(user);
-        let standing = |offer: &Arc<Offer>| OfferEvaluation {
+        let evaluation = |offer: &Arc<Offer>| OfferEvaluation {
             held: held(offer, &grants, now),
             here: anywhere
                 || offer.countries.is_empty()
@@ -160,7 +160,7 @@ impl EntitlementService {
             }
             Subject::Asset(asset) => asset.id.clone(),
         };
-        snapshot.offers_of(&id).map(standing).collect()
+        snapshot.offers_of(&id).map(evaluation).collect()
     }
 
     /// The end is that of the right apart from offers.
@@ -297,16 +297,16 @@ pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Of
 
 /// `GeoBlocked` if the user has an offer that does not cover this country, or if no offer covers
 /// it; `NotEntitled` if an offer that covers it could be bought.
-pub(super) fn access(user: &User, standings: &[OfferEvaluation]) -> Result<Access, Denied> {
-    let has = |standing: &&OfferEvaluation| matches!(standing.held, OfferState::Yes(_));
-    let mut open = standings
+pub(super) fn access(user: &User, evaluations: &[OfferEvaluation]) -> Result<Access, Denied> {
+    let has = |evaluation: &&OfferEvaluation| matches!(evaluation.held, OfferState::Yes(_));
+    let mut open = evaluations
         .iter()
         .filter(|one| one.here)
         .filter(has)
         .peekable();
     if open.peek().is_none() {
-        let has_elsewhere = standings.iter().any(|one| has(&one));
-        let none_here = !standings.is_empty() && standings.iter().all(|one| !one.here);
+        let has_elsewhere = evaluations.iter().any(|one| has(&one));
+        let none_here = !evaluations.is_empty() && evaluations.iter().all(|one| !one.here);
         return Err(if has_elsewhere || none_here {
             Denied::GeoBlocked
         } else {

@@ -19,7 +19,7 @@ pub struct EntitlementExplanation {
 impl EntitlementService {
     /// Like [`EntitlementService::decide`], with its steps.
     #[must_use]
-    pub fn why(
+    pub fn explain(
         &self,
         user: &User,
         asset: &AssetId,
@@ -40,10 +40,10 @@ impl EntitlementService {
         };
         steps.push(step("asset", describe(&subject), true));
         steps.push(country(self.settings(), user, address));
-        let standings = self.standings(&snapshot, &subject, user, address, now);
-        steps.extend(standings.iter().map(offer));
-        let access = access(user, &standings).err();
-        if standings.is_empty() {
+        let evaluations = self.evaluations(&snapshot, &subject, user, address, now);
+        steps.extend(evaluations.iter().map(offer));
+        let access = access(user, &evaluations).err();
+        if evaluations.is_empty() {
             steps.push(step("offer", "no offer includes it".to_owned(), false));
         }
         let playing = self.playing(subject, offset, now);
@@ -121,9 +121,9 @@ fn country(settings: &Settings, user: &User, address: Option<Country>) -> Step {
     step("country", finding, true)
 }
 
-fn offer(standing: &OfferEvaluation) -> Step {
-    let offer = &standing.offer;
-    let held = match standing.held {
+fn offer(evaluation: &OfferEvaluation) -> Step {
+    let offer = &evaluation.offer;
+    let held = match evaluation.held {
         OfferState::Yes(None) => "the user has it".to_owned(),
         OfferState::Yes(Some(end)) => format!("the user has it until {}", end.in_utc()),
         OfferState::NotOnSale => "is outside of its sale window".to_owned(),
@@ -131,14 +131,14 @@ fn offer(standing: &OfferEvaluation) -> Step {
         OfferState::Revoked(at) => format!("was revoked on {}", at.in_utc()),
         OfferState::No => "the user does not have it".to_owned(),
     };
-    let here = if standing.here {
+    let here = if evaluation.here {
         ""
     } else {
         ", and it does not hold in this country"
     };
     Step {
         subject: Some(offer.id.as_str().to_owned()),
-        passed: standing.here && matches!(standing.held, OfferState::Yes(_)),
+        passed: evaluation.here && matches!(evaluation.held, OfferState::Yes(_)),
         ..step(
             "offer",
             format!("{} offer: {held}{here}", offer.kind.as_str()),

@@ -21,5 +21,5 @@ pub(crate) use evaluate::{EntitlementService, any_country};
 pub(crate) use explain::EntitlementExplanation;
 pub(crate) use grants::{Grants, erase_user};
 pub(crate) use model::{Decision, Denied, Grant, PinRule, Playing, Settings, Step, TAG_ANY_DEVICE};
-pub(crate) use position::{PositionRights, Withheld, judged_position};
+pub(crate) use position::{PositionRights, Withheld, checked_position};
 pub(crate) use tables::schema;

@@ -16,7 +16,7 @@ const LIVE: i64 = 60;
 const SHIFT_MAX: i64 = 25 * HOUR;
 
 #[must_use]
-pub(crate) fn judged_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
+pub(crate) fn checked_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
     if (-SHIFT_MAX..=LIVE).contains(&claimed.since(now)) {
         claimed
     } else {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn an_impossible_position_is_checked_as_the_live_point() {
         for shift in [60, 0, -60, -90_000] {
-            assert_eq!(judged_position(NOW + shift, NOW), NOW + shift);
+            assert_eq!(checked_position(NOW + shift, NOW), NOW + shift);
         }
         for claimed in [
             NOW + 61,
@@ -221,7 +221,7 @@ mod tests {
             UnixSeconds(i64::MIN),
             UnixSeconds(i64::MAX),
         ] {
-            assert_eq!(judged_position(claimed, NOW), NOW);
+            assert_eq!(checked_position(claimed, NOW), NOW);
         }
     }
 }

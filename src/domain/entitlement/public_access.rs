@@ -16,7 +16,7 @@ pub struct PublicLivestream {
 
 impl EntitlementService {
     /// Decides whether anyone may watch a livestream now, and for how long: at most `most` seconds.
-    pub fn open_to_all(
+    pub fn public_access(
         &self,
         livestream: &LivestreamId,
         address: Option<Country>,

@@ -143,7 +143,7 @@ fn world(settings: Settings) -> World {
     let schedule = Schedule::open(store.clone(), source, ScheduleSettings::default()).unwrap();
     let draft = ParsedGuide::read(&mut Listed(guide().into_iter()), &ChannelMap::new()).unwrap();
     let options = ImportOptions {
-        standing: ImportPriority::default(),
+        priority: ImportPriority::default(),
         dry_run: false,
         accept: true,
         now: NOW,
@@ -228,7 +228,7 @@ impl World {
         let asset = AssetId::parse(asset).unwrap();
         let offset = LiveOffset::parse(&offset.to_string()).unwrap();
         let decision = self.rights.decide(user, &asset, offset, None, now);
-        let explained = self.rights.why(user, &asset, offset, None, now);
+        let explained = self.rights.explain(user, &asset, offset, None, now);
         assert_eq!(explained.denied, decision.as_ref().err().copied());
         let pin = decision.as_ref().ok().map(|granted| granted.pin_needed);
         assert_eq!(explained.pin_needed, pin);
@@ -666,7 +666,7 @@ fn an_explanation_names_every_offer_and_continues_after_a_denial() {
     let asset = AssetId::parse("nordic").unwrap();
     let explained = world
         .rights
-        .why(&italian, &asset, LiveOffset::LIVE, None, NOW);
+        .explain(&italian, &asset, LiveOffset::LIVE, None, NOW);
     let steps: Vec<String> = explained
         .steps
         .iter()

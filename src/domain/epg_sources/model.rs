@@ -18,12 +18,12 @@ const NAMED_MAX: usize = 20;
 #[derive(Debug, Clone)]
 pub struct EpgSource {
     pub name: String,
-    pub place: String,
+    pub location: String,
     /// Seconds.
     pub interval: i64,
     /// If two sources cover the same livestream, the higher priority wins.
     pub priority: u32,
-    pub reading: GuideOptions,
+    pub options: GuideOptions,
     /// Whether to create livestreams for channels that the catalogue does not have.
     pub create_livestreams: bool,
 }
@@ -64,7 +64,7 @@ impl GuideOptions {
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    pub feeds: Vec<EpgSource>,
+    pub sources: Vec<EpgSource>,
     pub ratings: Arc<Ratings>,
     /// Days.
     pub retention_days: u32,
@@ -94,7 +94,7 @@ pub struct LastImport {
     /// Compared with the source's last accepted guide.
     pub new: u64,
     pub new_ids: Vec<String>,
-    pub doubts: Vec<String>,
+    pub issues: Vec<String>,
 }
 
 impl LastImport {
@@ -119,7 +119,7 @@ impl LastImport {
             unmapped_ids: unmapped.map(|channel| channel.id.to_string()).collect(),
             new: count(report.newly_seen.len()),
             new_ids: new.map(ToString::to_string).collect(),
-            doubts: report.doubts.iter().map(ToString::to_string).collect(),
+            issues: report.issues.iter().map(ToString::to_string).collect(),
         }
     }
 }

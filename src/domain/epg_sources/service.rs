@@ -66,7 +66,7 @@ pub struct Refresh {
 
 #[derive(Debug, Clone)]
 pub struct EpgSourceView {
-    pub feed: EpgSource,
+    pub source: EpgSource,
     pub state: EpgSourceState,
 }
 
@@ -115,36 +115,42 @@ impl EpgSources {
 
     #[must_use]
     pub fn list(&self) -> Vec<EpgSourceView> {
-        let feeds = self.0.settings.feeds.iter();
-        feeds.map(|feed| self.view(feed)).collect()
+        let sources = self.0.settings.sources.iter();
+        sources.map(|source| self.view(source)).collect()
     }
 
     pub fn show(&self, name: &str) -> Result<EpgSourceView, EpgSourceError> {
-        Ok(self.view(self.feed(name).ok_or(EpgSourceError::NotFound)?))
+        Ok(self.view(self.source(name).ok_or(EpgSourceError::NotFound)?))
     }
 
-    fn view(&self, feed: &EpgSource) -> EpgSourceView {
+    fn view(&self, source: &EpgSource) -> EpgSourceView {
         EpgSourceView {
-            feed: feed.clone(),
-            state: self.state(feed),
+            source: source.clone(),
+            state: self.state(source),
         }
     }
 
-    fn state(&self, feed: &EpgSource) -> EpgSourceState {
-        let known = self.0.states.get(&feed.name);
+    fn state(&self, source: &EpgSource) -> EpgSourceState {
+        let known = self.0.states.get(&source.name);
         known.map_or_else(EpgSourceState::default, |state| {
             EpgSourceState::clone(&state)
         })
     }
 
-    fn feed(&self, name: &str) -> Option<&EpgSource> {
-        self.0.settings.feeds.iter().find(|feed| feed.name == name)
+    fn source(&self, name: &str) -> Option<&EpgSource> {
+        self.0
+            .settings
+            .sources
+            .iter()
+            .find(|source| source.name == name)
     }
 
     /// A name that no source has is a plain label with default options.
     pub fn read(&self, source: &str, guide: impl Read) -> Result<ParsedGuide, GuideError> {
         let unknown = GuideOptions::default();
-        let reading = self.feed(source).map_or(&unknown, |feed| &feed.reading);
+        let reading = self
+            .source(source)
+            .map_or(&unknown, |source| &source.options);
         let options = reading.options(&self.0.settings.ratings);
         let mut guide = (self.0.open)(unpack(guide)?, options)?;
         let map: &ChannelMap = &reading.channels;
@@ -154,14 +160,16 @@ impl EpgSources {
     /// An import without a source, or with a plain label, has no source above it.
     #[must_use]
     pub fn options(&self, source: &str, how: Refresh, now: UnixSeconds) -> ImportOptions {
-        let feeds = &self.0.settings.feeds;
+        let sources = &self.0.settings.sources;
         // The highest priority: an operator who uploads a guide by hand wants it served.
-        let priority = self.feed(source).map_or(u32::MAX, |feed| feed.priority);
-        let above = feeds.iter().filter(|feed| feed.priority > priority);
+        let priority = self
+            .source(source)
+            .map_or(u32::MAX, |source| source.priority);
+        let above = sources.iter().filter(|source| source.priority > priority);
         ImportOptions {
-            standing: ImportPriority {
+            priority: ImportPriority {
                 source: source.to_owned(),
-                above: above.map(|feed| feed.name.clone()).collect(),
+                above: above.map(|source| source.name.clone()).collect(),
             },
             dry_run: how.dry_run,
             accept: how.accept,
@@ -172,30 +180,30 @@ impl EpgSources {
 
     /// In order of priority. Returns how many guides were imported.
     pub fn run_due(&self, now: UnixSeconds) -> Result<usize, StoreError> {
-        let mut due: Vec<&EpgSource> = self.0.settings.feeds.iter().collect();
-        due.retain(|feed| {
-            let state = self.state(feed);
+        let mut due: Vec<&EpgSource> = self.0.settings.sources.iter().collect();
+        due.retain(|source| {
+            let state = self.state(source);
             // A last attempt in the future means that the clock was set back: do not wait until it has caught up.
             state.due <= now || state.attempted.is_some_and(|at| at > now)
         });
         // The best source first, so that lower ones see what it covers.
-        due.sort_by_key(|feed| std::cmp::Reverse(feed.priority));
+        due.sort_by_key(|source| std::cmp::Reverse(source.priority));
         let mut imported = 0;
-        for feed in due {
+        for source in due {
             // Locked for each source and not for the run, so that an operator's request gets its turn in
             // between.
             let _running = self.0.running.lock();
-            let before = self.state(feed);
+            let before = self.state(source);
             // With other settings the same guide gives another schedule, so it must be fetched in full.
-            let known = Some(&before).filter(|state| state.fingerprint == self.fingerprint(feed));
+            let known = Some(&before).filter(|state| state.fingerprint == self.fingerprint(source));
             let known = known.map_or_else(Validators::default, |state| Validators {
                 etag: state.etag.clone(),
                 modified: state.modified.clone(),
             });
-            let result = self.fetch_and_import(feed, &known, Refresh::default(), now);
+            let result = self.fetch_and_import(source, &known, Refresh::default(), now);
             // Failures are recorded and retried; they must not stop the other sources.
             imported += usize::from(matches!(result, Ok(Some(_))));
-            self.record_result(feed, before, &result, now)?;
+            self.record_result(source, before, &result, now)?;
         }
         Ok(imported)
     }
@@ -207,16 +215,16 @@ impl EpgSources {
         how: Refresh,
         now: UnixSeconds,
     ) -> Result<ImportReport, EpgSourceError> {
-        let feed = self.feed(name).ok_or(EpgSourceError::NotFound)?;
+        let source = self.source(name).ok_or(EpgSourceError::NotFound)?;
         let _running = self
             .0
             .running
             .try_lock_for(LOCK_TIMEOUT)
             .ok_or(EpgSourceError::Busy)?;
-        let result = self.fetch_and_import(feed, &Validators::default(), how, now);
+        let result = self.fetch_and_import(source, &Validators::default(), how, now);
         // A dry run changes nothing, so the next timed fetch must still import the guide.
         if !how.dry_run {
-            self.record_result(feed, self.state(feed), &result, now)?;
+            self.record_result(source, self.state(source), &result, now)?;
         }
         match result? {
             Some((report, _)) => Ok(report),
@@ -226,18 +234,20 @@ impl EpgSources {
 
     fn fetch_and_import(
         &self,
-        feed: &EpgSource,
+        source: &EpgSource,
         known: &Validators,
         how: Refresh,
         now: UnixSeconds,
     ) -> Result<Imported, EpgSourceError> {
-        let (validators, body) = match self.0.fetch.fetch(&feed.place, known)? {
+        let (validators, body) = match self.0.fetch.fetch(&source.location, known)? {
             Fetched::Unchanged => return Ok(None),
             Fetched::Guide { validators, body } => (validators, body),
         };
-        let draft = self.read(&feed.name, body).map_err(ScheduleError::Guide)?;
-        let options = self.options(&feed.name, how, now);
-        let create = how.create_livestreams || feed.create_livestreams;
+        let draft = self
+            .read(&source.name, body)
+            .map_err(ScheduleError::Guide)?;
+        let options = self.options(&source.name, how, now);
+        let create = how.create_livestreams || source.create_livestreams;
         let report = self.import(draft, &options, create)?;
         Ok(Some((report, validators)))
     }
@@ -267,13 +277,13 @@ impl EpgSources {
         report: &ImportReport,
         now: UnixSeconds,
     ) -> Result<(), StoreError> {
-        let Some(feed) = self
-            .feed(source)
+        let Some(source) = self
+            .source(source)
             .filter(|_| report.outcome != Outcome::DryRun)
         else {
             return Ok(());
         };
-        let mut state = self.state(feed);
+        let mut state = self.state(source);
         // Without validators the next timed fetch is unconditional: the uploaded guide is not the server's.
         state.etag = None;
         state.modified = None;
@@ -283,11 +293,11 @@ impl EpgSources {
             state.failures = 0;
             state.error = None;
         }
-        self.store_state(feed, state)
+        self.store_state(source, state)
     }
 
-    fn store_state(&self, feed: &EpgSource, state: EpgSourceState) -> Result<(), StoreError> {
-        let name = feed.name.clone();
+    fn store_state(&self, source: &EpgSource, state: EpgSourceState) -> Result<(), StoreError> {
+        let name = source.name.clone();
         self.0
             .store
             // Losing this at a power cut costs one repeated fetch.
@@ -299,7 +309,7 @@ impl EpgSources {
 
     fn record_result(
         &self,
-        feed: &EpgSource,
+        source: &EpgSource,
         mut state: EpgSourceState,
         result: &Result<Imported, EpgSourceError>,
         now: UnixSeconds,
@@ -314,42 +324,42 @@ impl EpgSources {
                     let validators = Some(validators).filter(|_| served);
                     state.etag = validators.and_then(|v| v.etag.clone());
                     state.modified = validators.and_then(|v| v.modified.clone());
-                    state.fingerprint = self.fingerprint(feed);
+                    state.fingerprint = self.fingerprint(source);
                     state.last = Some(LastImport::from_report(report, now));
-                    self.log_import(feed, report);
+                    self.log_import(source, report);
                 }
                 state.succeeded = Some(now);
                 state.failures = 0;
                 state.error = None;
-                feed.interval
+                source.interval
             }
             Err(error) => {
                 state.failures = state.failures.saturating_add(1);
                 let why = error.to_string();
                 // The message may quote the guide, so its length is limited.
                 let end = why.floor_char_boundary(ERROR_MAX);
-                tracing::warn!(source = feed.name, failures = state.failures, %error,
+                tracing::warn!(source = source.name, failures = state.failures, %error,
                     "failed to import from an EPG source; will retry");
                 state.error = why.get(..end).map(str::to_owned);
-                retry(feed, state.failures, error)
+                retry(source, state.failures, error)
             }
         };
         state.due = now + wait + self.jitter(wait);
-        self.store_state(feed, state)
+        self.store_state(source, state)
     }
 
-    fn log_import(&self, feed: &EpgSource, report: &ImportReport) {
-        let doubts: Vec<String> = report.doubts.iter().map(ToString::to_string).collect();
+    fn log_import(&self, source: &EpgSource, report: &ImportReport) {
+        let issues: Vec<String> = report.issues.iter().map(ToString::to_string).collect();
         if report.outcome == Outcome::Held {
             tracing::warn!(
-                source = feed.name,
-                doubts = doubts.join("; "),
+                source = source.name,
+                issues = issues.join("; "),
                 "EPG import held: the guide looks implausible; review it, then run `playgate epg refresh --accept`"
             );
             return;
         }
         tracing::info!(
-            source = feed.name,
+            source = source.name,
             programmes = report.programmes,
             added = report.difference.added,
             changed = report.difference.changed,
@@ -367,7 +377,7 @@ impl EpgSources {
         (wait / 10).saturating_mul(i64::from(random)) >> u32::BITS
     }
 
-    fn fingerprint(&self, feed: &EpgSource) -> u64 {
+    fn fingerprint(&self, source: &EpgSource) -> u64 {
         // Everything that can change the result of importing the same guide. Destructured, so that a new
         // option is a compile error.
         let mut hasher = DefaultHasher::new();
@@ -377,14 +387,14 @@ impl EpgSources {
             languages,
             channels,
             unrated,
-        } = &feed.reading;
-        feed.place.hash(&mut hasher);
+        } = &source.options;
+        source.location.hash(&mut hasher);
         (zone.name(), ignore_offsets, languages).hash(&mut hasher);
         // Hash nothing if unset, so that hashes from older versions stay valid.
         if let Some(unrated) = unrated {
             unrated.to_string().hash(&mut hasher);
         }
-        if feed.create_livestreams {
+        if source.create_livestreams {
             "create".hash(&mut hasher);
         }
         let mut channels: Vec<_> = channels.iter().collect();
@@ -392,8 +402,8 @@ impl EpgSources {
         channels.sort_unstable();
         channels.hash(&mut hasher);
         self.0.settings.ratings.version().hash(&mut hasher);
-        let standing = self.options(&feed.name, Refresh::default(), UnixSeconds(0));
-        standing.standing.above.hash(&mut hasher);
+        let options = self.options(&source.name, Refresh::default(), UnixSeconds(0));
+        options.priority.above.hash(&mut hasher);
         let snapshot = self.0.schedule.snapshot();
         // A livestream that was added may have broadcasts in a guide that has not changed.
         let mut livestreams: Vec<&str> = snapshot.livestreams().collect();
@@ -403,10 +413,10 @@ impl EpgSources {
     }
 }
 
-fn retry(feed: &EpgSource, failures: u32, error: &EpgSourceError) -> i64 {
+fn retry(source: &EpgSource, failures: u32, error: &EpgSourceError) -> i64 {
     // The shift is bounded against overflow.
     let doubled = RETRY << failures.saturating_sub(1).min(20);
-    let wait = doubled.min(feed.interval.max(RETRY));
+    let wait = doubled.min(source.interval.max(RETRY));
     let asked = match error {
         EpgSourceError::Fetch(error) => error.retry_after(),
         _ => None,

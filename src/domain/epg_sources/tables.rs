@@ -91,7 +91,7 @@ mod v1 {
                 unmapped_ids: last.unmapped_ids,
                 new: 0,
                 new_ids: Vec::new(),
-                doubts: last.doubts,
+                issues: last.doubts,
             }),
         })
     }
@@ -139,7 +139,7 @@ mod tests {
                 unmapped_ids: vec!["u".to_owned()],
                 new: 2,
                 new_ids: vec!["n".to_owned()],
-                doubts: vec!["d".to_owned()],
+                issues: vec!["d".to_owned()],
             }),
         }
     }

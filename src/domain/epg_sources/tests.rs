@@ -106,10 +106,10 @@ fn xmltv(rows: &[(&str, &str, i64, i64)]) -> String {
 fn feed(name: &str, place: &str, priority: u32) -> EpgSource {
     EpgSource {
         name: name.to_owned(),
-        place: place.to_owned(),
+        location: place.to_owned(),
         interval: HOUR,
         priority,
-        reading: GuideOptions::default(),
+        options: GuideOptions::default(),
         create_livestreams: false,
     }
 }
@@ -136,7 +136,7 @@ impl Lab {
         let schedule = Schedule::open(store.clone(), rights, ScheduleSettings::default()).unwrap();
         let schedule = Arc::new(schedule);
         let settings = Settings {
-            feeds: list,
+            sources: list,
             ratings: Arc::new(Ratings::built_in()),
             retention_days: 30,
         };
@@ -219,7 +219,7 @@ fn a_due_source_is_fetched_conditionally_and_imported_once() {
 
     // Changed settings or livestreams make the request unconditional.
     let mut mapped = feed("main", "a", 0);
-    mapped.reading.channels = [("other".to_owned(), "film".to_owned())].into();
+    mapped.options.channels = [("other".to_owned(), "film".to_owned())].into();
     let lab = lab.reopen(vec![mapped.clone()]);
     assert_eq!(lab.run(4), 1);
     assert_eq!(lab.web.requests(), [("a".to_owned(), None)]);
@@ -277,7 +277,7 @@ fn a_held_guide_is_fetched_again_until_it_is_accepted() {
     lab.web.serve("a", xmltv(&rows(2)), "2");
     assert_eq!(lab.run(2), 1);
     let last = lab.state("main").last.unwrap();
-    assert_eq!((last.standstill, last.doubts.len()), (HoldReason::Held, 1));
+    assert_eq!((last.standstill, last.issues.len()), (HoldReason::Held, 1));
     lab.web.requests();
     lab.run(4);
     assert_eq!(lab.web.requests(), [("a".to_owned(), None)]);
@@ -333,7 +333,7 @@ fn a_source_of_higher_priority_keeps_what_it_covers() {
         lab.feeds
             .refresh("good", Refresh::default(), UnixSeconds(MIDNIGHT))
             .unwrap()
-            .doubts,
+            .issues,
         []
     );
     let joined = "W1 0-6, W2 6-8, G1 8-12, G2 12-20, W4 40-80";
@@ -345,7 +345,7 @@ fn a_source_of_higher_priority_keeps_what_it_covers() {
     assert_eq!(lab.shown("news"), joined.replace("W4", "W5"));
     assert_eq!(lab.shown("film"), "F 0-80");
     let skipped = lab.state("wide").last.unwrap();
-    assert_eq!((skipped.skipped, skipped.doubts.len()), (1, 0));
+    assert_eq!((skipped.skipped, skipped.issues.len()), (1, 0));
     // A span that the source with priority does not cover any more becomes free.
     lab.web.serve("g", xmltv(&[("news", "G1", 8, 12)]), "2");
     let accept = Refresh {
@@ -372,7 +372,7 @@ fn a_source_of_higher_priority_keeps_what_it_covers() {
 fn a_source_rates_programmes_that_its_guide_does_not() {
     let ages = |unrated: Option<Unrated>| {
         let mut source = feed("main", "a", 0);
-        source.reading.unrated = unrated;
+        source.options.unrated = unrated;
         let lab = Lab::of(vec![source]);
         lab.web
             .serve("a", xmltv(&[("news", "A", 0, 6), ("news", "B", 6, 9)]), "1");

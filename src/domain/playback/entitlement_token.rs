@@ -142,13 +142,13 @@ impl Playback {
             session.shift(*offset);
         }
         let user = viewer.user;
-        let surplus = self.tokens.surplus(&user);
+        let surplus = self.tokens.tokens_over_limit(&user);
         let session = session.map(|session| (session.user, session.id));
-        let world = Arc::clone(&self.world);
+        let context = Arc::clone(&self.context);
         self.store
             .write_for(WritePriority::Session, Durability::Logged, move |txn| {
                 // In the transaction: the account may be erased concurrently, and its tokens would survive.
-                if !world.exists(txn, &user)? {
+                if !context.exists(txn, &user)? {
                     return Err(PlaybackError::UserGone);
                 }
                 // Bounds the memory of a client that requests tokens without end.

@@ -13,7 +13,7 @@ use super::error::PlaybackError;
 use super::model::{EndReason, Playing};
 use super::session::{Beat, Liveness, Session};
 use super::stream_limits::{self, StreamRequest, WhenFull};
-use crate::domain::entitlement::{Withheld, judged_position};
+use crate::domain::entitlement::{Withheld, checked_position};
 
 /// Seconds. A player has this long to bring a PIN after a program began.
 const PIN_GRACE: i64 = 30;
@@ -122,7 +122,7 @@ impl Playback {
         let memory = Arc::clone(&self.sessions);
         let start = &session.start;
         let streams = self
-            .world
+            .context
             .playable(&start.asset, start.protocol)
             .and_then(|found| found.streams);
         let total = self.settings.streams_total;
@@ -195,7 +195,7 @@ impl Playback {
             return Err(PlaybackError::EntitlementInvalid);
         }
         let asset = &session.start.asset;
-        let keys = self.world.key_ids(asset);
+        let keys = self.context.key_ids(asset);
         // Otherwise a license for a cheap asset would open any other.
         if !request.kids.iter().all(|kid| keys.contains(kid)) {
             return Err(PlaybackError::KeyNotAllowed);
@@ -211,7 +211,7 @@ impl Playback {
 
     #[must_use]
     pub fn key_ids(&self, asset: &AssetId) -> Vec<[u8; 16]> {
-        self.world.key_ids(asset)
+        self.context.key_ids(asset)
     }
 
     pub fn clear_keys(
@@ -220,7 +220,7 @@ impl Playback {
         kids: &[[u8; 16]],
     ) -> Result<Vec<([u8; 16], [u8; 16])>, PlaybackError> {
         kids.iter()
-            .map(|kid| Some((*kid, self.world.content_key(asset, kid)?)))
+            .map(|kid| Some((*kid, self.context.content_key(asset, kid)?)))
             .collect::<Option<Vec<_>>>()
             // The catalogue has changed since [`Playback::license`] accepted the key ids.
             .ok_or(PlaybackError::KeyNotAllowed)
@@ -240,7 +240,7 @@ impl Playback {
                 let late = !self.in_grace(session, grace, now);
                 let locked = || {
                     !session.unlocked(asset.as_str())
-                        && self.world.vod_needs_pin(&session.user, asset)
+                        && self.context.vod_needs_pin(&session.user, asset)
                 };
                 match late && locked() {
                     true => Err(PlaybackError::PinCodeRequired),
@@ -248,7 +248,7 @@ impl Playback {
                 }
             }
             Playing::Live { livestream, .. } => {
-                let at = position.map_or(now, |position| judged_position(position, now));
+                let at = position.map_or(now, |position| checked_position(position, now));
                 self.check_livestream(session, livestream, at, now)
             }
             Playing::Catchup {
@@ -263,13 +263,13 @@ impl Playback {
                     Some(at) if own(&at) => at.min(*stop - 1).max(*start),
                     // The player left the recording and plays the livestream, so the rights of the livestream
                     // count.
-                    Some(at) if judged_position(at, now) == at => {
+                    Some(at) if checked_position(at, now) == at => {
                         return self.check_livestream(session, livestream, at, now);
                     }
                     // No position yet, or the player counts from its own start.
                     Some(_) | None => *start,
                 };
-                match self.world.broadcast(broadcast) {
+                match self.context.broadcast(broadcast) {
                     Some(shown) => {
                         let late = !self.in_grace(session, grace, now);
                         self.check_shown(session, livestream, &shown, (at, late), now)
@@ -288,7 +288,7 @@ impl Playback {
         at: UnixSeconds,
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
-        let shown = self.world.shown_at(livestream, at);
+        let shown = self.context.shown_at(livestream, at);
         // A livestream that was removed from the catalogue has no rights.
         let shown = shown.ok_or(PlaybackError::NotAvailable)?;
         let start = shown.program.as_ref().map(|program| program.start);
@@ -310,7 +310,7 @@ impl Playback {
         let locked = shown.program.as_ref().is_some_and(|program| {
             late && !session.unlocked(program.id.as_str())
                 && self
-                    .world
+                    .context
                     .program_needs_pin(&session.user, livestream, program)
         });
         match locked {

@@ -159,7 +159,7 @@ impl Playback {
     }
 
     /// Ends the sessions on the device.
-    pub fn forget_device(
+    pub fn remove_device(
         &self,
         user: &UserId,
         device: DeviceId,
@@ -225,7 +225,7 @@ impl Playback {
             country: entitlement.countries.first().copied().or(viewer.country),
             ..viewer.clone()
         };
-        !self.world.still_entitled(&there, &entitlement.asset, now)
+        !self.context.still_entitled(&there, &entitlement.asset, now)
     }
 
     /// Restarts the liveness period of every session that has not ended. Must be called once, when the

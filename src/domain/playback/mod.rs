@@ -143,7 +143,7 @@ pub struct Playback {
     store: Store,
     entropy: Arc<dyn Entropy>,
     settings: Arc<Settings>,
-    world: Arc<dyn PlaybackContext>,
+    context: Arc<dyn PlaybackContext>,
     signing: Arc<Signing>,
     /// Maps wall time to token time. Stored expiry times and session liveness are in token time.
     expiry: Arc<ExpiryClock>,
@@ -159,14 +159,14 @@ impl Playback {
         entropy: Arc<dyn Entropy>,
         settings: Settings,
         signing: Signing,
-        world: Arc<dyn PlaybackContext>,
+        context: Arc<dyn PlaybackContext>,
         expiry: Arc<ExpiryClock>,
     ) -> Result<Self, StoreError> {
         let playback = Self {
             store: store.clone(),
             entropy,
             settings: Arc::new(settings),
-            world,
+            context,
             signing: Arc::new(signing),
             expiry,
             tokens: Arc::default(),

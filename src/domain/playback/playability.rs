@@ -79,7 +79,7 @@ impl Playback {
     /// `None` if the asset does not exist.
     #[must_use]
     pub fn playability(&self, asset: &AssetId) -> Option<Playability> {
-        let playlists = self.world.playlists(asset)?;
+        let playlists = self.context.playlists(asset)?;
         Some(Playability::new(&playlists, |drm| {
             self.settings.has_licenses(drm)
         }))

@@ -68,7 +68,7 @@ impl Playback {
             device,
         } = start;
         let at = self.expiry.at(now);
-        let playable = self.world.playable(&asset, protocol);
+        let playable = self.context.playable(&asset, protocol);
         self.check_pair(drm, protocol, playable.as_ref())?;
         // Must come before the token check: no token can exist for an unknown asset, so the error would blame
         // the entitlement.
@@ -82,7 +82,7 @@ impl Playback {
             return Err(PlaybackError::GeoBlocked);
         }
         // The offer may have been revoked since the token was issued.
-        if !self.world.still_entitled(&viewer, &asset, now) {
+        if !self.context.still_entitled(&viewer, &asset, now) {
             return Err(PlaybackError::EntitlementInvalid);
         }
         let session = SessionId::from_bytes(self.entropy.array());

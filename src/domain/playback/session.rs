@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use dashmap::DashMap;
 use parking_lot::RwLock;
 
-use crate::domain::entitlement::judged_position;
+use crate::domain::entitlement::checked_position;
 use crate::store::{Changed, CommitListener};
 use crate::types::{AssetId, BroadcastId, LimitReached, SessionId, UnixSeconds, UserId};
 
@@ -190,7 +190,7 @@ impl Session {
     #[must_use]
     pub fn offset(&self, now: UnixSeconds) -> Option<i32> {
         let at = self.position(now)?;
-        (judged_position(at, now) == at).then_some(())?;
+        (checked_position(at, now) == at).then_some(())?;
         i32::try_from(at.since(now)).ok()
     }
 

@@ -47,7 +47,7 @@ impl TokenMap {
 
     /// To be dropped before the user may get another.
     #[must_use]
-    pub(crate) fn surplus(&self, user: &UserId) -> Vec<TokenHash> {
+    pub(crate) fn tokens_over_limit(&self, user: &UserId) -> Vec<TokenHash> {
         let count = self.by_user.get(user).map_or(0, |tokens| tokens.len());
         self.oldest(user, (count + 1).saturating_sub(TOKENS_MAX))
     }

@@ -152,7 +152,7 @@ impl ChunkStore {
     pub(super) fn switch(
         &mut self,
         mut writing: PendingGeneration<'_>,
-        claims: Vec<(LivestreamId, SourceSpans)>,
+        source_spans: Vec<(LivestreamId, SourceSpans)>,
     ) -> Result<(), StoreError> {
         let generation = writing.generation;
         let flushed = writing.flush();
@@ -163,8 +163,10 @@ impl ChunkStore {
                 // Durable: the old chunks are deleted after this.
                 .write(Durability::Durable, move |txn| {
                     txn.put::<Heads>(&0, &head)?;
-                    let mut claims = claims.iter();
-                    claims.try_for_each(|(id, claims)| txn.put::<AllSourceSpans>(id, claims))
+                    let mut source_spans = source_spans.iter();
+                    source_spans.try_for_each(|(id, source_spans)| {
+                        txn.put::<AllSourceSpans>(id, source_spans)
+                    })
                 })
                 .wait()
         });

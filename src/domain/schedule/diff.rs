@@ -60,7 +60,7 @@ pub(crate) struct WritableSpans {
 
 /// `rows` and `existing` are in order and without overlaps, and each row starts and ends in a free
 /// span. `taken` returns whether an id is in use outside of this livestream.
-pub(crate) fn plan(
+pub(crate) fn diff_channel(
     livestream: &LivestreamId,
     existing: Vec<Broadcast>,
     mut rows: Vec<NewRow>,

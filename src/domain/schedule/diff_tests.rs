@@ -54,7 +54,7 @@ fn apply(existing: &[Broadcast], text: &str) -> ChannelDiff {
 fn apply_in(existing: &[Broadcast], rows: Vec<NewRow>, writable: &WritableSpans) -> ChannelDiff {
     let mut skipped = Skipped::default();
     let existing = existing.to_vec();
-    plan(
+    diff_channel(
         &livestream(),
         existing,
         rows,
@@ -164,7 +164,7 @@ fn an_id_in_use_elsewhere_or_by_an_earlier_row_is_rejected() {
     let rows = rows("A@0-600#mine B@600-1200#mine C@1200-1800#theirs");
     let taken = |id: &BroadcastId| id.as_str() == "theirs";
     let writable = all_writable(&rows);
-    let done = plan(
+    let done = diff_channel(
         &livestream(),
         Vec::new(),
         rows,

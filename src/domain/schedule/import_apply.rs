@@ -9,11 +9,11 @@ use super::Broadcast;
 use super::channel::Channel;
 use super::channel_builder::JsonArena;
 use super::chunk_store::{ChunkStore, PendingGeneration};
-use super::diff::{ChannelDiff, DiffCounts, plan};
+use super::diff::{ChannelDiff, DiffCounts, diff_channel};
 use super::import::parsed_guide::ParsedGuide;
 use super::import_preview::Edits;
 use super::known_channels;
-use super::prepare::{PreparedChannel, doubts, prepare_channels};
+use super::prepare::{PreparedChannel, plausibility_issues_of, prepare_channels};
 use super::report::{ImportOptions, ImportReport, Outcome, Unmapped};
 use super::rights::{BroadcastRights, ChannelFacts, Rights};
 use super::service::{Schedule, ScheduleError, first_day, render};
@@ -119,7 +119,7 @@ impl Schedule {
             let id = channel.id.as_str();
             make.is_some() && !rights.is_taken(id) && before.broadcast(id).is_none()
         });
-        let source = &options.standing.source;
+        let source = &options.priority.source;
         let known = known_channels::last(&self.store, source);
         let channels: BTreeSet<_> = draft.channels.keys().cloned().collect();
         let mut report = ImportReport {
@@ -133,7 +133,7 @@ impl Schedule {
             unmapped,
             created,
             newly_seen: channels.difference(&known).cloned().collect(),
-            doubts: Vec::new(),
+            issues: Vec::new(),
             edits: Vec::new(),
         };
         let expanded = Expanded {
@@ -141,10 +141,10 @@ impl Schedule {
             new: report.created.iter().map(|c| c.id.clone()).collect(),
         };
         let skipped = &mut report.skipped;
-        let ready = prepare_channels(draft, &expanded, &self.claims, options, skipped);
-        report.doubts = doubts(&before, &self.claims, source, &ready);
+        let ready = prepare_channels(draft, &expanded, &self.source_spans, options, skipped);
+        report.issues = plausibility_issues_of(&before, &self.source_spans, source, &ready);
         // An implausible guide is compared and reported, so that an operator can decide.
-        report.outcome = match (options.dry_run, report.doubts.is_empty() || options.accept) {
+        report.outcome = match (options.dry_run, report.issues.is_empty() || options.accept) {
             (true, _) => Outcome::DryRun,
             (false, false) => Outcome::Held,
             (false, true) => Outcome::Applied,
@@ -192,7 +192,7 @@ struct Change<'a> {
 struct Prepared {
     channels: Vec<Arc<Channel>>,
     arena: JsonArena,
-    claims: Vec<(LivestreamId, SourceSpans)>,
+    source_spans: Vec<(LivestreamId, SourceSpans)>,
 }
 
 impl Change<'_> {
@@ -232,10 +232,10 @@ impl Change<'_> {
         };
         let unchanged = writing.is_empty();
         // The commit is spared if nothing changes, as with most fetches.
-        if unchanged && prepared.claims.is_empty() {
+        if unchanged && prepared.source_spans.is_empty() {
             return Ok(());
         }
-        chunks.switch(writing, prepared.claims)?;
+        chunks.switch(writing, prepared.source_spans)?;
         if unchanged {
             return Ok(());
         }
@@ -260,7 +260,7 @@ impl Change<'_> {
         let mut prepared = Prepared::default();
         for one in ready {
             let livestream = one.livestream.clone();
-            prepared.claims.extend(self.changed_spans(&one));
+            prepared.source_spans.extend(self.changed_spans(&one));
             let (old, ChannelDiff { list: new, .. }) =
                 self.diff(chunks, one, &mut given, report)?;
             if old != new {
@@ -276,18 +276,18 @@ impl Change<'_> {
 
     fn changed_spans(&self, one: &PreparedChannel) -> Option<(LivestreamId, SourceSpans)> {
         let whole = one.whole?;
-        let known = self.schedule.claims.get(&one.livestream);
+        let known = self.schedule.source_spans.get(&one.livestream);
         let before = known.as_deref().cloned().unwrap_or_default();
         let first = first_day(self.options.now, self.options.retention_days);
-        let mut claims = before.clone();
-        let source = &self.options.standing.source;
-        claims.assign(
+        let mut source_spans = before.clone();
+        let source = &self.options.priority.source;
+        source_spans.assign(
             source,
             &one.writable.free,
             whole.to,
             UnixSeconds(first * DAY),
         );
-        (claims != before).then(|| (one.livestream.clone(), claims))
+        (source_spans != before).then(|| (one.livestream.clone(), source_spans))
     }
 
     /// Returns the broadcasts before, and the diff. `given` holds the ids that the guide gave on the
@@ -310,7 +310,7 @@ impl Change<'_> {
                 || elsewhere.is_some_and(|(channel, _)| channel.livestream != livestream)
         };
         let skipped = &mut report.skipped;
-        let done = plan(&livestream, old.clone(), rows, &writable, taken, skipped);
+        let done = diff_channel(&livestream, old.clone(), rows, &writable, taken, skipped);
         given.extend(ids);
         report.difference += done.difference;
         Ok((old, done))

@@ -222,7 +222,7 @@ proptest! {
     ) {
         let schedule = open(in_memory(), &two_channels());
         let options = ImportOptions {
-            standing: ImportPriority::default(),
+            priority: ImportPriority::default(),
             dry_run: false,
             accept: true,
             now: NOW,

@@ -35,14 +35,14 @@ impl Coverage {
 pub(crate) fn plausibility_issues(now: Coverage, new: Coverage) -> Vec<PlausibilityIssue> {
     // Both are sums over all channels: one channel with a new schedule is no reason to hold a guide of
     // hundreds.
-    let mut doubts = Vec::new();
+    let mut issues = Vec::new();
     if new.programmes == 0 {
         // The other checks would only repeat this one.
-        doubts.push(PlausibilityIssue::Nothing);
-        return doubts;
+        issues.push(PlausibilityIssue::Nothing);
+        return issues;
     }
     if new.programmes.saturating_mul(10) < now.programmes.saturating_mul(7) {
-        doubts.push(PlausibilityIssue::Fewer {
+        issues.push(PlausibilityIssue::Fewer {
             now: now.programmes,
             new: new.programmes,
         });
@@ -50,12 +50,12 @@ pub(crate) fn plausibility_issues(now: Coverage, new: Coverage) -> Vec<Plausibil
     if let (Some(old), Some(horizon)) = (now.horizon, new.horizon)
         && old.since(horizon) > DAY
     {
-        doubts.push(PlausibilityIssue::Shorter {
+        issues.push(PlausibilityIssue::Shorter {
             now: old,
             new: horizon,
         });
     }
-    doubts
+    issues
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(super) struct PreparedChannel {
 pub(super) fn prepare_channels(
     draft: ParsedGuide,
     rights: &dyn Rights,
-    claims: &MemoryTable<AllSourceSpans>,
+    source_spans: &MemoryTable<AllSourceSpans>,
     options: &ImportOptions,
     skipped: &mut Skipped,
 ) -> Vec<PreparedChannel> {
@@ -65,7 +65,11 @@ pub(super) fn prepare_channels(
             from: first.start,
             to: last.stop,
         });
-        let writable = writable_spans(whole, claims.get(&livestream).as_deref(), &options.standing);
+        let writable = writable_spans(
+            whole,
+            source_spans.get(&livestream).as_deref(),
+            &options.priority,
+        );
         let span_of = |at: UnixSeconds| writable.free.iter().find(|span| span.holds(at));
         retain(&mut kept, skipped, |row| {
             let outranked = span_of(row.start).is_none();
@@ -103,19 +107,19 @@ fn retain<R>(
 
 fn writable_spans(
     whole: Option<Span>,
-    claims: Option<&SourceSpans>,
-    standing: &ImportPriority,
+    source_spans: Option<&SourceSpans>,
+    priority: &ImportPriority,
 ) -> WritableSpans {
-    let blocked = claims.map_or_else(Vec::new, |claims| claims.blocked(standing));
+    let blocked = source_spans.map_or_else(Vec::new, |source_spans| source_spans.blocked(priority));
     WritableSpans {
         free: whole.map_or_else(Vec::new, |whole| free(whole, &blocked)),
         blocked,
     }
 }
 
-pub(super) fn doubts(
+pub(super) fn plausibility_issues_of(
     before: &Snapshot,
-    claims: &MemoryTable<AllSourceSpans>,
+    source_spans: &MemoryTable<AllSourceSpans>,
     source: &str,
     ready: &[PreparedChannel],
 ) -> Vec<PlausibilityIssue> {
@@ -132,10 +136,10 @@ pub(super) fn doubts(
         });
         if let Some(channel) = before.channel(one.livestream.as_str()) {
             let spans = one.writable.free.iter();
-            let claims = claims.get(&one.livestream);
+            let source_spans = source_spans.get(&one.livestream);
             now.add(Coverage {
                 programmes: spans.map(|span| channel.count_within(*span)).sum(),
-                horizon: horizon(channel.last(), claims.as_deref(), source),
+                horizon: horizon(channel.last(), source_spans.as_deref(), source),
             });
         }
     }
@@ -149,13 +153,17 @@ pub(super) fn doubts(
 /// How far the guide of a source is expected to reach on a livestream.
 fn horizon(
     last: Option<(UnixSeconds, UnixSeconds)>,
-    claims: Option<&SourceSpans>,
+    source_spans: Option<&SourceSpans>,
     source: &str,
 ) -> Option<UnixSeconds> {
     let (start, stop) = last?;
     // As far as its last guide did.
-    let claimed = claims.and_then(|claims| claims.horizon(source));
-    let foreign = || claims.and_then(|claims| claims.owner(start)).unwrap_or("");
+    let claimed = source_spans.and_then(|source_spans| source_spans.horizon(source));
+    let foreign = || {
+        source_spans
+            .and_then(|source_spans| source_spans.owner(start))
+            .unwrap_or("")
+    };
     // A source that is new here is only compared with broadcasts that no source filled: two weeks from
     // another source are no reason to hold one good week.
     claimed.or_else(|| (source.is_empty() || foreign().is_empty()).then_some(stop))

@@ -7,7 +7,7 @@ use crate::types::{LivestreamId, UnixSeconds};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportOptions {
-    pub standing: ImportPriority,
+    pub priority: ImportPriority,
     pub dry_run: bool,
     pub accept: bool,
     pub now: UnixSeconds,
@@ -43,7 +43,7 @@ pub struct ImportReport {
     pub created: Vec<Unmapped>,
     pub newly_seen: Vec<LivestreamId>,
     /// An accepted import has them too.
-    pub doubts: Vec<PlausibilityIssue>,
+    pub issues: Vec<PlausibilityIssue>,
     /// If nothing was changed: the first changes that the import would make.
     pub edits: Vec<LivestreamEdits>,
 }

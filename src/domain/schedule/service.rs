@@ -39,7 +39,7 @@ pub struct Schedule {
     generation: AtomicU64,
     view: ScheduleSettings,
     /// Which source filled which span.
-    pub(super) claims: Arc<MemoryTable<AllSourceSpans>>,
+    pub(super) source_spans: Arc<MemoryTable<AllSourceSpans>>,
     /// Locked by a change of the schedule, so that changes run one at a time.
     pub(super) chunks: Mutex<ChunkStore>,
 }
@@ -69,11 +69,11 @@ impl Schedule {
             .filter_map(|id| render(id, &[], rights, &mut arena));
         let all: Vec<_> = empty.collect();
         let snapshot = Snapshot::new(all.into_iter().chain(channels));
-        let claims = Arc::new(MemoryTable::default());
-        store.attach::<AllSourceSpans>(Arc::clone(&claims) as _)?;
+        let source_spans = Arc::new(MemoryTable::default());
+        store.attach::<AllSourceSpans>(Arc::clone(&source_spans) as _)?;
         Ok(Self {
             store,
-            claims,
+            source_spans,
             rights: source,
             snapshot: ArcSwap::from_pointee(snapshot),
             generation: AtomicU64::new(0),

@@ -11,7 +11,7 @@ use crate::types::{LivestreamId, UnixSeconds};
 
 /// The oldest are dropped first. Adjacent spans of one source are merged, so a hundred spans allow
 /// for dozens of changes between sources.
-const CLAIMS_MAX: usize = 100;
+const SPANS_MAX: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
@@ -62,28 +62,28 @@ impl Table for AllSourceSpans {
 }
 
 impl SourceSpans {
-    pub fn blocked(&self, standing: &ImportPriority) -> Vec<Span> {
-        let above = |claim: &&SourceSpan| standing.above.contains(&claim.source);
-        let span = |claim: &SourceSpan| Span {
-            from: claim.from,
-            to: claim.to,
+    pub fn blocked(&self, priority: &ImportPriority) -> Vec<Span> {
+        let above = |entry: &&SourceSpan| priority.above.contains(&entry.source);
+        let span = |entry: &SourceSpan| Span {
+            from: entry.from,
+            to: entry.to,
         };
         self.0.iter().filter(above).map(span).collect()
     }
 
     pub fn horizon(&self, source: &str) -> Option<UnixSeconds> {
-        let of_source = self.0.iter().filter(|claim| claim.source == source);
-        of_source.map(|claim| claim.to).max()
+        let of_source = self.0.iter().filter(|entry| entry.source == source);
+        of_source.map(|entry| entry.to).max()
     }
 
     pub fn owner(&self, at: UnixSeconds) -> Option<&str> {
-        let holds = |claim: &&SourceSpan| claim.from <= at && at < claim.to;
-        self.0.iter().find(holds).map(|claim| claim.source.as_str())
+        let holds = |entry: &&SourceSpan| entry.from <= at && at < entry.to;
+        self.0.iter().find(holds).map(|entry| entry.source.as_str())
     }
 
     /// For an import of a guide that ends at `end`.
     pub fn assign(&mut self, source: &str, spans: &[Span], end: UnixSeconds, first: UnixSeconds) {
-        let mut claims = Vec::with_capacity(self.0.len() + spans.len());
+        let mut entries = Vec::with_capacity(self.0.len() + spans.len());
         for mut old in std::mem::take(&mut self.0) {
             // Spans of the source beyond the guide become free: its newest guide does not cover them any more.
             if old.source == source {
@@ -93,21 +93,21 @@ impl SourceSpans {
                 from: old.from,
                 to: old.to,
             };
-            claims.extend(free(whole, spans).into_iter().map(|span| SourceSpan {
+            entries.extend(free(whole, spans).into_iter().map(|span| SourceSpan {
                 source: old.source.clone(),
                 from: span.from,
                 to: span.to,
             }));
         }
-        claims.extend(spans.iter().map(|span| SourceSpan {
+        entries.extend(spans.iter().map(|span| SourceSpan {
             source: source.to_owned(),
             from: span.from,
             to: span.to,
         }));
         // Past spans do not matter once their days are dropped.
-        claims.retain(|claim| claim.from < claim.to && claim.to > first);
-        claims.sort_by_key(|claim| claim.from);
-        claims.dedup_by(|later, earlier| {
+        entries.retain(|entry| entry.from < entry.to && entry.to > first);
+        entries.sort_by_key(|entry| entry.from);
+        entries.dedup_by(|later, earlier| {
             let joined = later.source == earlier.source && later.from <= earlier.to;
             if joined {
                 earlier.to = earlier.to.max(later.to);
@@ -115,9 +115,9 @@ impl SourceSpans {
             joined
         });
         // The list is a store value, whose size is limited.
-        let over = claims.len().saturating_sub(CLAIMS_MAX);
-        claims.drain(..over);
-        self.0 = claims;
+        let over = entries.len().saturating_sub(SPANS_MAX);
+        entries.drain(..over);
+        self.0 = entries;
     }
 }
 
@@ -149,42 +149,42 @@ mod tests {
         }
     }
 
-    fn shown(claims: &SourceSpans) -> String {
-        let one = |claim: &SourceSpan| format!("{}@{}-{}", claim.source, claim.from, claim.to);
-        claims.0.iter().map(one).collect::<Vec<_>>().join(" ")
+    fn shown(entries: &SourceSpans) -> String {
+        let one = |entry: &SourceSpan| format!("{}@{}-{}", entry.source, entry.from, entry.to);
+        entries.0.iter().map(one).collect::<Vec<_>>().join(" ")
     }
 
-    fn fill(claims: &mut SourceSpans, source: &str, spans: &[Span]) {
+    fn fill(entries: &mut SourceSpans, source: &str, spans: &[Span]) {
         let end = spans.last().unwrap().to;
-        claims.assign(source, spans, end, UnixSeconds(-1_000));
+        entries.assign(source, spans, end, UnixSeconds(-1_000));
     }
 
     #[test]
     fn golden_examples() {
-        let mut claims = SourceSpans::default();
-        fill(&mut claims, "a", &[span(0, 100)]);
-        fill(&mut claims, "a", &[span(50, 150)]);
-        assert_eq!(shown(&claims), "a@0-150");
-        fill(&mut claims, "b", &[span(20, 30), span(140, 200)]);
-        assert_eq!(shown(&claims), "a@0-20 b@20-30 a@30-140 b@140-200");
-        assert_eq!(claims.owner(UnixSeconds(29)), Some("b"));
-        assert_eq!(claims.horizon("a"), Some(UnixSeconds(140)));
+        let mut entries = SourceSpans::default();
+        fill(&mut entries, "a", &[span(0, 100)]);
+        fill(&mut entries, "a", &[span(50, 150)]);
+        assert_eq!(shown(&entries), "a@0-150");
+        fill(&mut entries, "b", &[span(20, 30), span(140, 200)]);
+        assert_eq!(shown(&entries), "a@0-20 b@20-30 a@30-140 b@140-200");
+        assert_eq!(entries.owner(UnixSeconds(29)), Some("b"));
+        assert_eq!(entries.horizon("a"), Some(UnixSeconds(140)));
         // A shorter guide releases the span beyond its end.
-        fill(&mut claims, "a", &[span(40, 60)]);
-        assert_eq!(shown(&claims), "a@0-20 b@20-30 a@30-60 b@140-200");
+        fill(&mut entries, "a", &[span(40, 60)]);
+        assert_eq!(shown(&entries), "a@0-20 b@20-30 a@30-60 b@140-200");
         let below = ImportPriority {
             source: "c".to_owned(),
             above: vec!["b".to_owned()],
         };
-        let blocked = claims.blocked(&below);
+        let blocked = entries.blocked(&below);
         assert_eq!(blocked, [span(20, 30), span(140, 200)]);
         assert_eq!(
             free(span(25, 250), &blocked),
             [span(30, 140), span(200, 250)]
         );
         // Spans before the first retained day are dropped.
-        claims.assign("c", &[span(300, 310)], UnixSeconds(310), UnixSeconds(60));
-        assert_eq!(shown(&claims), "b@140-200 c@300-310");
+        entries.assign("c", &[span(300, 310)], UnixSeconds(310), UnixSeconds(60));
+        assert_eq!(shown(&entries), "b@140-200 c@300-310");
     }
 
     proptest! {
@@ -193,16 +193,16 @@ mod tests {
             steps in prop::collection::vec((0usize..3, 0i64..60, 1i64..30), 1..20)
         ) {
             let names = ["a", "b", "c"];
-            let mut claims = SourceSpans::default();
+            let mut entries = SourceSpans::default();
             let mut line: Vec<Option<usize>> = vec![None; 100];
             for (source, from, length) in steps {
-                let standing = ImportPriority {
+                let priority = ImportPriority {
                     source: names[source].to_owned(),
                     above: names[..source].iter().map(ToString::to_string).collect(),
                 };
                 let whole = span(from, from + length);
-                let spans = free(whole, &claims.blocked(&standing));
-                claims.assign(names[source], &spans, whole.to, UnixSeconds(-1));
+                let spans = free(whole, &entries.blocked(&priority));
+                entries.assign(names[source], &spans, whole.to, UnixSeconds(-1));
                 for (at, owner) in (0i64..).zip(line.iter_mut()) {
                     let outranked = owner.is_some_and(|owner| owner < source);
                     if whole.holds(UnixSeconds(at)) && !outranked {
@@ -212,9 +212,9 @@ mod tests {
                     }
                 }
                 for (at, owner) in (0i64..).zip(&line) {
-                    prop_assert_eq!(claims.owner(UnixSeconds(at)), owner.map(|o| names[o]));
+                    prop_assert_eq!(entries.owner(UnixSeconds(at)), owner.map(|o| names[o]));
                 }
-                prop_assert!(claims.0.windows(2).all(|pair| pair[0].to <= pair[1].from));
+                prop_assert!(entries.0.windows(2).all(|pair| pair[0].to <= pair[1].from));
             }
         }
     }

@@ -130,7 +130,7 @@ fn guide(rows: &[(&str, &str, i64, i64)]) -> ParsedGuide {
 
 fn options() -> ImportOptions {
     ImportOptions {
-        standing: ImportPriority::default(),
+        priority: ImportPriority::default(),
         dry_run: false,
         accept: false,
         now: NOW,
@@ -213,7 +213,7 @@ fn a_new_channel_is_reported_once_by_each_source() {
             new.join(" ")
         };
     let taken = |_: &mut ImportOptions| ();
-    let of_other = |options: &mut ImportOptions| options.standing.source = "other".to_owned();
+    let of_other = |options: &mut ImportOptions| options.priority.source = "other".to_owned();
     let both = ["news", "unmapped"];
     assert_eq!(
         import(&schedule, &both, &|options| options.dry_run = true),
@@ -270,7 +270,7 @@ fn an_implausible_import_is_held_until_accepted_and_a_dry_run_changes_nothing() 
     let before = schedule.snapshot.load_full();
     let poor = || guide(&[("news", "All day", 0, 1_300)]);
     let held = schedule.import(poor(), &options()).unwrap();
-    assert_eq!((held.outcome, held.doubts.len()), (Outcome::Held, 1));
+    assert_eq!((held.outcome, held.issues.len()), (Outcome::Held, 1));
     assert_eq!((held.difference.changed, held.difference.removed), (1, 3));
     let nothing = schedule.import(guide(&[]), &options()).unwrap();
     assert_eq!(nothing.outcome, Outcome::Held);

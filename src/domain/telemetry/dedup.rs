@@ -114,7 +114,7 @@ pub(super) struct Merged {
     sorted: Arc<Sorted>,
 }
 
-pub(super) struct Forgotten {
+pub(super) struct Dropped {
     _days: Vec<Day>,
     _sorted: Option<Arc<Sorted>>,
     _merging: Option<Arc<HashMap<u64, u8>>>,
@@ -159,7 +159,7 @@ impl DedupWindow {
     }
 
     /// Drops days and never single fingerprints: a sorted list is replaced as a whole.
-    pub(super) fn forget(&mut self, hour: i64) -> Forgotten {
+    pub(super) fn forget(&mut self, hour: i64) -> Dropped {
         let oldest = (hour - REMEMBERED_HOURS).div_euclid(HOURS);
         let kept = self.days.split_off(&oldest);
         let forgotten = std::mem::replace(&mut self.days, kept);
@@ -175,7 +175,7 @@ impl DedupWindow {
                 days.push(forgotten);
             }
         }
-        Forgotten {
+        Dropped {
             _days: days,
             _sorted: None,
             _merging: None,
@@ -196,8 +196,8 @@ impl DedupWindow {
         })
     }
 
-    pub(super) fn merged(&mut self, merged: Merged) -> Forgotten {
-        let mut forgotten = Forgotten {
+    pub(super) fn merged(&mut self, merged: Merged) -> Dropped {
+        let mut forgotten = Dropped {
             _days: Vec::new(),
             _sorted: None,
             _merging: None,

@@ -19,7 +19,7 @@ use ring::digest;
 
 use super::Telemetry;
 use super::error::TelemetryError;
-use super::forward_cursor::{Extent, Positions};
+use super::forward_cursor::{Extent, ForwardCursors};
 use super::model::StoredEvent;
 use super::tables::Erasures;
 use crate::domain::backoff::Backoff;
@@ -67,7 +67,7 @@ pub struct Forwarder {
     line: WriteLine,
     settings: ForwardSettings,
     entropy: Arc<dyn Entropy>,
-    pub(super) positions: Mutex<Positions>,
+    pub(super) positions: Mutex<ForwardCursors>,
     /// Locked during a run, so that runs never overlap.
     progress: Mutex<Progress>,
     oldest: Mutex<Option<UnixSeconds>>,
@@ -122,7 +122,7 @@ impl Forwarder {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, TelemetryError> {
         Ok(Self {
-            positions: Mutex::new(Positions::open(&telemetry)?),
+            positions: Mutex::new(ForwardCursors::open(&telemetry)?),
             telemetry,
             sink,
             line,

@@ -17,28 +17,28 @@ use crate::store::{All, Durability, Store, StoreError};
 pub(super) type Extent = (i64, u64);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Position {
+pub(super) struct ForwardCursor {
     /// As in the store.
     pub(super) kept: ForwardedRecord,
     /// There is nothing to read between `sent` and this offset: a torn end that is not cut off yet.
     looked: u64,
 }
 
-impl Position {
+impl ForwardCursor {
     /// Returns the end of the batch that the sink may have received already, if any.
     pub(super) fn offered(&self) -> Option<u64> {
         Some(self.kept.offered).filter(|offered| *offered > self.kept.sent)
     }
 }
 
-pub(super) struct Positions {
+pub(super) struct ForwardCursors {
     store: Store,
-    hours: BTreeMap<i64, Position>,
+    hours: BTreeMap<i64, ForwardCursor>,
     /// Nothing is sent until this cursor is in the store.
     unwritten: Option<i64>,
 }
 
-impl Positions {
+impl ForwardCursors {
     pub(super) fn open(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
         let store = telemetry.inner.store.clone();
         let mut hours = BTreeMap::new();
@@ -56,7 +56,7 @@ impl Positions {
             // A shorter file cannot contain the end of the offered batch.
             kept.offered = kept.offered.min(length);
             let looked = kept.sent;
-            hours.insert(hour, Position { kept, looked });
+            hours.insert(hour, ForwardCursor { kept, looked });
         }
         Ok(Self {
             store,
@@ -65,7 +65,7 @@ impl Positions {
         })
     }
 
-    pub(super) fn get(&self, hour: i64) -> Position {
+    pub(super) fn get(&self, hour: i64) -> ForwardCursor {
         self.hours.get(&hour).copied().unwrap_or_default()
     }
 
@@ -103,7 +103,7 @@ impl Positions {
             sent: to,
             offered: to,
         };
-        let before = self.hours.insert(hour, Position { kept, looked });
+        let before = self.hours.insert(hour, ForwardCursor { kept, looked });
         if before.is_none_or(|before| before.kept != kept) {
             self.unwritten = Some(hour);
         }

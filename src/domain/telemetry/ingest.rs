@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::error::TelemetryError;
-use super::model::{Fingerprint, NewEvent, Sender, StoredEvent, Taken};
+use super::model::{Accepted, Fingerprint, NewEvent, Sender, StoredEvent};
 use super::segment::Segment;
 use super::tables::{UserHourRecord, UserHours};
 use super::{Inner, State, Telemetry, frame, hour_of};
@@ -18,13 +18,13 @@ impl Telemetry {
         sender: Sender,
         events: Vec<NewEvent>,
         now: UnixSeconds,
-    ) -> Result<Taken, TelemetryError> {
+    ) -> Result<Accepted, TelemetryError> {
         let stored: Vec<(u64, StoredEvent)> = events
             .into_iter()
             .map(|event| (device_of(&sender, &event), stored(sender, event, now)))
             .collect();
         if stored.is_empty() {
-            return Ok(Taken::default());
+            return Ok(Accepted::default());
         }
         let inner = &self.inner;
         // Telemetry is the first kind of write to be rejected when space runs out.
@@ -74,7 +74,7 @@ impl Telemetry {
         state.counts.accepted += u64::from(accepted);
         state.counts.duplicates += u64::from(duplicates);
         state.counts.bytes += frames.len() as u64;
-        Ok(Taken {
+        Ok(Accepted {
             accepted,
             duplicates,
         })

@@ -39,7 +39,7 @@ pub use budget::Budgets;
 pub use erasure::request_erasure;
 pub use error::TelemetryError;
 pub use forward::{ForwardCounts, ForwardSettings, Forwarder, WriteLine};
-pub use model::{Counts, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, Taken};
+pub use model::{Accepted, Counts, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent};
 pub use quality_report::{Facts, Quality, QualityReport};
 pub use read::{Events, Selection};
 pub use tables::schema;

@@ -24,7 +24,7 @@ pub struct NewEvent {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct Accepted {
     pub accepted: u32,
     pub duplicates: u32,
 }

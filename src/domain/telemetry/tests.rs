@@ -96,8 +96,8 @@ pub(super) fn events(sequences: impl IntoIterator<Item = i64>) -> Vec<NewEvent> 
     sequences.into_iter().map(event).collect()
 }
 
-fn taken(accepted: u32, duplicates: u32) -> Taken {
-    Taken {
+fn taken(accepted: u32, duplicates: u32) -> Accepted {
+    Accepted {
         accepted,
         duplicates,
     }

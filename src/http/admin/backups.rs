@@ -20,7 +20,7 @@ use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 /// `BACKUP_FAILED` if the directory cannot be read.
 pub(crate) async fn list(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let backups = app.backups.clone();
-    let listed = bulk(app, move || backups.shelf().list()).await?;
+    let listed = bulk(app, move || backups.directory().list()).await?;
     let lines: Vec<_> = listed.iter().map(BackupLine::from).collect();
     Reply::json(&lines)
 }
@@ -70,7 +70,7 @@ pub(crate) async fn restore(
     let change = change(cx)?;
     let backups = app.backups.clone();
     let restored = bulk(app, move || -> Result<Contents, BackupError> {
-        let file = backups.shelf().find(&request.name)?;
+        let file = backups.directory().find(&request.name)?;
         backups.restore(&file, request.adopt, change)
     })
     .await?;
@@ -92,7 +92,7 @@ pub(crate) async fn restore_sent(
     let (upload, mut body) = pipe();
     let backups = app.backups.clone();
     let restoring = bulk(app, move || {
-        backups.restore_sent(&mut body, request.adopt, change)
+        backups.restore_upload(&mut body, request.adopt, change)
     });
     let (uploaded, restored) = tokio::join!(upload.pass(request.file), restoring);
     // A failed upload also makes the restore fail; report the upload's error, which is the cause.
@@ -116,7 +116,7 @@ fn change(cx: &Context) -> Result<Change, ApiError> {
 }
 
 fn restart_with(app: &App, restart: &Restart, restored: Contents) -> Result<Reply, ApiError> {
-    let keys = restored.keys(app.backups.shelf().key());
+    let keys = restored.keys(app.backups.directory().key());
     let reply = Reply::json(&RestoredBody::new(restored, keys))?;
     // Readiness must fail from here on: a client that waits for the restored store must not be told
     // that this process, which is about to exit, is ready.

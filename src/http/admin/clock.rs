@@ -27,7 +27,7 @@ fn body(app: &App) -> Result<Reply, ApiError> {
         now: app.clock.now().0,
         offset: app.lab.as_ref().map_or(0, |lab| lab.offset()),
         movable: app.lab.is_some(),
-        jump: app.clock_guard.doubt().map(|doubt| doubt.seconds()),
+        jump: app.clock_guard.untrusted_jump().map(|jump| jump.seconds()),
     })
 }
 

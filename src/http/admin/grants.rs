@@ -86,7 +86,7 @@ pub(crate) async fn why(
     request: ExplainEntitlementRequest,
 ) -> Result<Reply, ApiError> {
     let user = resolve::user(app, &request.user).await?;
-    let explained = app.rights.why(
+    let explained = app.rights.explain(
         &user,
         &request.asset,
         request.offset,

@@ -41,8 +41,8 @@ pub(crate) fn readyz(app: &App) -> Result<Reply, ApiError> {
     if let Some(need) = app.upkeep.refuses() {
         warnings.insert("store", format!("low disk space: {}", need.refusal()));
     }
-    if let Some(doubt) = app.clock_guard.doubt() {
-        warnings.insert("clock", doubt.to_string());
+    if let Some(jump) = app.clock_guard.untrusted_jump() {
+        warnings.insert("clock", jump.to_string());
     }
     let body = ReadyBody {
         ready,

@@ -135,7 +135,7 @@ enum Touched {
 }
 
 async fn edit(app: &App, edit: Edit, touched: Touched) -> Result<Reply, ApiError> {
-    change(app, touched, move |catalog| catalog.amend(edit)).await
+    change(app, touched, move |catalog| catalog.edit(edit)).await
 }
 
 async fn change(

@@ -25,7 +25,7 @@ struct TableBody {
 
 /// Result of the comparison of the engine with snapshot and WAL.
 #[derive(Serialize)]
-struct TruthBody {
+struct DurableStateBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<u64>,
     number: u64,
@@ -39,10 +39,10 @@ struct TruthBody {
     rebuilt_from: Option<String>,
 }
 
-impl From<DurableStateHealth> for TruthBody {
+impl From<DurableStateHealth> for DurableStateBody {
     fn from(health: DurableStateHealth) -> Self {
         let DurableStateHealth {
-            base,
+            snapshot: base,
             number,
             missing,
             extra,
@@ -67,7 +67,7 @@ struct HealthBody {
     sound: bool,
     tables: Vec<TableBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    truth: Option<TruthBody>,
+    truth: Option<DurableStateBody>,
 }
 
 impl From<Health> for HealthBody {
@@ -83,7 +83,7 @@ impl From<Health> for HealthBody {
         Self {
             sound: health.is_sound(),
             tables: health.tables.into_iter().map(table).collect(),
-            truth: health.truth.map(TruthBody::from),
+            truth: health.durable_state.map(DurableStateBody::from),
         }
     }
 }
@@ -120,7 +120,7 @@ pub(crate) async fn rebuild(
 }
 
 #[derive(Serialize)]
-struct BaseBody {
+struct SnapshotBody {
     path: PathBuf,
 }
 
@@ -130,8 +130,8 @@ struct BaseBody {
 /// `STORE_UNAVAILABLE` if the disk has no room.
 pub(crate) async fn base(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
-    let path = app.bulk.run(move |()| upkeep.base_file())?.await??;
-    Reply::json(&BaseBody { path })
+    let path = app.bulk.run(move |()| upkeep.write_snapshot())?.await??;
+    Reply::json(&SnapshotBody { path })
 }
 
 #[derive(Serialize)]

@@ -15,7 +15,7 @@ use super::resolve;
 use crate::app::App;
 use crate::config::limits::USER_LINE;
 use crate::domain::accounts::{
-    Accounts, AccountsError, AddressesKnown, NewAccount, Prepared, Unhashed,
+    Accounts, AccountsError, AddressFilterGuard, NewAccount, Prepared, Unhashed,
 };
 use crate::domain::partners::Partners;
 use crate::http::access::auth::OperatorAuth;
@@ -103,7 +103,7 @@ struct Import<'a> {
     app: &'a App,
     reader: Arc<Reader>,
     report: UserImportReport,
-    known: Option<AddressesKnown>,
+    known: Option<AddressFilterGuard>,
 }
 
 impl Import<'_> {
@@ -126,7 +126,7 @@ impl Import<'_> {
         let worth = LOAD_ADDRESSES_AFTER.max(count(self.app.accounts.count() / 8));
         if self.known.is_none() && !self.report.dry_run && self.report.lines >= worth {
             let accounts = self.app.accounts.clone();
-            let known = cold(self.app, move || accounts.know_addresses());
+            let known = cold(self.app, move || accounts.collect_addresses());
             self.known = Some(known.await?);
         }
         Ok(())

@@ -62,7 +62,7 @@ pub(crate) async fn remove_device(
     request: DeviceRequest,
 ) -> Result<Reply, ApiError> {
     app.playback
-        .forget_device(&auth.user(), request.device, cx.now)
+        .remove_device(&auth.user(), request.device, cx.now)
         .await?;
     Ok(Reply::no_content())
 }

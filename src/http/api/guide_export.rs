@@ -85,7 +85,7 @@ pub(crate) fn m3u(
     let entries = snapshot.livestreams().filter_map(|livestream| {
         let open = app
             .rights
-            .open_to_all(&livestream.id, country, cx.now, VALIDITY_MAX);
+            .public_access(&livestream.id, country, cx.now, VALIDITY_MAX);
         // The current program may be withheld while the next one is not: list the livestream
         // anyway.
         matches!(open, Ok(_) | Err(Denied::NoLiveRights)).then_some(())?;
@@ -127,7 +127,7 @@ pub(crate) fn watch(
     let country = cx.country(app.places.as_deref());
     let open = app
         .rights
-        .open_to_all(&request.livestream, country, cx.now, VALIDITY_MAX)?;
+        .public_access(&request.livestream, country, cx.now, VALIDITY_MAX)?;
     let manifest = open_manifest(&open.livestream, request.protocol);
     let address = match manifest.ok_or(PlaybackError::ProtocolNotAvailable)? {
         OpenManifest::Origin(path) => {

@@ -39,7 +39,7 @@ pub(crate) async fn sign_up(
 ) -> Result<Reply, ApiError> {
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     // Checked before the password is hashed, so that rejected attempts cost no hashing time.
-    app.accounts.may_sign_up(from, now)?;
+    app.accounts.check_sign_up_rate(from, now)?;
     let new = NewUser {
         email: request.identity,
         name: request.name,
@@ -78,7 +78,7 @@ pub(crate) async fn login(
         identity: email,
         access_key: password,
     } = request;
-    app.accounts.may_log_in(partner, &email, from, now)?;
+    app.accounts.check_login_rate(partner, &email, from, now)?;
     let pool = pool(app, cx, Some(partner));
     let opened = pool
         .guess(

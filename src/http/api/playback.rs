@@ -73,7 +73,7 @@ async fn unlock(
         }
     };
     // Before the hash: a user with locked PIN entry gets the error without waiting for the pool.
-    app.accounts.may_enter_pin(&user.id, cx.now)?;
+    app.accounts.check_pin_lock(&user.id, cx.now)?;
     let pool = pool(app, cx, Some(user.partner));
     let checking = app.accounts.check_pin(&user.id, &pin, cx.now, &pool);
     pool.guess(checking).await?;

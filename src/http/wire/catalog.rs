@@ -163,7 +163,10 @@ pub(crate) struct MemberLine {
 impl ImportReply {
     #[must_use]
     pub(crate) fn new(imported: Imported, dry_run: bool) -> Self {
-        let Imported { difference, doubts } = imported;
+        let Imported {
+            difference,
+            issues: doubts,
+        } = imported;
         let lines: Vec<ChangeLine> = difference.changes.into_iter().map(line).collect();
         let count = |what| lines.iter().filter(|line| line.change == what).count();
         Self {

@@ -50,17 +50,17 @@ struct WireLastImport {
 }
 
 impl From<EpgSourceView> for WireSource {
-    fn from(EpgSourceView { feed, state }: EpgSourceView) -> Self {
+    fn from(EpgSourceView { source, state }: EpgSourceView) -> Self {
         let held = |last: &LastImport| last.standstill == HoldReason::Held;
         Self {
-            name: feed.name,
-            url: without_query(&feed.place),
-            interval: feed.interval,
-            priority: feed.priority,
-            zone: feed.reading.zone.name(),
-            ignore_offsets: feed.reading.ignore_offsets,
-            languages: feed.reading.languages,
-            mapped: feed.reading.channels.len(),
+            name: source.name,
+            url: without_query(&source.location),
+            interval: source.interval,
+            priority: source.priority,
+            zone: source.options.zone.name(),
+            ignore_offsets: source.options.ignore_offsets,
+            languages: source.options.languages,
+            mapped: source.options.channels.len(),
             state: if state.failures > 0 {
                 "failing"
             } else if state.last.as_ref().is_some_and(held) {
@@ -95,7 +95,7 @@ impl From<LastImport> for WireLastImport {
             unmapped_ids: last.unmapped_ids,
             new_channels: last.new,
             new_channel_ids: last.new_ids,
-            doubts: last.doubts,
+            doubts: last.issues,
         }
     }
 }

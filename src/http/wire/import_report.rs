@@ -123,7 +123,7 @@ impl From<&ImportReport> for WireReport {
             unmapped: ids(&report.unmapped),
             created: ids(&report.created),
             new_channels: report.newly_seen.iter().map(ToString::to_string).collect(),
-            doubts: report.doubts.iter().map(ToString::to_string).collect(),
+            doubts: report.issues.iter().map(ToString::to_string).collect(),
             changes: report.edits.iter().map(WireChanges::from).collect(),
         }
     }

@@ -109,13 +109,13 @@ impl WhyRightsReply {
 fn layer(layer: &Layer) -> serde_json::Result<LayerLine> {
     Ok(LayerLine {
         by: name(&layer.source),
-        applies: layer.misfit.is_none(),
-        misfit: layer.misfit,
+        applies: layer.mismatch.is_none(),
+        misfit: layer.mismatch,
         rule: match &layer.source {
             Source::Rule(_, rule) => Some(rule.to_string()),
             Source::Livestream | Source::Broadcast => None,
         },
-        says: rights_to_json(&layer.says)?,
+        says: rights_to_json(&layer.effects)?,
     })
 }
 
@@ -146,7 +146,7 @@ fn rights(explained: &ExplainedRight) -> Vec<RightLine> {
         let layer = explained.winner(|says| said(says).is_some())?;
         Some(RightLine {
             right,
-            value: said(&layer.says)?,
+            value: said(&layer.effects)?,
             by: name(&layer.source),
         })
     };

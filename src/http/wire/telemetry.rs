@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::domain::telemetry::{
-    EVENT_BYTES_MAX, EVENTS_MAX, Facts, NewEvent, Quality, QualityReport, StoredEvent, Taken,
+    Accepted, EVENT_BYTES_MAX, EVENTS_MAX, Facts, NewEvent, Quality, QualityReport, StoredEvent,
 };
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::strict_json::{not_json, strict};
@@ -44,7 +44,7 @@ pub(crate) struct TakenBody {
 
 impl TakenBody {
     #[must_use]
-    pub(crate) const fn new(taken: Taken, rejected: Vec<Rejected>) -> Self {
+    pub(crate) const fn new(taken: Accepted, rejected: Vec<Rejected>) -> Self {
         Self {
             accepted: taken.accepted,
             duplicates: taken.duplicates,

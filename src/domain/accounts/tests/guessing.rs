@@ -75,7 +75,7 @@ fn password_spraying_hits_the_address_limit() {
         .map(|_| ())
         .unwrap_err();
     let address = email("b@example.com");
-    let may = |from| f.accounts.may_log_in(partner(1), &address, from, NOW);
+    let may = |from| f.accounts.check_login_rate(partner(1), &address, from, NOW);
     assert_eq!(may(HERE), too_many(Kind::LoginAddress, 60));
     assert_eq!(may(v6), Ok(()));
 }
@@ -158,10 +158,10 @@ fn all_sign_ups_of_an_address_are_counted() {
         101
     );
     assert_eq!(
-        f.accounts.may_sign_up(HERE, NOW + 599),
+        f.accounts.check_sign_up_rate(HERE, NOW + 599),
         too_many(Kind::SignUpAddress, 1)
     );
-    assert_eq!(f.accounts.may_sign_up(HERE, NOW + 600), Ok(()));
+    assert_eq!(f.accounts.check_sign_up_rate(HERE, NOW + 600), Ok(()));
 }
 
 #[test]
@@ -181,11 +181,14 @@ fn counters_survive_a_restart() {
     .unwrap();
     let address = email("ann@example.com");
     assert_eq!(
-        again.may_log_in(partner(1), &address, HERE, NOW),
+        again.check_login_rate(partner(1), &address, HERE, NOW),
         too_many(Kind::LoginAccount, 60)
     );
     // The same address with another partner is another account.
-    assert_eq!(again.may_log_in(partner(2), &address, HERE, NOW), Ok(()));
+    assert_eq!(
+        again.check_login_rate(partner(2), &address, HERE, NOW),
+        Ok(())
+    );
 }
 
 #[test]

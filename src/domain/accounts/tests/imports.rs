@@ -23,14 +23,14 @@ impl Fixture {
 fn import_with_address_filter_adds_each_address_once() {
     let f = fixture();
     f.sign_up("first@example.com");
-    let known = f.accounts.know_addresses().unwrap();
+    let known = f.accounts.collect_addresses().unwrap();
     let twice = ["first@example.com", "a@example.com", "a@example.com"];
     assert_eq!(f.import(&twice), 1);
     // Addresses added concurrently, and those of the previous batch.
     f.sign_up("second@example.com");
     assert_eq!(f.import(&["second@example.com", "a@example.com"]), 0);
     // A second import starts and ends during the first.
-    drop(f.accounts.know_addresses().unwrap());
+    drop(f.accounts.collect_addresses().unwrap());
     assert_eq!(f.import(&["second@example.com", "b@example.com"]), 1);
     drop(known);
     assert_eq!(f.import(&["b@example.com", "c@example.com"]), 1);

@@ -94,7 +94,7 @@ fn five_wrong_pins_lock_for_15_minutes() {
         ))
     };
     assert_eq!(f.check(&user, "1234", NOW), locked(900));
-    assert_eq!(f.accounts.may_enter_pin(&user, NOW + 899), locked(1));
+    assert_eq!(f.accounts.check_pin_lock(&user, NOW + 899), locked(1));
     f.check(&user, "1234", NOW + 900).unwrap();
 }
 

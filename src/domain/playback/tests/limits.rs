@@ -226,7 +226,7 @@ fn devices_register_at_their_first_start() {
     let runs = lab.play(&viewer(1), "news", "d1", at);
     let forget = |id: &str| {
         let id = DeviceId::parse(id).unwrap();
-        lab.playback.forget_device(&user(1), id, at).wait()
+        lab.playback.remove_device(&user(1), id, at).wait()
     };
     assert_eq!(forget("d1"), Ok(()));
     assert_eq!(forget("d1"), Err(PlaybackError::DeviceNotFound));

@@ -19,7 +19,7 @@ fn budgets(user_per_day: u64, partner_per_day: Option<u64>, total: u64) -> Budge
     }
 }
 
-fn limit(result: Result<Taken, TelemetryError>) -> (&'static str, i64) {
+fn limit(result: Result<Accepted, TelemetryError>) -> (&'static str, i64) {
     match result {
         Err(TelemetryError::OverBudget(limit)) => (limit.name, limit.retry_after),
         other => panic!("{other:?}"),

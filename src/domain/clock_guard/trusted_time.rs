@@ -48,14 +48,14 @@ impl Reading {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub struct ClockJump {
     /// Size of the jump; negative if backwards.
     jump: i64,
     at_start: bool,
     since: i64,
 }
 
-impl Doubt {
+impl ClockJump {
     #[must_use]
     pub const fn seconds(&self) -> i64 {
         self.jump.div_euclid(1_000)
@@ -64,7 +64,7 @@ impl Doubt {
 
 const HALF_HOUR: u64 = 30 * 60 * 1_000;
 
-impl fmt::Display for Doubt {
+impl fmt::Display for ClockJump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Rounded to whole hours, since the two clocks are not read at the same instant.
         let hours = self.jump.unsigned_abs().saturating_add(HALF_HOUR) / (2 * HALF_HOUR);
@@ -89,31 +89,33 @@ impl fmt::Display for Doubt {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    Doubted(Doubt),
-    Agreed,
+    JumpFound(ClockJump),
+    Trusted,
 }
 
 #[derive(Debug)]
-pub(super) struct Belief {
+pub(super) struct TrustedTime {
     /// Token time: advances with the uptime, and follows the trusted wall clock forward.
     token: i64,
     /// The wall clock as expected if it has not jumped.
     wall: i64,
     last: Reading,
-    doubt: Option<Doubt>,
+    untrusted_jump: Option<ClockJump>,
 }
 
-impl Belief {
+impl TrustedTime {
     /// Compares the first reading of a process with the mark of the previous one.
     pub(super) fn begin(mark: Option<&Mark>, boot: Option<&str>, reading: Reading) -> Self {
-        let mut belief = Self {
+        let mut trusted_time = Self {
             token: reading.now,
             wall: reading.wall(),
             last: reading,
-            doubt: None,
+            untrusted_jump: None,
         };
         // A new store has nothing to compare with.
-        let Some(mark) = mark else { return belief };
+        let Some(mark) = mark else {
+            return trusted_time;
+        };
         let gap = reading.wall().saturating_sub(mark.wall);
         // Same boot: the difference of the uptimes is the exact downtime.
         let downtime = reading
@@ -127,20 +129,20 @@ impl Belief {
             // The downtime is unknown. Count what the last process may have seen after its last mark.
             None => (MARK_EVERY, gap),
         };
-        belief.token = mark.token.saturating_add(passed);
-        belief.wall = mark.wall.saturating_add(passed);
+        trusted_time.token = mark.token.saturating_add(passed);
+        trusted_time.wall = mark.wall.saturating_add(passed);
         match reading.uptime {
             // Without an uptime, as in tests, every reading is trusted.
             Some(since) if jump.abs() > JUMP => {
-                belief.doubt = Some(Doubt {
+                trusted_time.untrusted_jump = Some(ClockJump {
                     jump,
                     at_start: true,
                     since,
                 });
             }
-            _ => belief.trust(),
+            _ => trusted_time.trust(),
         }
-        belief
+        trusted_time
     }
 
     pub(super) fn observe(&mut self, reading: Reading) -> Option<Change> {
@@ -160,26 +162,26 @@ impl Belief {
         if moved {
             // An operator's shift is always trusted. Each shift forward counts as elapsed time, even after an
             // earlier one was undone.
-            self.doubt = None;
+            self.untrusted_jump = None;
             let ahead = reading.moved.saturating_sub(before.moved).max(0);
             self.token = self.token.saturating_add(ahead);
         } else if jump.abs() > JUMP {
-            let doubt = Doubt {
+            let untrusted_jump = ClockJump {
                 jump,
                 at_start: false,
                 since: up,
             };
-            self.doubt = Some(doubt);
-            change = Some(Change::Doubted(doubt));
+            self.untrusted_jump = Some(untrusted_jump);
+            change = Some(Change::JumpFound(untrusted_jump));
         // Ten consistent minutes outweigh the jump: a clock that was corrected by NTP stays where it is.
         } else if self
-            .doubt
-            .is_some_and(|doubt| up - doubt.since >= CONSISTENT_FOR)
+            .untrusted_jump
+            .is_some_and(|untrusted_jump| up - untrusted_jump.since >= CONSISTENT_FOR)
         {
-            self.doubt = None;
-            change = Some(Change::Agreed);
+            self.untrusted_jump = None;
+            change = Some(Change::Trusted);
         }
-        if self.doubt.is_none() {
+        if self.untrusted_jump.is_none() {
             self.trust();
         }
         change
@@ -187,7 +189,7 @@ impl Belief {
 
     pub(super) fn accept(&mut self, reading: Reading) {
         self.observe(reading);
-        self.doubt = None;
+        self.untrusted_jump = None;
         self.trust();
     }
 
@@ -201,8 +203,8 @@ impl Belief {
         self.token
     }
 
-    pub(super) const fn doubt(&self) -> Option<Doubt> {
-        self.doubt
+    pub(super) const fn untrusted_jump(&self) -> Option<ClockJump> {
+        self.untrusted_jump
     }
 
     /// The mark that the next start compares its clock with.
