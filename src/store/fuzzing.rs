@@ -79,7 +79,7 @@ pub fn log(schema: &Schema, data: &[u8]) {
         let again = WriteBatch::decode(&batch.encode(), schema);
         assert!(
             again.is_some_and(|again| again.into_changes().eq(batch.into_changes())),
-            "a plan that reads otherwise once it was written"
+            "a write batch that reads back differently"
         );
     }
 }

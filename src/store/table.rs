@@ -38,7 +38,7 @@ pub(super) type Entry = (TreeName, Vec<u8>);
 
 impl Entries {
     pub fn add<I: Index>(&mut self, key: &I::Key, primary: &PrimaryKey<I>) {
-        // The primary key makes the entry unique and tells which record it belongs to.
+        // The primary key makes the entry unique and names its record.
         let mut bytes = key.to_bytes();
         primary.write(&mut bytes);
         self.0.push((I::NAME, bytes));

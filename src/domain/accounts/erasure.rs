@@ -42,6 +42,7 @@ impl Accounts {
         let (confirmed, ()) = confirming.await?;
         let (user, proof) = (*user, confirmed.proof());
         let erased = self.change(move |inner, txn| {
+            // The password may have been changed since it was confirmed.
             proof.redeem(inner, txn, &user, now)?;
             inner.erase(txn, &user, now)
         });

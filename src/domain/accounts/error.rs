@@ -20,7 +20,7 @@ pub enum AccountsError {
     InvalidCredentials,
     #[error("the password is wrong")]
     PasswordWrong,
-    #[error("the password is needed")]
+    #[error("the current password is required")]
     PasswordRequired,
     #[error("a password has at least {min} characters")]
     PasswordTooShort { min: usize },
@@ -51,7 +51,7 @@ pub enum AccountsError {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
-    #[error("the PIN is needed")]
+    #[error("the PIN is required")]
     Required,
     #[error("no PIN has been set")]
     NotSet,

@@ -52,6 +52,7 @@ impl Accounts {
         let at = expiry.at(now);
         self.0.store.read(|txn| {
             let mut logins = logins_of_user(txn, user)?;
+            // Expired logins stay in the store until the next sweep.
             logins.retain(|(_, login)| is_alive(login.created, login.expires, at));
             Ok(logins
                 .into_iter()

@@ -249,6 +249,7 @@ impl Accounts {
         let partner = self.0.partners.name(&partner);
         let settings = &self.0.settings;
         let mut known = password_policy::Known::default();
+        // The words that an attacker would try first.
         known.add(email.as_str());
         known.add(name.map_or("", PersonName::as_str));
         known.add(partner.as_deref().unwrap_or_default());

@@ -43,7 +43,6 @@ impl Known {
     }
 }
 
-/// Checks a new password against the length, the list and known words.
 pub(super) fn check(password: &Password, min: usize, known: &Known) -> Result<(), AccountsError> {
     // Every character counts, including control characters and spaces: nothing truncates a password.
     if password.length() < min {

@@ -177,7 +177,6 @@ impl Accounts {
         })
     }
 
-    /// For an operator; lifts a lock on PIN entry.
     pub async fn override_pin(
         &self,
         user: &UserId,
@@ -190,6 +189,7 @@ impl Accounts {
             .await??;
         let changed = self.change(move |_, txn| {
             put_pin(txn, &user, user_record(txn, &user)?, hash)?;
+            // Lifts a lock on PIN entry as well.
             Ok(txn.delete::<Throttles>(&Subject::user(Kind::Pin, &user).key())?)
         });
         changed.await
@@ -226,6 +226,7 @@ impl Inner {
             user: Some(*id),
             locale: user.locale.clone(),
             secret: generated.pin.reveal().to_owned(),
+            // PINs do not expire.
             good_for: 0,
         };
         put_pin(txn, id, user, generated.hash)?;

@@ -165,6 +165,7 @@ impl Accounts {
         let record = UserRecord {
             partner,
             email: new.email,
+            // An empty name counts as none.
             name: new.name.filter(|name| !name.as_str().is_empty()),
             country: new.country,
             locale: new.locale,

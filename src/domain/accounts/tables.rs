@@ -71,6 +71,7 @@ impl Table for Users {
     const INDEXES: &'static [TreeName] = &[UsersByEmail::NAME];
 
     fn index(key: &UserId, record: &UserRecord, entries: &mut Entries) {
+        // Destructured, so that a new field cannot be overlooked here.
         let UserRecord {
             partner,
             email,

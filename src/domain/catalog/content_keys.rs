@@ -58,6 +58,7 @@ pub fn drop_keys(store: &Store, master: Option<&[u8; 32]>) -> Result<usize, Stor
         let mut dropped = 0;
         for (id, key) in tables::sealed_keys(txn)? {
             let sealer = sealer.as_ref();
+            // Without a master key all are removed: none could be opened again.
             if sealer.is_none_or(|sealer| sealer.open(&id, &key).is_none()) {
                 tables::drop_key(txn, &id)?;
                 dropped += 1;

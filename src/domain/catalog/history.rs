@@ -128,6 +128,7 @@ impl ReplacedVersion {
         GzEncoder::new(write(snapshot).as_bytes(), Compression::default())
             .read_to_end(&mut packed)
             .map_err(|_| CatalogError::VersionDamaged)?;
+        // The size of a record is limited.
         let chunks = packed.chunks(CHUNK).map(|chunk| TextRecord {
             packed: chunk.to_vec(),
         });
@@ -188,6 +189,7 @@ impl Catalog {
             txn.scan::<Versions>(&All, most)
         })?;
         let version = |(key, record): (u64, VersionRecord)| Version {
+            // Keys are complements, so that a scan begins with the newest.
             number: !key,
             replaced: record.replaced,
             by: record.by,

@@ -188,6 +188,7 @@ pub(super) fn rights<'a>(
     own: Option<&Effects>,
 ) -> BroadcastRights {
     let mut draft = Draft::from_livestream(livestream);
+    // Later layers win: the livestream's defaults, its rules in order, the override of the broadcast.
     for rule in rules {
         if rule.condition.mismatch(livestream, broadcast).is_none() {
             draft.apply(&rule.effects);

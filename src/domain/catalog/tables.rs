@@ -253,6 +253,7 @@ fn pack_rows(contents: &Contents) -> BTreeMap<(OfferId, AssetId), PackRecord> {
         } = &offer.pack
         {
             rows.extend(livestreams.iter().map(|livestream| {
+                // Livestreams and assets share one namespace, so they share the key type.
                 let row = (id.clone(), AssetId::from(livestream));
                 (row, PackRecord::Livestream)
             }));

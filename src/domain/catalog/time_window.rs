@@ -67,6 +67,7 @@ fn minute(text: &str) -> Result<u16, Malformed> {
     let number = |from, to| text.get(from..to).and_then(|t| t.parse::<u16>().ok());
     match (number(0, 2), number(3, 5)) {
         (Some(hour), Some(minute)) if minute < 60 && hour * 60 + minute <= DAY_MINUTES => {
+            // `24:00` becomes 0, which is midnight as well.
             Ok((hour * 60 + minute) % DAY_MINUTES)
         }
         _ => Err(malformed),

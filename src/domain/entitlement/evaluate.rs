@@ -36,7 +36,6 @@ pub(super) enum OfferState {
     No,
 }
 
-/// An offer that includes the asset.
 pub(super) struct OfferEvaluation {
     pub(super) offer: Arc<Offer>,
     pub(super) held: OfferState,
@@ -163,7 +162,6 @@ impl EntitlementService {
         snapshot.offers_of(&id).map(evaluation).collect()
     }
 
-    /// The end is that of the right apart from offers.
     pub(super) fn playing(
         &self,
         subject: Subject,
@@ -181,6 +179,7 @@ impl EntitlementService {
                     program,
                     at,
                 };
+                // A channel has no end: heartbeats check each program.
                 Ok((playing, None))
             }
             Subject::Broadcast(livestream, program) => broadcast(livestream, program, now),

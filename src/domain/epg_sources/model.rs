@@ -100,6 +100,7 @@ pub struct LastImport {
 impl LastImport {
     pub(super) fn from_report(report: &ImportReport, at: UnixSeconds) -> Self {
         let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        // A guide can have thousands of unmapped channels, and the record must stay small.
         let unmapped = report.unmapped.iter().take(NAMED_MAX);
         let new = report.newly_seen.iter().take(NAMED_MAX);
         Self {

@@ -47,7 +47,6 @@ pub(crate) fn schema(schema: Schema) -> Schema {
     schema.with::<Mails>()
 }
 
-/// Sections `mail` and `accounts.reset_url` of the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// With `{token}` and `{locale}`. It must not contain data of a request: an attacker could set
@@ -101,6 +100,7 @@ impl Mail {
     ) -> Result<Self, MailError> {
         let templates = templates(settings.templates.as_deref())?;
         let queue = Arc::new(MailQueue::default());
+        // Fills the queue with the stored mails.
         store.attach::<Mails>(Arc::clone(&queue) as _)?;
         Ok(Self(Arc::new(Inner {
             store,
@@ -320,6 +320,7 @@ impl Mail {
         let locale = mail.locale.as_ref();
         let secret = match secrets {
             Secrets::Shown => self.secret(key, mail),
+            // It is not even decrypted.
             Secrets::Masked => mail.secret.as_ref().map(|_| MASKED.to_owned()),
         };
         let values = Values {

@@ -57,7 +57,6 @@ impl MailQueue {
         overdue.map(|(key, _)| *key).collect()
     }
 
-    /// The number of queued mails and the creation time of the oldest.
     pub(super) fn size(&self) -> (usize, Option<UnixSeconds>) {
         let waiting = self.waiting.lock();
         let oldest = waiting.values().map(|mail| mail.created).min();

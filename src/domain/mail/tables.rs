@@ -119,6 +119,7 @@ impl Table for Mails {
     const INDEXES: &'static [TreeName] = &[MailsByUser::NAME, MailsByDue::NAME];
 
     fn index(key: &MailKey, record: &MailRecord, entries: &mut Entries) {
+        // Destructured, so that a new field cannot be overlooked here.
         let MailRecord {
             kind: _,
             to: _,

@@ -188,6 +188,7 @@ impl Templates {
 
     fn check_complete(&self, language: &str, kind: Kind) -> Result<(), TemplateError> {
         let template = self.0.get(&(language.to_owned(), kind.as_str()));
+        // The directory may override one part of a built-in language, but another language needs both.
         let missing = match template {
             Some(template) if template.text.0.is_empty() => "txt",
             Some(template) if template.html.0.is_empty() => "html",
@@ -262,10 +263,10 @@ fn read(path: &Path) -> Result<Option<String>, TemplateError> {
 }
 
 impl Part {
-    /// Braces around anything but a lower-case word are text, so style sheets need no escaping.
     fn parse(mut source: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         while let Some((before, after)) = source.split_once('{') {
+            // Braces around anything but a lower-case word are text, so style sheets need no escaping.
             let word = after.split_once('}').filter(|(word, _)| {
                 !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase())
             });

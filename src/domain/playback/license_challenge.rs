@@ -21,11 +21,10 @@ pub(crate) fn key_ids(drm: Drm, challenge: &[u8]) -> Vec<[u8; 16]> {
     kids
 }
 
-/// A `SignedMessage` (1: type, 2: request). The request (2: content id) contains the initialisation
-/// data (1) of the asset (1), which lists key ids (2). A request for a service certificate has no
-/// content id.
 fn widevine(challenge: &[u8]) -> Option<Vec<[u8; 16]>> {
     let mut kids = Vec::new();
+    // The message contains the request (2), its content id (2) the initialisation data (1) of the asset
+    // (1), which lists key ids (2). A request for a service certificate has no content id.
     for request in bytes_of(challenge, 2)? {
         for content in bytes_of(request, 2)? {
             for source in bytes_of(content, 1)? {

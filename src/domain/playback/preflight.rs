@@ -141,7 +141,6 @@ impl Playback {
             }))
     }
 
-    /// Checks the DRM system against the protocol, the settings and the asset.
     fn check_pair(
         &self,
         drm: Drm,

@@ -306,6 +306,7 @@ impl PendingGeneration<'_> {
             state.chunks += 1;
         }
         self.days.push((livestream.clone(), day, state));
+        // Bounds the memory and the size of a commit.
         if self.batch.len() >= BATCH {
             self.flush()?;
         }

@@ -133,6 +133,7 @@ fn drop_bad_ids(
     rows.retain(|row| {
         let kind = match &row.id {
             None => return true,
+            // Ids are unique over all livestreams.
             Some(id) if taken(id) => Skip::IdTaken,
             Some(id) if !seen.insert(id.clone()) => Skip::BadId,
             Some(_) => return true,

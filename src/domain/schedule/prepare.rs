@@ -137,6 +137,7 @@ pub(super) fn plausibility_issues_of(
         if let Some(channel) = before.channel(one.livestream.as_str()) {
             let spans = one.writable.free.iter();
             let source_spans = source_spans.get(&one.livestream);
+            // Compared with what the guide may replace only.
             now.add(Coverage {
                 programmes: spans.map(|span| channel.count_within(*span)).sum(),
                 horizon: horizon(channel.last(), source_spans.as_deref(), source),

@@ -63,7 +63,7 @@ impl Header {
         let smallest = u32::try_from(HEAD + TAIL).unwrap_or(u32::MAX);
         let fits =
             header.unpacked <= MEMBER_MAX && (smallest..=MEMBER_MAX).contains(&header.packed);
-        // The checksum tells a header from the same bytes inside a member.
+        // The checksum distinguishes a header from the same bytes inside a member.
         (crc32fast::hash(body) == u32::from_le_bytes(*sum) && fits).then_some(header)
     }
 

@@ -179,7 +179,6 @@ impl Track {
     }
 }
 
-/// Checks that all tracks have the same segments, and returns the common timeline.
 fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
     let length = |track: &&Track| {
         // Compared as fractions of a second.

@@ -272,6 +272,7 @@ fn segments(
     let (first, last) = (*window.numbers.start(), *window.numbers.end());
     write!(out, "<SegmentTemplate timescale=\"{second}\"")?;
     if let ManifestRange::Window { start, .. } = window.span {
+        // A window begins at 0 for the player, while the segments count from 1970.
         let offset = i128::from(start.0).max(0) * i128::from(second);
         write!(out, " presentationTimeOffset=\"{offset}\"")?;
     }

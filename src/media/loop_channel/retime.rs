@@ -133,6 +133,7 @@ fn saio(out: &mut Vec<u8>, saio: &Mp4Box<'_>, growth: Growth) -> Result<(), Loop
         fields.u64()?;
     }
     let count = fields.u32()?;
+    // Everything before the offsets is copied.
     let kept = saio.whole.len() - fields.0.len();
     out.extend_from_slice(saio.whole.get(..kept).unwrap_or_default());
     for _ in 0..count {

@@ -47,6 +47,7 @@ impl Head {
             match &next.kind {
                 b"moov" => {
                     let times = times(&next)?;
+                    // The initialisation segment ends with `moov`.
                     let mut bytes = bytes.get(..end).unwrap_or_default().to_vec();
                     free_length(&mut bytes, &next)?;
                     init = Some((bytes, times));

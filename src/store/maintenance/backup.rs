@@ -55,7 +55,7 @@ fn name(head: &SnapshotHead) -> String {
     format!("{when}-{}-{}{EXTENSION}", head.number, mark(&head.instance))
 }
 
-/// A short store id, so that a person can tell the backups of two stores apart.
+/// A short store id, which distinguishes the backups of two stores.
 fn mark(instance: &[u8; 16]) -> String {
     let start = instance.first_chunk::<4>().copied().unwrap_or_default();
     data_encoding::HEXLOWER.encode(&start)
@@ -145,7 +145,6 @@ impl Store {
         }
     }
 
-    /// Writes a new snapshot and reads it back.
     fn checked_snapshot<'a>(&'a self, disk: &'a OnDisk) -> Result<Checked<'a>, StoreError> {
         self.write_snapshot()?;
         let snapshot = disk.snapshot.lock();

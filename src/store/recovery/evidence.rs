@@ -91,7 +91,7 @@ impl Recovery<'_> {
                 number,
                 backup = %path.display(),
                 backup_number = head.number,
-                "the data directory was set back to an earlier state: a backup has later commits; the store goes on in a new timeline, and the backups of the old one are kept until they are rotated"
+                "the data directory was set back to an earlier state: a backup has later commits; the store continues in a new timeline, and the backups of the old one are kept until they are rotated"
             );
         }
         newer.is_some()

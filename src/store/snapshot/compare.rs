@@ -238,7 +238,7 @@ impl<'a> Census<'a> {
         }
     }
 
-    /// The second value tells whether all indexes are correct.
+    /// The second value is whether all indexes are correct.
     fn finish(self) -> (Vec<TableReport>, bool) {
         let matched = self.wanted == self.found;
         (self.tables, matched)

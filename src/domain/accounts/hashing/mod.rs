@@ -208,6 +208,7 @@ fn compute(
     let params = cost.params(output.len()).ok_or(HashingFailed)?;
     let count = params.block_count();
     if memory.blocks.len() < count {
+        // It only grows: the next hash uses the same pages.
         memory.blocks.resize(count, Block::new());
     }
     let blocks = memory.blocks.get_mut(..count).ok_or(HashingFailed)?;

@@ -185,6 +185,7 @@ fn clean(text: &str) -> String {
         match c {
             '\r' if characters.peek() == Some(&'\n') => {}
             '\r' => cleaned.push('\n'),
+            // These separate words.
             '\u{b}' | '\u{c}' | '\u{85}' => cleaned.push(' '),
             c if unwanted(c) => {}
             c => cleaned.push(c),
