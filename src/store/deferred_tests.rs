@@ -84,7 +84,7 @@ fn indexed(store: &Store) -> usize {
 /// Reads and writes give the same results for every state of the engine, also while it becomes
 /// ready.
 #[test]
-fn store_is_read_and_written_while_its_engine_is_proven_or_rebuilt() {
+fn store_is_usable_while_its_engine_is_verified_or_rebuilt() {
     let directory = tempfile::tempdir().unwrap();
     let mut model = filled(directory.path(), 1_500);
     let path = directory.path();
@@ -126,7 +126,7 @@ fn store_is_read_and_written_while_its_engine_is_proven_or_rebuilt() {
 
 /// Commits that the engine could not apply yet are in the WAL.
 #[test]
-fn store_that_is_closed_before_its_engine_is_ready_loses_nothing() {
+fn closing_before_the_engine_is_ready_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut model = filled(directory.path(), 1_500);
     for round in 0..3 {
@@ -147,7 +147,7 @@ fn store_that_is_closed_before_its_engine_is_ready_loses_nothing() {
 
 /// The snapshot is damaged and cannot replace the engine, so the engine is verified first.
 #[test]
-fn store_with_a_damaged_base_opens_with_its_engine() {
+fn store_with_a_damaged_snapshot_opens_with_its_engine() {
     let directory = tempfile::tempdir().unwrap();
     let model = filled(directory.path(), 1_500);
     let snapshot = StoreLayout::new(directory.path(), true).snapshots();
@@ -194,7 +194,7 @@ proptest! {
 
     /// Compares every read with that of an engine that has all commits.
     #[test]
-    fn reads_of_base_and_log_equal_those_of_the_engine(
+    fn reads_of_snapshot_and_wal_equal_those_of_the_engine(
         acts in prop::collection::vec(act(), 1..120),
         bounds in prop::collection::vec((any::<u8>(), any::<u8>()), 8),
     ) {

@@ -38,7 +38,7 @@ fn import(text: &str) -> (Store, Result<Imported, StoreError>, tempfile::TempDir
 }
 
 #[test]
-fn an_export_comes_back_with_its_indexes() {
+fn imported_export_has_its_indexes() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     let text = exported(&store);
@@ -57,7 +57,7 @@ fn an_export_comes_back_with_its_indexes() {
 }
 
 #[test]
-fn damaged_lines_are_left_out_and_told() {
+fn damaged_lines_are_skipped_and_reported() {
     let directory = tempfile::tempdir().unwrap();
     let text = exported(&filled(directory.path()));
     let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
@@ -139,7 +139,7 @@ fn failing(_: &Store) -> Result<(), StoreError> {
 }
 
 #[test]
-fn an_older_store_is_backed_up_and_upgraded_step_by_step() {
+fn older_store_is_backed_up_and_upgraded_step_by_step() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     drop(filled(path));

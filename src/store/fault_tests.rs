@@ -152,7 +152,7 @@ fn commits_are_answered_while_verification_is_held_in_the_middle() {
 
 /// The control: damage is found in spite of concurrent changes.
 #[test]
-fn damage_is_found_while_commits_go_on() {
+fn damage_is_found_while_commits_continue() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     let (waits, release) = gate(&store);
@@ -185,7 +185,7 @@ fn damage_is_found_while_commits_go_on() {
 }
 
 #[test]
-fn indexes_are_made_right_while_commits_go_on() {
+fn indexes_are_repaired_while_commits_continue() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     let core = &store.0.core;
@@ -214,7 +214,7 @@ fn indexes_are_made_right_while_commits_go_on() {
 }
 
 #[test]
-fn commits_are_answered_while_the_engine_becomes_the_new_base() {
+fn commits_are_answered_while_a_snapshot_of_the_engine_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     let (waits, release) = gate(&store);
@@ -256,7 +256,7 @@ impl CommitListener<People> for Panicking {
 }
 
 #[test]
-fn a_panic_in_a_mirror_is_a_failure_of_the_store() {
+fn panic_of_a_commit_listener_fails_the_store() {
     let directory = tempfile::tempdir().unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&told);
@@ -336,7 +336,7 @@ fn assert_has_failed(store: &Store, told: &Receiver<String>, thread: &str) {
 }
 
 #[test]
-fn a_panic_while_commits_are_applied_is_a_failure_of_the_store() {
+fn panic_while_commits_are_applied_fails_the_store() {
     let (on_failure, told) = listening();
     let engine = Arc::new(PanickingEngine(engine::MemoryEngine::default()));
     let core = Shared::new(schema(), engine, on_failure, true, None);
@@ -346,7 +346,7 @@ fn a_panic_while_commits_are_applied_is_a_failure_of_the_store() {
 }
 
 #[test]
-fn a_panic_of_the_thread_that_makes_bases_is_a_failure_of_the_store() {
+fn panic_of_the_snapshot_thread_fails_the_store() {
     let directory = tempfile::tempdir().unwrap();
     let (on_failure, told) = listening();
     let keeps = || thread::current().name() == Some("store-keeper");
@@ -394,7 +394,7 @@ fn fail_once(store: &Store, error: StoreError) {
 }
 
 #[test]
-fn writes_that_fail_for_want_of_space_or_descriptors_are_refused_and_the_store_goes_on() {
+fn lack_of_space_or_descriptors_rejects_writes_and_does_not_end_the_store() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     for errno in [28, 122, 23, 24] {
@@ -414,7 +414,7 @@ fn writes_that_fail_for_want_of_space_or_descriptors_are_refused_and_the_store_g
 }
 
 #[test]
-fn a_failed_sync_ends_the_store_wherever_it_is_met() {
+fn failed_sync_ends_the_store_wherever_it_happens() {
     for roll in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let store = filled(directory.path());
@@ -434,7 +434,7 @@ fn a_failed_sync_ends_the_store_wherever_it_is_met() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_what_it_needs() {
+fn work_without_enough_space_is_rejected_with_the_required_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let deep = directory.path().join("not/there/yet");
     super::maintenance::disk_space::require_free(&deep, 0).unwrap();

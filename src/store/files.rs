@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_sync_is_never_taken_for_a_full_disk() {
+    fn failed_sync_is_not_treated_as_a_full_disk() {
         for errno in [ENOSPC, EDQUOT, 5, 30] {
             let error = of_sync(errno);
             assert!(is_failed_sync(&error));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn running_out_of_descriptors_is_an_error_of_its_own() {
+    fn running_out_of_descriptors_is_a_separate_error() {
         for errno in [EMFILE, ENFILE] {
             let plain = io::Error::from_raw_os_error(errno);
             let named = at("make", Path::new("log/1"))(io::Error::from_raw_os_error(errno));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_of_the_reserve_goes_when_no_other_is_left() {
+    fn reserved_descriptor_is_used_when_no_other_is_left() {
         fill_reserve();
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("file");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_directories_are_made_down_to_the_last() {
+    fn missing_directories_are_created_recursively() {
         let place = tempfile::tempdir().unwrap();
         let deep = place.path().join("a/b/c");
         make_directory(&deep, true).unwrap();

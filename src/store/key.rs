@@ -271,7 +271,7 @@ mod tests {
         }
 
         #[test]
-        fn a_prefix_ends_where_the_next_begins(prefix: Vec<u8>, rest: Vec<u8>, other: Vec<u8>) {
+        fn prefix_range_ends_where_the_next_begins(prefix: Vec<u8>, rest: Vec<u8>, other: Vec<u8>) {
             let inside = [prefix.clone(), rest].concat();
             if let Some(end) = after_prefix(&prefix) {
                 prop_assert!(inside < end);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_key_are_refused() {
+    fn malformed_keys_are_rejected() {
         assert_eq!(String::from_bytes(b"abc"), None);
         assert_eq!(String::from_bytes(b"a\0\x01"), None);
         assert_eq!(LivestreamId::from_bytes(b"a,b\0\0"), None);

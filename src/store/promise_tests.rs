@@ -147,7 +147,7 @@ const DAMAGES: &[Damage] = &[
 ];
 
 #[test]
-fn no_commit_at_the_end_of_the_log_is_lost_in_silence() {
+fn loss_of_the_last_commits_is_detected() {
     for with_base in [true, false] {
         let killed = Killed::new(with_base);
         for engine in [EngineIs::Complete, EngineIs::Behind, EngineIs::Gone] {
@@ -214,7 +214,7 @@ fn accepting(data: &Path, case: &str) {
 
 /// The control: without the end record the same damage is not detected.
 #[test]
-fn without_the_record_of_its_end_the_damages_are_not_seen() {
+fn without_the_end_record_the_loss_is_not_detected() {
     let killed = Killed::new(true);
     let mut passed = 0;
     for (name, damage) in DAMAGES {
@@ -237,7 +237,7 @@ fn without_the_record_of_its_end_the_damages_are_not_seen() {
 }
 
 #[test]
-fn a_store_that_has_begun_is_not_begun_again() {
+fn existing_store_is_not_created_again() {
     let killed = Killed::new(false);
     let copy = killed.copy(EngineIs::Gone);
     let place = StoreLayout::new(copy.path(), true);
@@ -265,7 +265,7 @@ fn a_store_that_has_begun_is_not_begun_again() {
 
 /// A power cut may lose commits that were not synced, also if the end record has their number.
 #[test]
-fn after_a_power_cut_only_what_was_synced_was_promised() {
+fn only_synced_commits_are_required_after_a_power_cut() {
     let folder = tempfile::tempdir().unwrap();
     let live = folder.path().join("live");
     let store = open(&live).unwrap();
@@ -345,7 +345,7 @@ fn as_before_timelines(data: &Path) {
 }
 
 #[test]
-fn a_store_without_timelines_gets_one_and_loses_nothing() {
+fn store_without_timelines_gets_one_and_loses_nothing() {
     for engine in [EngineIs::Complete, EngineIs::Behind, EngineIs::Gone] {
         let killed = Killed::new(true);
         let copy = killed.copy(engine);
@@ -414,7 +414,7 @@ impl RolledBack {
 }
 
 #[test]
-fn a_log_is_not_replayed_on_a_backup_of_another_history() {
+fn wal_is_not_replayed_on_a_backup_of_another_history() {
     for seen_at_once in [true, false] {
         let rolled = RolledBack::new();
         let before = StoreLayout::new(rolled.data.path(), true)
@@ -476,7 +476,7 @@ fn backups_of_both_histories_are_kept_for_their_time() {
 }
 
 #[test]
-fn the_backup_that_was_just_made_stays_whatever_the_clock_said_before() {
+fn newest_backup_is_kept_even_if_the_clock_was_wrong_before() {
     let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let now = Arc::new(std::sync::atomic::AtomicI64::new(1_000_000));
     let clock = Arc::clone(&now);
@@ -500,7 +500,7 @@ fn the_backup_that_was_just_made_stays_whatever_the_clock_said_before() {
 }
 
 #[test]
-fn an_engine_that_was_rebuilt_says_from_what() {
+fn rebuilt_engine_reports_its_source() {
     let killed = Killed::new(true);
     let copy = killed.copy(EngineIs::Gone);
     let store = open(copy.path()).unwrap();
@@ -523,7 +523,7 @@ fn an_engine_that_was_rebuilt_says_from_what() {
 /// A failed roll can leave an empty file whose name is the number of a frame that is then written
 /// to the segment before it.
 #[test]
-fn a_file_of_a_failed_roll_hides_no_frame() {
+fn file_of_a_failed_roll_hides_no_frame() {
     let killed = Killed::new(true);
     let copy = killed.copy(EngineIs::Behind);
     let place = StoreLayout::new(copy.path(), true);
@@ -541,7 +541,7 @@ fn a_file_of_a_failed_roll_hides_no_frame() {
 }
 
 #[test]
-fn a_segment_that_is_gone_already_does_not_stop_the_others_from_going() {
+fn missing_segment_does_not_keep_others_from_being_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     for key in 0..3 {

@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_golden() {
+    fn record_bytes_are_stable() {
         let value = seal("samples", b"k", &sample()).unwrap();
         assert_eq!(value.get(4..).unwrap(), [2, 1, b'a', 7]);
         assert_eq!(open::<Sample>("samples", b"k", &value), Some(sample()));
     }
 
     #[test]
-    fn every_flipped_bit_is_found() {
+    fn every_flipped_bit_is_detected() {
         let value = seal("samples", b"k", &sample()).unwrap();
         for bit in 0..value.len() * 8 {
             let mut damaged = value.clone();
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_place_is_damage() {
+    fn value_of_another_key_is_damage() {
         let value = seal("samples", b"k", &sample()).unwrap();
         assert_eq!(open::<Sample>("samples", b"l", &value), None);
         assert_eq!(open::<Sample>("others", b"k", &value), None);
     }
 
     #[test]
-    fn an_older_version_is_read() {
+    fn older_version_is_read() {
         let mut body = vec![1];
         bincode::serde::encode_into_std_write("old", &mut body, options()).unwrap();
         let value = [&checksum("samples", b"k", &body)[..], &body].concat();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_over_the_bound_is_refused() {
+    fn oversized_record_is_rejected() {
         let large = Sample {
             name: "x".repeat(VALUE_MAX),
             count: 0,

@@ -83,7 +83,7 @@ fn newest_file(directory: &Path, extension: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn an_engine_that_is_gone_or_damaged_is_made_anew_from_base_and_log() {
+fn missing_or_damaged_engine_is_rebuilt_from_snapshot_and_wal() {
     let directory = tempfile::tempdir().unwrap();
     filled(directory.path(), 40);
     let place = StoreLayout::new(directory.path(), true);
@@ -141,7 +141,7 @@ fn leftovers_of_the_engine_are_moved_aside() {
 }
 
 #[test]
-fn damage_in_what_only_the_log_has_is_told_and_nothing_is_opened() {
+fn damage_to_commits_only_in_the_wal_prevents_opening() {
     let directory = tempfile::tempdir().unwrap();
     let copy = tempfile::tempdir().unwrap();
     without_checkpoint(directory.path(), copy.path());
@@ -157,7 +157,7 @@ fn damage_in_what_only_the_log_has_is_told_and_nothing_is_opened() {
 }
 
 #[test]
-fn damage_in_what_the_engine_has_is_healed_by_a_new_base() {
+fn damage_to_commits_in_the_engine_is_repaired_by_a_new_snapshot() {
     for broken in ["log", "base", "both"] {
         let directory = tempfile::tempdir().unwrap();
         filled(directory.path(), 40);
@@ -181,7 +181,7 @@ fn damage_in_what_the_engine_has_is_healed_by_a_new_base() {
 }
 
 #[test]
-fn a_base_that_is_gone_is_taken_from_the_backups() {
+fn missing_snapshot_is_replaced_by_a_backup() {
     let directory = tempfile::tempdir().unwrap();
     let backups = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
@@ -204,7 +204,7 @@ fn a_base_that_is_gone_is_taken_from_the_backups() {
 }
 
 #[test]
-fn a_backup_comes_back_and_what_was_there_is_kept() {
+fn restore_recovers_the_backup_and_keeps_the_replaced_store() {
     let directory = tempfile::tempdir().unwrap();
     let backups = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
@@ -226,7 +226,7 @@ fn a_backup_comes_back_and_what_was_there_is_kept() {
 }
 
 #[test]
-fn a_backup_of_another_machine_is_taken_over_only_when_asked_to() {
+fn backup_of_another_installation_is_restored_only_on_request() {
     let [one, two, backups] = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let store = open(one.path()).unwrap();
     put(&store, 0, person("Lund", 30)).unwrap();
@@ -271,7 +271,7 @@ fn interrupted_exchange_is_completed() {
 }
 
 #[test]
-fn segments_are_kept_until_the_base_has_them() {
+fn segments_are_kept_until_a_snapshot_contains_them() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     let segments = || {
@@ -289,7 +289,7 @@ fn segments_are_kept_until_the_base_has_them() {
 }
 
 #[test]
-fn compaction_changes_nothing_but_the_engine() {
+fn compaction_changes_only_the_engine() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     for round in 0..50 {
@@ -315,7 +315,7 @@ fn compaction_changes_nothing_but_the_engine() {
 }
 
 #[test]
-fn an_engine_that_has_grown_is_made_anew_by_itself() {
+fn grown_engine_is_replaced_automatically() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     let engine = || {

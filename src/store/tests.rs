@@ -79,7 +79,7 @@ pub(super) fn assert_sound(store: &Store) {
 }
 
 #[test]
-fn a_plan_that_fails_leaves_nothing() {
+fn failed_transaction_changes_nothing() {
     let store = Store::in_memory(schema());
     put(&store, 1, person("Lund", 30)).unwrap();
     let failed: Result<(), StoreError> = store
@@ -95,7 +95,7 @@ fn a_plan_that_fails_leaves_nothing() {
 }
 
 #[test]
-fn a_plan_that_panics_leaves_nothing_and_the_writer_goes_on() {
+fn panicking_transaction_changes_nothing_and_the_writer_continues() {
     let store = Store::in_memory(schema());
     let panicked: Result<(), StoreError> = store
         .write(Durability::Durable, |txn| {
@@ -125,7 +125,7 @@ fn indexes_follow_their_records() {
 }
 
 #[test]
-fn a_mirror_is_the_table_from_the_start_and_after_each_commit() {
+fn memory_table_equals_its_table_from_the_start_and_after_each_commit() {
     let store = Store::in_memory(schema());
     put(&store, 1, person("Lund", 30)).unwrap();
     let mirror = Arc::new(MemoryTable::<People>::default());
@@ -141,7 +141,7 @@ fn a_mirror_is_the_table_from_the_start_and_after_each_commit() {
 }
 
 #[test]
-fn what_was_committed_is_there_after_a_restart() {
+fn commits_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let open = || Store::open(directory.path(), schema(), Options::default());
     let store = open().unwrap();
@@ -172,7 +172,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path) {
 
 /// The engine may lose everything since its last sync; the WAL restores it.
 #[test]
-fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
+fn empty_engine_is_rebuilt_from_the_wal() {
     let directory = tempfile::tempdir().unwrap();
     let copy = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path(), schema(), Options::default()).unwrap();
@@ -188,7 +188,7 @@ fn an_engine_that_lost_all_is_rebuilt_from_the_log() {
 }
 
 #[test]
-fn a_newer_store_is_refused() {
+fn newer_store_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     StoreLayout::new(directory.path(), true)
         .write_identity(&Identity {
@@ -207,7 +207,7 @@ fn a_newer_store_is_refused() {
 }
 
 #[test]
-fn damage_is_reported_with_its_place_and_never_served() {
+fn damage_is_reported_with_its_key_and_never_served() {
     let store = Store::in_memory(schema());
     put(&store, 1, person("Lund", 30)).unwrap();
     let mut batch = WriteBatch::default();
@@ -270,7 +270,7 @@ fn a_transaction_sees_its_own_changes_in_order() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_named() {
+fn unusable_directory_is_named_in_the_error() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("a-file");
     fs::write(&file, "").unwrap();

@@ -288,7 +288,7 @@ mod tests {
     proptest! {
         /// No window contains more failures than the limit plus one per lock that ended in it.
         #[test]
-        fn never_more_than_allowed(steps in prop::collection::vec((0_i64..200, any::<bool>()), 1..200)) {
+        fn attempts_never_exceed_the_limit(steps in prop::collection::vec((0_i64..200, any::<bool>()), 1..200)) {
             let mut counter = Counter::default();
             let mut failed: Vec<i64> = Vec::new();
             let mut now = NOW;

@@ -224,7 +224,7 @@ fn begin(gap: i64, boot: &str, downtime: i64) -> TrustedTime {
 }
 
 #[test]
-fn start_accepts_a_downtime_and_doubts_a_clock_far_ahead_or_back() {
+fn start_trusts_a_short_downtime_and_no_clock_far_ahead_or_back() {
     for (gap, boot, downtime, doubted, token) in [
         // Same boot: the downtime is exact.
         (5 * SECOND, "a", 5 * SECOND, false, 5 * SECOND),
@@ -250,7 +250,7 @@ fn start_accepts_a_downtime_and_doubts_a_clock_far_ahead_or_back() {
 }
 
 #[test]
-fn doubt_at_start_survives_a_restart_and_ends_after_ten_minutes() {
+fn jump_at_start_survives_a_restart_and_is_trusted_after_ten_minutes() {
     let mut trusted_time = begin(400 * DAY, "b", 0);
     let at = |up: i64| Reading {
         now: NOW + 400 * DAY + up,
@@ -273,7 +273,7 @@ fn doubt_at_start_survives_a_restart_and_ends_after_ten_minutes() {
 }
 
 #[test]
-fn doubt_is_described_in_its_message() {
+fn jump_is_described_in_its_message() {
     let text = begin(400 * DAY, "b", 0)
         .untrusted_jump()
         .unwrap()

@@ -702,7 +702,7 @@ fn is_entitled_ignores_the_current_program() {
 }
 
 #[test]
-fn the_bytes_of_a_grant_are_golden() {
+fn grant_record_bytes_are_stable() {
     let grant = Grant {
         offer: offer("o"),
         purchased_at: UnixSeconds(1),

@@ -146,7 +146,7 @@ mod tests {
 
     /// Guards the format on disk: a change needs a new version of the record.
     #[test]
-    fn the_record_is_golden() {
+    fn record_bytes_are_stable() {
         let bytes = bincode::serde::encode_to_vec(state(), bincode::config::standard()).unwrap();
         assert_eq!(
             data_encoding::HEXLOWER.encode(&bytes),

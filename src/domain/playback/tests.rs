@@ -267,7 +267,7 @@ fn body<R: crate::store::Record>(record: &R) -> String {
 }
 
 #[test]
-fn the_records_are_golden() {
+fn record_bytes_are_stable() {
     let entitlement = Entitlement {
         id: crate::types::EntitlementId::from_bytes([1; 16]),
         partner: PartnerId::from_bytes([3; 16]),

@@ -147,7 +147,7 @@ mod tests {
 
     /// Guards the format on disk: a change needs a new version of the record.
     #[test]
-    fn the_record_is_golden() {
+    fn record_bytes_are_stable() {
         let mut broadcast = broadcast(1, 1);
         broadcast.facts.images.push(Image {
             kind: "square".into(),

@@ -239,7 +239,7 @@ mod tests {
     const NOW: i64 = 500_000;
 
     #[test]
-    fn an_event_is_known_for_seven_days() {
+    fn events_are_deduplicated_for_seven_days() {
         let mut recent = DedupWindow::default();
         for ago in [0, 1, 30, 167, 168, 169, 400] {
             recent.remember(Fingerprint(u64::try_from(ago).unwrap()), NOW - ago);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_event_is_known_from_its_last_arrival() {
+    fn repeated_event_is_deduplicated_from_its_last_arrival() {
         let mut recent = DedupWindow::default();
         recent.remember(Fingerprint(1), NOW);
         recent.tidy(NOW);

@@ -102,7 +102,7 @@ mod tests {
     use crate::store::{Key as _, read_record};
 
     #[test]
-    fn keys_and_records_are_golden() {
+    fn key_and_record_bytes_are_stable() {
         let user = UserId::from_bytes([7; 16]);
         let key = (500_000_i64, user).to_bytes();
         let hex = data_encoding::HEXLOWER.encode(&key);

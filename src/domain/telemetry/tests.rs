@@ -174,7 +174,7 @@ fn events_of_an_erased_user_are_rejected_and_leave_nothing() {
 }
 
 #[test]
-fn each_part_of_the_key_tells_events_apart() {
+fn each_part_of_the_key_distinguishes_events() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     let same = event(1);
@@ -474,7 +474,7 @@ fn facts(json: &[u8]) -> Option<Facts> {
 }
 
 #[test]
-fn figures_are_summed_up_by_minute_and_asset() {
+fn quality_figures_are_summed_by_minute_and_asset() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     let mut sequence = 0;

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_change_is_read_until_the_engine_has_it() {
+    fn latest_change_is_read_until_the_engine_has_it() {
         let tail = Memtable::default();
         tail.push(1, batch(b"a", Some(b"1")), || true);
         let (number, taken) = tail.next_batch().unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stalls_stays_readable() {
+    fn stalled_changes_stay_readable() {
         let tail = Memtable::default();
         tail.push(1, batch(b"a", Some(b"1")), || true);
         tail.next_batch().unwrap();

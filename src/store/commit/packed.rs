@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn overwritten_records_do_not_take_memory_for_ever() {
+    fn memory_of_overwritten_records_is_reused() {
         let table = empty();
         for round in 0..10_000 {
             changed(&table, 7, Some(&person(&"x".repeat(round % 300), 30)));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_record_is_left_out() {
+    fn damaged_record_is_skipped() {
         let table = empty();
         let key = 1_u32.to_bytes();
         let mut value = record::seal(People::NAME, &key, &person("Lund", 30)).unwrap();

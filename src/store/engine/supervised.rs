@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn panics_are_told_once_and_a_full_disk_is_none_of_them() {
+    fn panics_are_reported_once_and_a_full_disk_is_not_a_panic() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&told);
         let fault: Fault = Arc::new(move |what: &str| heard.lock().push(what.to_owned()));

@@ -447,7 +447,7 @@ mod tests {
 
     /// The next start completes an installation that was killed between any two steps.
     #[test]
-    fn a_restore_that_is_cut_off_anywhere_is_the_old_store_or_the_new_one() {
+    fn interrupted_restore_leaves_the_old_store_or_the_new_one() {
         let people = |count: u32| (0..count).map(|key| (key, person("Lund", 30))).collect();
         for step in 0..5 {
             let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -484,7 +484,7 @@ mod tests {
 
     /// The same on a file system that cannot exchange two directories.
     #[test]
-    fn a_restore_by_two_renames_that_is_cut_off_anywhere_is_ended_by_the_next_start() {
+    fn interrupted_restore_by_two_renames_is_completed_at_the_next_start() {
         for again in [false, true] {
             for step in 0..4 {
                 let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -521,7 +521,7 @@ mod tests {
 
     /// The last two replaced stores are kept, regardless of the number of restores.
     #[test]
-    fn the_store_that_was_there_last_is_kept_after_each_restore() {
+    fn replaced_store_is_kept_after_each_restore() {
         let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let data = data.path();
         let (store, backup) = filled(data, backups.path(), 1);
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_that_has_rotted_is_made_anew_before_it_is_copied() {
+    fn damaged_snapshot_is_replaced_before_it_is_copied() {
         let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let (store, first) = filled(data.path(), backups.path(), 20);
         let snapshot = StoreLayout::new(data.path(), true)
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_is_of_one_moment_while_others_write() {
+    fn backup_is_consistent_while_commits_continue() {
         let [data, backups] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let store = open(data.path());
         let done = AtomicBool::new(false);

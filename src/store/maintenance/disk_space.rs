@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn telemetry_goes_first_and_logins_last() {
+    fn telemetry_is_rejected_first_and_logins_last() {
         let of = |free| {
             Disk {
                 free,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_since_the_last_look_counts() {
+    fn bytes_written_since_the_last_check_count() {
         let folder = tempfile::tempdir().unwrap();
         let space = Space::new(folder.path());
         space.check();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn files_run_out_as_well() {
+    fn missing_inodes_reject_writes_as_well() {
         let of = |files| {
             Disk {
                 free: 100 * MIB,

@@ -436,7 +436,7 @@ mod tests {
     /// A downgrade to a version before timelines reads the backups of this version, and an upgrade
     /// reads the old ones.
     #[test]
-    fn heads_are_read_by_and_from_versions_without_timelines() {
+    fn heads_are_compatible_with_versions_without_timelines() {
         let known = head();
         let bytes = known.to_bytes().unwrap();
         assert_eq!(SnapshotHead::from_bytes(&bytes), Some(known));
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_has_its_own_head_and_the_same_pairs() {
+    fn copy_has_another_head_and_the_same_pairs() {
         let directory = tempfile::tempdir().unwrap();
         let [path, copied] = ["s", "c"].map(|name| directory.path().join(name));
         for count in [0, 1, 5_000] {
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_and_missing_ends_are_reported() {
+    fn damaged_and_truncated_files_are_reported() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         written(&path, 600);

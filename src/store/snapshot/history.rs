@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_tells_histories_with_the_same_numbers_apart() {
+    fn chain_distinguishes_histories_with_equal_numbers() {
         let begin = History::begin([1; 16], 0);
         let one = begin.after(1, b"a").after(2, b"b");
         assert_eq!(one, begin.after(1, b"a").after(2, b"b"));
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_chain_stays_unknown_and_contradicts_nothing() {
+    fn unknown_chain_stays_unknown_and_agrees_with_all() {
         let unknown = History::default().after(1, b"a");
         assert!(!unknown.is_chained());
         assert!(unknown.agrees(History::begin([1; 16], 1)));
     }
 
     #[test]
-    fn a_fork_keeps_the_past_and_abandons_what_came_after_it() {
+    fn fork_keeps_earlier_commits_and_abandons_later_ones() {
         let mut lineage = Lineage::new([7; 16], [1; 16], 0);
         let first = lineage.current;
         lineage.fork([7; 16], 100);

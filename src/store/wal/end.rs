@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_or_changed_slot_leaves_the_other() {
+    fn torn_or_damaged_slot_leaves_the_other_readable() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("end");
         let mut file = begun(&path, end(7));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_promises_what_was_written_and_a_power_cut_what_was_synced() {
+    fn written_commits_survive_a_kill_and_synced_ones_a_power_cut() {
         let end = End {
             boot: [5; 16],
             ..end(9)

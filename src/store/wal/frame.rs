@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_reads_back_and_no_flipped_bit_passes() {
+    fn frame_is_read_back_and_every_flipped_bit_is_detected() {
         let bytes = frame(7, 5, b"payload").unwrap();
         let read = parse(&bytes).unwrap();
         assert_eq!(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_without_one_of_its_sectors_was_not_whole() {
+    fn frame_with_a_missing_sector_is_torn() {
         for (start, length) in [(8, 100), (8, 3_000), (496, 40), (504, 2_000), (600, 900)] {
             let payload = vec![0xAB; length];
             let written = frame(9, 8, &payload).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_in_unused_space_is_no_frame() {
+    fn flipped_bit_in_unused_space_is_not_a_frame() {
         for bit in 0..512 * 8 {
             let mut bytes = [0; 512];
             bytes[bit / 8] ^= 1 << (bit % 8);

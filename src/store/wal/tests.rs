@@ -73,7 +73,7 @@ fn first_segment(directory: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_was_appended_is_replayed_in_order() {
+fn frames_are_replayed_in_order() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 5));
     let (seen, mut log) = reopen(directory.path(), 2);
@@ -88,7 +88,7 @@ fn what_was_appended_is_replayed_in_order() {
 /// Flips every bit of every frame. A change of a synced frame is always detected, also in the last
 /// frame, since a power cut never leaves a frame that is whole and wrong.
 #[test]
-fn no_flipped_bit_is_taken_for_a_torn_tail() {
+fn flipped_bit_is_not_treated_as_a_torn_end() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 3));
     let path = first_segment(directory.path());
@@ -116,7 +116,7 @@ fn no_flipped_bit_is_taken_for_a_torn_tail() {
 }
 
 #[test]
-fn a_flipped_bit_behind_the_end_is_harmless() {
+fn flipped_bit_after_the_end_is_harmless() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 3));
     let path = first_segment(directory.path());
@@ -156,7 +156,7 @@ fn frames_that_were_never_synced_may_be_lost_in_any_order() {
 }
 
 #[test]
-fn a_missing_segment_is_told() {
+fn missing_segment_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 3));
     let (_, mut log) = reopen(directory.path(), 0);
@@ -175,7 +175,7 @@ fn a_missing_segment_is_told() {
 }
 
 #[test]
-fn retired_segments_are_those_that_nobody_needs() {
+fn only_unneeded_segments_are_retired() {
     let directory = tempfile::tempdir().unwrap();
     let mut log = filled(directory.path(), 3);
     log.append(4, &vec![7; 5 * 1024 * 1024]).unwrap();
@@ -195,7 +195,7 @@ fn retired_segments_are_those_that_nobody_needs() {
 }
 
 #[test]
-fn a_magic_word_that_has_changed_hides_nothing() {
+fn damaged_magic_number_hides_no_frame() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 2));
     let path = first_segment(directory.path());
@@ -226,7 +226,7 @@ fn truncated_segment_is_reported() {
 }
 
 #[test]
-fn the_next_segment_is_made_ahead() {
+fn next_segment_is_created_in_advance() {
     let directory = tempfile::tempdir().unwrap();
     let ahead = directory.path().join("ahead");
     fs::write(&ahead, "of a process that was killed").unwrap();
@@ -254,7 +254,7 @@ fn the_next_segment_is_made_ahead() {
 }
 
 #[test]
-fn a_segment_that_could_not_be_made_ahead_is_made_when_it_is_needed() {
+fn segment_that_could_not_be_prepared_is_created_on_demand() {
     let directory = tempfile::tempdir().unwrap();
     let (_, mut log) = reopen(directory.path(), 0);
     fs::create_dir(directory.path().join("ahead")).unwrap();

@@ -76,7 +76,7 @@ fn never_issued() -> crate::types::TokenHash {
 }
 
 #[test]
-fn every_preflight_error() {
+fn preflight_reports_each_error() {
     let lab = Lab::new();
     let token = lab.token(&viewer(1), "film", vod(), NOW);
     let start = || Lab::start(&viewer(1), "film", &token, "tv");

@@ -36,7 +36,7 @@ fn a_stream_is_a_device_and_there_are_three() {
 }
 
 #[test]
-fn a_channel_may_have_fewer_but_never_more() {
+fn channel_limit_can_only_lower_the_stream_limit() {
     let lab = Lab::with(Settings {
         clearkey: true,
         streams_total: 3,
@@ -67,7 +67,7 @@ fn a_channel_may_have_fewer_but_never_more() {
 }
 
 #[test]
-fn the_sessions_in_the_way_are_those_of_the_limit() {
+fn stream_limit_error_names_the_sessions_that_hold_slots() {
     let lab = Lab::with(Settings {
         clearkey: true,
         streams_total: 4,

@@ -87,7 +87,7 @@ fn heartbeat_errors_have_their_precedence() {
 }
 
 #[test]
-fn a_token_that_expires_while_playing() {
+fn expired_token_ends_playback_at_the_next_heartbeat() {
     let lab = Lab::new();
     let right = GrantedRight {
         valid_until: Some(NOW + 20),
@@ -109,7 +109,7 @@ fn a_token_that_expires_while_playing() {
 }
 
 #[test]
-fn beats_have_a_rate() {
+fn heartbeat_rate_is_limited() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     let passed = |at: UnixSeconds| (0..50).filter(|_| lab.beat(&player, at).is_ok()).count();
@@ -279,7 +279,7 @@ fn catch_up_is_checked_by_its_broadcast() {
 const FOREIGN: [[u8; 16]; 2] = [KEY.0, [1; 16]];
 
 #[test]
-fn every_license_error() {
+fn license_reports_each_error() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     let others = others(&lab);
@@ -354,7 +354,7 @@ fn a_license_is_checked_at_the_position_of_the_entitlement() {
 }
 
 #[test]
-fn ends_are_remembered_for_a_while() {
+fn ended_sessions_are_remembered_for_a_while() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     let stop = |who: u8, at: UnixSeconds| {
@@ -421,7 +421,7 @@ fn a_clock_that_is_set_back_ends_nothing() {
 }
 
 #[test]
-fn a_view_shows_the_last_heartbeat() {
+fn session_view_shows_the_last_heartbeat() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     lab.beat(&player, NOW + 9).unwrap();
