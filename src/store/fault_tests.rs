@@ -246,7 +246,6 @@ fn commits_are_answered_while_a_snapshot_of_the_engine_is_written() {
     assert_eq!(all(&open(directory.path())), people);
 }
 
-/// A listener that panics.
 struct Panicking;
 
 impl CommitListener<People> for Panicking {
@@ -286,7 +285,6 @@ fn panic_of_a_commit_listener_fails_the_store() {
     assert_sound(&store);
 }
 
-/// An engine that panics.
 struct PanickingEngine(engine::MemoryEngine);
 
 impl Engine for PanickingEngine {
@@ -311,7 +309,6 @@ impl Engine for PanickingEngine {
     }
 }
 
-/// Collects the reported failures.
 fn listening() -> (OnFailure, Receiver<String>) {
     let (tell, told) = channel();
     let tell = Mutex::new(tell);

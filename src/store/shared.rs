@@ -162,7 +162,6 @@ impl Shared {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Transactions that changed something.
     pub commits: u64,
     pub syncs: u64,
 }

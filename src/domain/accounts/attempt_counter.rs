@@ -37,7 +37,6 @@ impl Rule {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counter {
-    /// By instant, oldest first.
     marks: Vec<(UnixSeconds, u32)>,
     level: u8,
     locked_until: UnixSeconds,

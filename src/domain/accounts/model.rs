@@ -74,7 +74,7 @@ pub enum FirstPassword {
     Hashed(ForeignHash),
 }
 
-/// `None` keeps the value.
+/// Members that are `None` keep their value.
 #[derive(Clone, Default)]
 pub struct UserChange {
     /// An empty name removes it.

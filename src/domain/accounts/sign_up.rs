@@ -76,7 +76,7 @@ impl Accounts {
             .await
     }
 
-    /// Without hashing.
+    /// Validates the account, but does not hash its password.
     pub fn prepare(
         &self,
         partner: PartnerId,
@@ -209,7 +209,7 @@ impl Unhashed {
         self.account.address()
     }
 
-    /// For a dry run.
+    /// For a dry run, which stores nothing.
     #[must_use]
     pub fn without_password(self) -> NewAccount {
         self.account

@@ -61,7 +61,6 @@ impl UserRecord {
     }
 }
 
-/// Kept in memory.
 pub(super) struct Users;
 
 impl Table for Users {
@@ -153,7 +152,6 @@ pub(super) struct LoginRecord {
 
 impl Record for LoginRecord {}
 
-/// Kept in memory.
 pub(super) struct Logins;
 
 impl Table for Logins {
@@ -175,7 +173,6 @@ impl Table for Logins {
     }
 }
 
-/// Oldest first.
 pub(super) struct LoginsByUser;
 
 impl Index for LoginsByUser {

@@ -81,7 +81,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Existing or not.
+    /// The address need not have an account.
     pub(super) fn account(kind: Kind, partner: &PartnerId, email: &Email) -> Self {
         // Hashed, so that the table does not collect typed addresses.
         let mut context = digest::Context::new(&digest::SHA256);

@@ -48,7 +48,7 @@ pub struct Status {
     /// `None` if there is no backup or the directory was not read yet.
     pub newest: Option<Newest>,
     pub count: usize,
-    /// Since the start.
+    /// Time of the last failure since the start.
     pub failed: Option<UnixSeconds>,
 }
 

@@ -57,7 +57,7 @@ pub enum What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberChange {
     pub member: &'static str,
-    /// Shortened; empty if absent.
+    /// The old value, shortened; empty if there was none.
     pub before: String,
     pub after: String,
 }

@@ -11,10 +11,9 @@ use crate::types::{BroadcastId, LivestreamId};
 /// To add a rule, import it with [`Mode::Merge`](super::Mode::Merge).
 pub enum Edit {
     Defaults(LivestreamId, Effects),
-    /// Replaces the previous one.
+    /// Replaces the previous override.
     Override(BroadcastId, Effects),
     Forget(BroadcastId),
-    /// Numbers start at 1.
     DropRule(usize),
 }
 

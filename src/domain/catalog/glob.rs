@@ -11,7 +11,6 @@ const PATTERN_MAX: usize = 200;
 pub struct Glob(Box<str>);
 
 impl Glob {
-    /// 1 to 200 bytes.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         if text.is_empty() || text.len() > PATTERN_MAX {
             return Err(Malformed("must have 1 to 200 bytes"));

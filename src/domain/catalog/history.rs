@@ -89,7 +89,7 @@ struct TextRecord {
 
 impl Record for TextRecord {}
 
-/// Packed, in chunks.
+/// The catalogue file, compressed and in chunks.
 struct Texts;
 
 impl Table for Texts {
@@ -174,7 +174,7 @@ impl ReplacedVersion {
 }
 
 pub struct Undo<'a> {
-    /// The newest if `None`.
+    /// `None` stands for the newest version.
     pub version: Option<u64>,
     pub dry_run: bool,
     pub now: UnixSeconds,

@@ -43,7 +43,7 @@ pub struct Reference {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Removes them.
+    /// Objects that the file does not contain are removed.
     Replace,
     /// Objects in the file replace the old ones completely. Its rules are appended; duplicates are
     /// skipped.

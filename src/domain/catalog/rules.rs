@@ -25,7 +25,7 @@ pub struct Effects {
 /// All given members must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// Any if empty. Sorted.
+    /// Sorted. An empty list matches every livestream.
     pub livestreams: Vec<LivestreamId>,
     pub when: Option<TimeWindow>,
     pub title: Option<Glob>,

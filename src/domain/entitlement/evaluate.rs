@@ -332,7 +332,6 @@ pub(super) fn access(user: &User, evaluations: &[OfferEvaluation]) -> Result<Acc
     Ok(Access { until, countries })
 }
 
-/// `None` means no end.
 pub(super) fn later(a: Option<UnixSeconds>, b: Option<UnixSeconds>) -> Option<UnixSeconds> {
     Some(a?.max(b?))
 }

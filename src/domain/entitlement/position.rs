@@ -27,13 +27,13 @@ pub(crate) fn checked_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSe
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PositionRights {
-    /// The first second after it.
+    /// The first second after the program.
     pub stop: UnixSeconds,
     pub live: bool,
     pub start_over: bool,
-    /// Requires `live`.
+    /// Has an effect only with `live`.
     pub rewind: bool,
-    /// Half open.
+    /// Half open: the end does not belong to it.
     pub catchup: Option<(UnixSeconds, UnixSeconds)>,
     pub live_by_default: bool,
 }

@@ -32,7 +32,7 @@ impl GrantedRight {
     }
 }
 
-/// No PIN is missing.
+/// An entitlement for which no PIN is missing.
 pub struct Issuable {
     viewer: Viewer,
     asset: AssetId,

@@ -89,7 +89,6 @@ pub struct StoredSession {
     pub protocol: Protocol,
     pub since: UnixSeconds,
     pub program: Option<BroadcastId>,
-    /// Oldest first.
     pub unlocks: Vec<AssetId>,
     pub seen: UnixSeconds,
 }

@@ -291,7 +291,6 @@ impl SessionMap {
         self.by_id.get(id).map(|session| Arc::clone(&session))
     }
 
-    /// Oldest first.
     #[must_use]
     pub(crate) fn sessions_of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
         // Cloned, so that no lock is held while the caller works.

@@ -27,7 +27,7 @@ pub(super) struct StreamRequest<'a> {
     pub(super) device: &'a DeviceId,
     pub(super) place: &'a str,
     pub(super) total: u32,
-    /// At the same place.
+    /// Limit for one channel or asset.
     pub(super) here: u32,
 }
 

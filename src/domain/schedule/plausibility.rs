@@ -10,7 +10,7 @@ pub enum PlausibilityIssue {
     /// Over 30 % fewer, in the span that the guide covers.
     #[error("the guide has {new} programmes where there are {now} now")]
     Fewer { now: u64, new: u64 },
-    /// Over a day earlier.
+    /// The new guide ends over a day earlier.
     #[error("the guide ends on {}, the schedule of its channels on {}", .new.in_utc(), .now.in_utc())]
     Shorter { now: UnixSeconds, new: UnixSeconds },
 }

@@ -40,7 +40,7 @@ impl Body {
         }
     }
 
-    /// Several pieces are copied.
+    /// Copies the body if it has several pieces.
     #[must_use]
     pub fn joined(&self) -> Bytes {
         match self {

@@ -7,7 +7,6 @@ use crate::types::UnixSeconds;
 
 /// Every rendered broadcast begins with it.
 pub(super) const BEFORE_ID: &[u8] = b"{\"id\":\"";
-/// Between id and title.
 pub(super) const BEFORE_TITLE: &[u8] = b"\",\"title\":\"";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,7 +33,7 @@ pub struct Unmapped {
 pub struct ImportReport {
     pub outcome: Outcome,
     pub channels: u64,
-    /// Including skipped ones.
+    /// Number of programmes, including skipped ones.
     pub programmes: u64,
     pub difference: DiffCounts,
     pub skipped: Skipped,

@@ -23,7 +23,7 @@ pub struct ChannelFacts {
     pub zone: Tz,
 }
 
-/// Immutable.
+/// An implementation is immutable.
 pub trait Rights: Send + Sync {
     fn livestreams(&self) -> Vec<LivestreamId>;
 

@@ -16,7 +16,7 @@ const SPANS_MAX: usize = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub from: UnixSeconds,
-    /// Exclusive.
+    /// The first second after the span.
     pub to: UnixSeconds,
 }
 

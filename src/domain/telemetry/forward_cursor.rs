@@ -18,7 +18,7 @@ pub(super) type Extent = (i64, u64);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ForwardCursor {
-    /// As in the store.
+    /// The record as it is in the store.
     pub(super) kept: ForwardedRecord,
     /// There is nothing to read between `sent` and this offset: a torn end that is not cut off yet.
     looked: u64,

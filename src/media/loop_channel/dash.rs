@@ -16,7 +16,7 @@ use super::path::{LoopPath, ManifestRange};
 use super::timeline::{DASH_BACK, Timeline, Window, decimal, instant};
 use crate::types::UnixSeconds;
 
-/// In segments.
+/// Suggested distance of a player from the live edge, in segments.
 const DELAY: u64 = 3;
 const TRACKS_MAX: usize = 32;
 

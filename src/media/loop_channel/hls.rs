@@ -24,7 +24,7 @@ pub(super) enum Line {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Media {
-    /// Contains all segments.
+    /// The single file that contains all segments.
     pub(super) file: String,
     keys: Vec<String>,
 }

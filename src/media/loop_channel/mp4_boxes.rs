@@ -7,7 +7,7 @@ pub(super) struct Mp4Box<'a> {
     pub(super) kind: [u8; 4],
     pub(super) at: usize,
     pub(super) whole: &'a [u8],
-    /// After its header.
+    /// The bytes after the header.
     pub(super) content: &'a [u8],
 }
 

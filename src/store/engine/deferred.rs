@@ -55,7 +55,7 @@ struct DeferredState {
 }
 
 pub(in crate::store) enum Found {
-    /// Opened but not verified.
+    /// Opened, but not verified yet.
     Unverified(SledEngine, EngineDir),
     Unusable(String),
 }

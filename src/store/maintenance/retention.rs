@@ -14,7 +14,7 @@ const DAY: i64 = 86_400;
 pub struct Retention<'a> {
     /// Only backups of this store are pruned.
     pub instance: [u8; 16],
-    /// Per timeline.
+    /// Number of backups to keep per timeline.
     pub keep: usize,
     /// Always kept, even if the clock was wrong before.
     pub made: &'a Backup,

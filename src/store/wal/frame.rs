@@ -59,7 +59,6 @@ pub(in crate::store) fn frame(
     Ok(frame)
 }
 
-/// Does not check them.
 fn head(bytes: &[u8]) -> Option<(usize, u64)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let number = rest.get(4..)?.first_chunk::<8>()?;

@@ -295,7 +295,7 @@ fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u32; N]> {
     fields.next().is_none().then_some(found)
 }
 
-/// No sign.
+/// A sign is not allowed.
 fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()

@@ -67,7 +67,7 @@ pub struct HashCounts {
 }
 
 impl HashCounts {
-    /// Including imported ones.
+    /// The number of argon2 runs, including those for imported hashes.
     #[must_use]
     pub fn argon2(&self) -> u64 {
         self.argon2.load(Relaxed)

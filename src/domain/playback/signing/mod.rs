@@ -122,7 +122,7 @@ impl CdnScheme {
 
 pub struct Signing {
     pub(super) origin: OriginSigner,
-    /// Longest prefix first.
+    /// Sorted: the longest prefix comes first.
     networks: Vec<CdnScheme>,
 }
 

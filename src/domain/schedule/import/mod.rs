@@ -23,7 +23,7 @@ pub const PIECE_MAX: usize = 1024 * 1024;
 /// About five seconds of one processor. A usual guide of [`PROGRAMMES_MAX`] programmes has fewer,
 /// but a compressed file of a megabyte can contain many times more.
 pub const EVENTS_MAX: u64 = 64_000_000;
-/// XMLTV needs six.
+/// XMLTV needs a depth of six.
 pub const DEPTH_MAX: usize = 64;
 /// The largest public guides have about 10,000.
 pub const CHANNELS_MAX: usize = 20_000;
@@ -42,7 +42,7 @@ pub trait GuideEvents {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuideEvent {
-    /// Guides may repeat it.
+    /// A guide may repeat a channel.
     Channel(GuideChannel),
     Programme(Box<GuideProgramme>),
     Problem(Problem),
