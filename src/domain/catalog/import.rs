@@ -45,8 +45,8 @@ pub struct Reference {
 pub enum Mode {
     /// Objects that the file does not contain are removed.
     Replace,
-    /// Objects in the file replace the old ones completely. Its rules are appended; duplicates are
-    /// skipped.
+    /// Other objects are kept. Objects in the file replace the old ones completely. Rules are appended;
+    /// duplicates are skipped.
     Merge,
 }
 
