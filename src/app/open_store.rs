@@ -30,7 +30,7 @@ pub struct StoreOpener {
 /// Returns whether the data directory has a store, intact or not.
 #[must_use]
 pub fn has_store(config: &Config) -> bool {
-    store::is_begun(&config.server.data_dir)
+    store::has_data(&config.server.data_dir)
 }
 
 /// Opens the store. This must come first in a process, since it takes the lock of the data directory.

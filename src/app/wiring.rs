@@ -99,7 +99,7 @@ impl<'a> Assembly<'a> {
         let present = key_files::read(data_dir, key_files::CONTENT)?;
         // Creating a new key would make content keys encrypted with the old one unreadable without notice.
         // The encrypted records name the key that they need.
-        let lost = catalog::sealed_otherwise(self.store, present.as_ref())?;
+        let lost = catalog::keys_of_another_master(self.store, present.as_ref())?;
         if let Some(sealed) = lost {
             let path = key_files::path(data_dir, key_files::CONTENT);
             return Err(AppError::Key(match present {

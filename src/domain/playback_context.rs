@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::accounts::{self, Accounts};
 use super::catalog::{Asset, Catalog, KeyId, Livestream};
 use super::entitlement::{self, EntitlementService, PositionRights};
-use super::playback::context::{Playable, Playlists, Program, Shown};
+use super::playback::context::{Playable, Playlists, Program, ProgramAtPosition};
 use super::playback::{PlaybackContext, Viewer};
 use super::schedule::{self, Schedule};
 use crate::store::{StoreError, Txn};
@@ -79,21 +79,21 @@ fn program(found: &schedule::Program) -> Option<Program> {
 }
 
 impl PlaybackContext for ServiceContext {
-    fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown> {
+    fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<ProgramAtPosition> {
         let catalog = self.catalog.snapshot();
         let livestream = catalog.livestream(livestream)?;
         let (rights, found) = PositionRights::at(&self.schedule.snapshot(), livestream, at);
-        Some(Shown {
+        Some(ProgramAtPosition {
             program: found.as_ref().and_then(program),
             rights,
         })
     }
 
-    fn broadcast(&self, id: &BroadcastId) -> Option<Shown> {
+    fn broadcast(&self, id: &BroadcastId) -> Option<ProgramAtPosition> {
         let found = self.schedule.snapshot().program(id)?;
         let catalog = self.catalog.snapshot();
         let livestream = catalog.livestream(found.livestream())?;
-        Some(Shown {
+        Some(ProgramAtPosition {
             program: program(&found),
             rights: PositionRights::for_program(livestream, &found),
         })

@@ -7,7 +7,9 @@ use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
 use super::record::sealed;
-use super::wal::{Expected, Segment, Survey, announced, frame, parse, payload_at, read_segment};
+use super::wal::{
+    Expected, Segment, Survey, announced_size, frame, parse, payload_at, read_segment,
+};
 use super::write_batch::WriteBatch;
 use super::{Key, Schema};
 use crate::store::maintenance::dump;
@@ -68,7 +70,7 @@ pub fn key(data: &[u8]) {
 pub fn log(schema: &Schema, data: &[u8]) {
     let number = data.len() as u64 + 1;
     if let Ok(made) = frame(number, number - 1, data) {
-        assert_eq!(announced(&made), Some(made.len()));
+        assert_eq!(announced_size(&made), Some(made.len()));
         let read = parse(&made).map(|read| (read.number, read.synced, read.payload));
         assert_eq!(read, Some((number, number - 1, data)));
     }
@@ -178,7 +180,7 @@ pub fn export(schema: &Schema, data: &[u8]) {
 /// Gives the frames from an offset on valid numbers and checksums, as far as their lengths allow.
 fn fix_checksums(bytes: &mut [u8], mut at: usize) {
     let mut number = 1;
-    while let Some(size) = bytes.get(at..).and_then(announced) {
+    while let Some(size) = bytes.get(at..).and_then(announced_size) {
         let Some(old) = bytes.get_mut(at..at.saturating_add(size)) else {
             return;
         };

@@ -62,7 +62,7 @@ pub use crate::store::maintenance::backup::{
 pub use crate::store::maintenance::disk_space::{NEEDS, WritePriority};
 pub use crate::store::maintenance::dump::{Exported, Imported};
 pub use crate::store::maintenance::retention::{Retention, prune_backups};
-pub use crate::store::recovery::layout::is_begun;
+pub use crate::store::recovery::layout::has_data;
 pub use crate::store::recovery::loss::Loss;
 pub use crate::store::recovery::salvage::{Salvaged, salvage};
 pub use crate::store::snapshot::format::SnapshotHead;
@@ -172,7 +172,7 @@ impl Store {
         // A staged restore is installed before anything of the old state is read.
         layout.install_staged()?;
         layout.report_missing_exchange();
-        let identity = if layout.is_begun() {
+        let identity = if layout.is_initialised() {
             let identity = layout.identity()?;
             crate::store::recovery::layout::check_format(identity.format, schema.format())?;
             identity

@@ -105,7 +105,7 @@ fn missing_or_damaged_engine_is_rebuilt_from_snapshot_and_wal() {
         let store = open(directory.path()).unwrap();
         assert_eq!(all(&store), numbered(40));
         assert_sound(&store);
-        assert_eq!(place.engines().unwrap().0.unwrap().suspicion(), None);
+        assert_eq!(place.engines().unwrap().0.unwrap().suspect_reason(), None);
     }
     assert!(fs::read_dir(place.aside()).unwrap().count() > 0);
 }

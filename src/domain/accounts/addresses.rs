@@ -40,7 +40,7 @@ impl KnownAddresses {
         let hash = self.hash(address);
         state
             .hashes
-            .find(spread(hash), |found| *found == hash)
+            .find(spread_bits(hash), |found| *found == hash)
             .is_some()
     }
 
@@ -53,12 +53,12 @@ impl KnownAddresses {
             let hash = self.hash(address);
             if state
                 .hashes
-                .find(spread(hash), |found| *found == hash)
+                .find(spread_bits(hash), |found| *found == hash)
                 .is_none()
             {
                 state
                     .hashes
-                    .insert_unique(spread(hash), hash, |hash| spread(*hash));
+                    .insert_unique(spread_bits(hash), hash, |hash| spread_bits(*hash));
             }
         }
     }
@@ -70,7 +70,7 @@ impl KnownAddresses {
     }
 }
 
-const fn spread(hash: u32) -> u64 {
+const fn spread_bits(hash: u32) -> u64 {
     // `HashTable` uses the highest and the lowest bits, so both halves need the hash.
     ((hash as u64) << 32) | hash as u64
 }

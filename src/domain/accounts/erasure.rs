@@ -20,7 +20,7 @@ impl Accounts {
             let credentials = super::credentials(txn, id)?;
             Ok::<_, AccountsError>((user_record(txn, id)?, credentials))
         })?;
-        let mails = self.0.mail.about(id)?;
+        let mails = self.0.mail.mails_of_user(id)?;
         Ok(Export {
             user: record.into_user(*id),
             logins: self.logins(id, now)?,

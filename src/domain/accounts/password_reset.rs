@@ -44,7 +44,7 @@ impl Accounts {
     }
 
     /// Of any partner. Blocking.
-    pub fn check_redeem_rate(
+    pub fn check_reset_token(
         &self,
         token: &TokenHash,
         now: UnixSeconds,

@@ -36,7 +36,7 @@ impl ContentKeySealer {
 }
 
 /// Detects a lost master key: the number of stored keys if there are any and none opens.
-pub fn sealed_otherwise(
+pub fn keys_of_another_master(
     store: &Store,
     master: Option<&[u8; 32]>,
 ) -> Result<Option<usize>, StoreError> {

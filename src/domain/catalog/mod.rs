@@ -27,7 +27,7 @@ use arc_swap::ArcSwap;
 use chrono_tz::Tz;
 use parking_lot::Mutex;
 
-pub use content_keys::{ContentKeySealer, SealedKey, drop_keys, sealed_otherwise};
+pub use content_keys::{ContentKeySealer, SealedKey, drop_keys, keys_of_another_master};
 pub use diff::{CatalogDiff, Change, Kind, MemberChange, What};
 pub use edit::Edit;
 pub use error::CatalogError;

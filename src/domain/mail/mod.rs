@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use delivery::withdraw;
-pub(crate) use model::{Counts, Draft, Kind, RenderedMail, Status, Summary, Tested};
+pub(crate) use model::{Counts, Draft, Kind, RenderedMail, Status, Summary, TestResult};
 pub(crate) use templates::TemplateError;
 
 use super::sealing::Sealer;
@@ -192,7 +192,7 @@ impl Mail {
     }
 
     /// Newest first, with masked secrets; reads from disk.
-    pub fn about(&self, user: &UserId) -> Result<Vec<RenderedMail>, StoreError> {
+    pub fn mails_of_user(&self, user: &UserId) -> Result<Vec<RenderedMail>, StoreError> {
         self.0.store.read(|txn| {
             let mut mails = Vec::new();
             for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
@@ -216,7 +216,7 @@ impl Mail {
     }
 
     /// Sends a test message once. Blocking. Without a mail server the message is only stored.
-    pub fn test(&self, to: Email, now: UnixSeconds) -> Result<Tested, StoreError> {
+    pub fn test(&self, to: Email, now: UnixSeconds) -> Result<TestResult, StoreError> {
         let mut dialogue = SmtpTranscript::new();
         // Bypasses the queue, because the operator waits for the server's answer.
         let (status, words) = match &self.0.mailer {
@@ -238,7 +238,7 @@ impl Mail {
         let batch = move |txn: &mut Txn<'_>| this.insert(txn, draft, now, status, words);
         // Recorded after the attempt, with its result, so that it never counts as queued.
         let id = self.0.store.write(Durability::Durable, batch).wait()?;
-        Ok(Tested {
+        Ok(TestResult {
             id,
             status,
             dialogue,

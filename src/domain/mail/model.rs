@@ -38,7 +38,7 @@ impl Kind {
     ///
     /// Tokens and PINs are stored sealed and separate from the text. They are also removed once the mail is
     /// sent; tokens expire earlier.
-    pub(super) const fn secret_kept(self) -> i64 {
+    pub(super) const fn secret_retention(self) -> i64 {
         match self {
             Self::Reset | Self::PasswordChanged | Self::Test => 24 * HOUR,
             Self::Pin => 7 * DAY,
@@ -108,7 +108,7 @@ pub struct RenderedMail {
     pub secrets: Secrets,
 }
 
-pub struct Tested {
+pub struct TestResult {
     pub id: MailId,
     pub status: Status,
     pub dialogue: SmtpTranscript,

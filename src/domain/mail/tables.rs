@@ -103,7 +103,7 @@ impl MailRecord {
     /// The sweep first removes the secret, then the mail.
     pub(super) fn due(&self) -> UnixSeconds {
         let kept = match self.secret {
-            Some(_) => self.kind.secret_kept(),
+            Some(_) => self.kind.secret_retention(),
             None => KEPT,
         };
         self.created + kept

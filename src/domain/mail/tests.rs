@@ -164,7 +164,7 @@ fn mails_about_a_user_can_be_exported_and_erased() {
         ..draft(Kind::Pin, "c@d.example", "1")
     };
     let kept = queue(&store, &mail, other, NOW);
-    let about = mail.about(&user).unwrap();
+    let about = mail.mails_of_user(&user).unwrap();
     assert_eq!((about.len(), about[0].summary.id), (2, newest));
     store
         .write(Durability::Durable, move |txn| erase_user(txn, &user))

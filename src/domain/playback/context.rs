@@ -18,7 +18,7 @@ pub struct Viewer {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ProgramAtPosition {
     /// `None` in a gap of the schedule.
     pub program: Option<Program>,
     pub rights: PositionRights,
@@ -49,9 +49,9 @@ pub struct Playlists {
 /// Every method except [`PlaybackContext::exists`] reads memory only.
 pub trait PlaybackContext: Send + Sync + 'static {
     /// `None` if the livestream is not in the catalogue.
-    fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown>;
+    fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<ProgramAtPosition>;
 
-    fn broadcast(&self, id: &BroadcastId) -> Option<Shown>;
+    fn broadcast(&self, id: &BroadcastId) -> Option<ProgramAtPosition>;
 
     fn program_needs_pin(
         &self,

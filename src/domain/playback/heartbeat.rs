@@ -8,7 +8,7 @@ use crate::store::{Commit, Durability, WritePriority};
 use crate::types::{AssetId, Drm, LivestreamId, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
-use super::context::Shown;
+use super::context::ProgramAtPosition;
 use super::error::PlaybackError;
 use super::model::{EndReason, Playing};
 use super::session::{Beat, Liveness, Session};
@@ -237,7 +237,7 @@ impl Playback {
             Playing::Vod => {
                 let asset = &session.start.asset;
                 // The right itself cannot change for a video on demand while its entitlement holds.
-                let late = !self.in_grace(session, grace, now);
+                let late = !self.is_within_pin_grace(session, grace, now);
                 let locked = || {
                     !session.unlocked(asset.as_str())
                         && self.context.vod_needs_pin(&session.user, asset)
@@ -271,7 +271,7 @@ impl Playback {
                 };
                 match self.context.broadcast(broadcast) {
                     Some(shown) => {
-                        let late = !self.in_grace(session, grace, now);
+                        let late = !self.is_within_pin_grace(session, grace, now);
                         self.check_shown(session, livestream, &shown, (at, late), now)
                     }
                     // The schedule no longer has the broadcast; the expiry of the entitlement still applies.
@@ -288,7 +288,7 @@ impl Playback {
         at: UnixSeconds,
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
-        let shown = self.context.shown_at(livestream, at);
+        let shown = self.context.program_at(livestream, at);
         // A livestream that was removed from the catalogue has no rights.
         let shown = shown.ok_or(PlaybackError::NotAvailable)?;
         let start = shown.program.as_ref().map(|program| program.start);
@@ -301,7 +301,7 @@ impl Playback {
         &self,
         session: &Session,
         livestream: &LivestreamId,
-        shown: &Shown,
+        shown: &ProgramAtPosition,
         (at, late): (UnixSeconds, bool),
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
@@ -319,7 +319,7 @@ impl Playback {
         }
     }
 
-    fn in_grace(&self, session: &Session, grace: Grace, now: UnixSeconds) -> bool {
+    fn is_within_pin_grace(&self, session: &Session, grace: Grace, now: UnixSeconds) -> bool {
         grace == Grace::Allowed && now.since(session.start.since) < PIN_GRACE
     }
 }

@@ -51,7 +51,10 @@ impl Playability {
         let described = self.protocols.iter().map(|(protocol, systems)| {
             let name = protocol.as_str();
             match systems.as_slice() {
-                [] => format!("{name}: no license server for {}", wanted(*protocol)),
+                [] => format!(
+                    "{name}: no license server for {}",
+                    required_systems(*protocol)
+                ),
                 [Drm::None] => format!("{name}: not encrypted"),
                 some => format!("{name}: {}", names(some)),
             }
@@ -61,7 +64,7 @@ impl Playability {
 }
 
 /// One of them is enough.
-fn wanted(protocol: Protocol) -> String {
+fn required_systems(protocol: Protocol) -> String {
     let offered: Vec<Drm> = SYSTEMS
         .into_iter()
         // ClearKey is for tests and no license server offers it.

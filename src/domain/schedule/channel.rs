@@ -191,7 +191,7 @@ impl Channel {
         objects + self.member.len() + 48
     }
 
-    pub(super) fn moment(&self, at: UnixSeconds) -> LiveView {
+    pub(super) fn render_live_view(&self, at: UnixSeconds) -> LiveView {
         let (from, until) = self.span(at);
         let Some(current) = self.current(at) else {
             return LiveView {
@@ -217,12 +217,12 @@ impl Channel {
         let prepared = self.present.load();
         match prepared.as_ref() {
             // Two threads may render the same view at once, which does no harm.
-            Some(moment) if moment.from <= now && now < moment.until => Arc::clone(moment),
+            Some(view) if view.from <= now && now < view.until => Arc::clone(view),
             // Rendered once per program, since most requests ask for the live point.
             _ => {
-                let moment = Arc::new(self.moment(now));
-                self.present.store(Some(Arc::clone(&moment)));
-                moment
+                let view = Arc::new(self.render_live_view(now));
+                self.present.store(Some(Arc::clone(&view)));
+                view
             }
         }
     }

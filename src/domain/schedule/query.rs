@@ -168,7 +168,7 @@ impl Snapshot {
             .channel(livestream.as_str())
             .ok_or(QueryError::Livestream)?;
         let at = offset.before(now);
-        let moment = channel.moment(at);
+        let moment = channel.render_live_view(at);
         let body = moment.body.ok_or(QueryError::Current)?;
         // Strip the enclosing object and the member name.
         let inner = 1 + channel.member.len()..body.len().saturating_sub(1);

@@ -82,7 +82,7 @@ impl Telemetry {
         let default_unit = self.inner.settings.duration_unit;
         for event in self.events(selection)? {
             let event = event?;
-            let at = happened(&event);
+            let at = event_time(&event);
             let Some(facts) = read(&event.json).filter(|_| from <= at && at < to) else {
                 continue;
             };
@@ -104,7 +104,7 @@ impl Telemetry {
 }
 
 /// The player's time, or the time of receipt if the player's clock is implausible.
-fn happened(event: &StoredEvent) -> UnixSeconds {
+fn event_time(event: &StoredEvent) -> UnixSeconds {
     if (-LATE..=AHEAD).contains(&event.clock_skew()) {
         UnixSeconds(event.timestamp_millis.div_euclid(1_000))
     } else {

@@ -22,7 +22,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    fn takes(&self, event: &StoredEvent) -> bool {
+    fn selects(&self, event: &StoredEvent) -> bool {
         self.from.is_none_or(|from| event.received >= from)
             && self.to.is_none_or(|to| event.received < to)
             && self.user.is_none_or(|user| event.sender.user == user)
@@ -89,7 +89,7 @@ impl Events {
         loop {
             if let Some(open) = &mut self.open {
                 while let Some(event) = open.frames.next()? {
-                    if self.selection.takes(&event) {
+                    if self.selection.selects(&event) {
                         return Ok(Some(event));
                     }
                 }

@@ -33,7 +33,7 @@ impl Directory {
             let path = entry?.path();
             // Left by a process that was killed while it wrote.
             if path.extension().is_some_and(|extension| extension == "new") {
-                where_writable(fs::remove_file(path))?;
+                ignore_full_disk(fs::remove_file(path))?;
             }
         }
         Ok(Self {
@@ -156,7 +156,7 @@ impl Directory {
 }
 
 /// For clean-ups, which a full or read-only disk must not turn into a failed start.
-fn where_writable(result: io::Result<()>) -> io::Result<()> {
+fn ignore_full_disk(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| match error.kind() {
         kind if TelemetryError::is_out_of_space(kind) => Ok(()),
         _ => Err(error),
@@ -283,7 +283,7 @@ impl Segment {
 
     fn write_lengths(&self) -> Result<(), TelemetryError> {
         // A full disk must not fail an append whose events are in the log already.
-        let written = where_writable(self.length_file.write(self.lengths));
+        let written = ignore_full_disk(self.length_file.write(self.lengths));
         written.map_err(|error| TelemetryError::Failed(error.to_string()))
     }
 

@@ -27,7 +27,7 @@ pub(crate) async fn show(
 ) -> Result<Reply, ApiError> {
     let LinkToken { text, hash } = request.token;
     let (accounts, now) = (app.accounts.clone(), cx.now);
-    cold(app, move || accounts.check_redeem_rate(&hash, now)).await?;
+    cold(app, move || accounts.check_reset_token(&hash, now)).await?;
     Ok(page(app, cx, StatusCode::OK, &View::Form(&text, None)))
 }
 

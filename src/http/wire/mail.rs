@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::mail::{RenderedMail, Secrets, Summary, Tested};
+use crate::domain::mail::{RenderedMail, Secrets, Summary, TestResult};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -90,8 +90,8 @@ pub(crate) struct TestReply {
     pub dialogue: Vec<String>,
 }
 
-impl From<Tested> for TestReply {
-    fn from(tested: Tested) -> Self {
+impl From<TestResult> for TestReply {
+    fn from(tested: TestResult) -> Self {
         Self {
             id: tested.id.to_string(),
             status: tested.status.as_str(),

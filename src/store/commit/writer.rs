@@ -298,7 +298,7 @@ impl Writer {
             )));
             return;
         }
-        thread::adopt_log(&self.core, &log);
+        thread::publish_segments(&self.core, &log);
         self.log = Box::new(log);
         self.unsynced = None;
         self.core.replace_engine(engine, true);

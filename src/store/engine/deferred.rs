@@ -17,9 +17,9 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
 use crate::store::StoreError;
-use crate::store::engine::{Engine, Guarded, Scan, SledEngine, leftovers, panic_message};
+use crate::store::engine::{Engine, Scan, SledEngine, WatchedEngine, leftovers, panic_message};
 use crate::store::recovery::layout::{EngineDir, StoreLayout};
-use crate::store::recovery::opening::{guarded, make_engine};
+use crate::store::recovery::opening::{make_engine, watched};
 use crate::store::shared::OnFailure;
 use crate::store::snapshot::durable_reader::DurableReader;
 use crate::store::snapshot::durable_state::{DurableState, replay};
@@ -43,7 +43,7 @@ pub(in crate::store) struct DeferredEngine {
 }
 
 struct DeferredState {
-    ready: OnceLock<Guarded<SledEngine>>,
+    ready: OnceLock<WatchedEngine<SledEngine>>,
     /// Answers reads from snapshot and WAL until the engine is ready.
     stand_in: RwLock<Option<Arc<DurableReader>>>,
     /// Commit number of the snapshot: the WAL is needed from there on.
@@ -77,7 +77,9 @@ impl DeferredEngine {
     /// Starts the preparation and waits up to `patience` for it. `make` must return soon after its flag
     /// is set.
     pub(in crate::store) fn start(
-        make: impl FnOnce(&Arc<AtomicBool>) -> Result<Guarded<SledEngine>, StoreError> + Send + 'static,
+        make: impl FnOnce(&Arc<AtomicBool>) -> Result<WatchedEngine<SledEngine>, StoreError>
+        + Send
+        + 'static,
         on_failure: OnFailure,
         stand_in: DurableReader,
         patience: Duration,
@@ -122,7 +124,7 @@ impl Drop for DeferredEngine {
 impl DeferredState {
     fn prepare(
         &self,
-        make: impl FnOnce(&Arc<AtomicBool>) -> Result<Guarded<SledEngine>, StoreError>,
+        make: impl FnOnce(&Arc<AtomicBool>) -> Result<WatchedEngine<SledEngine>, StoreError>,
         on_failure: &OnFailure,
     ) {
         let began = Instant::now();
@@ -161,7 +163,7 @@ impl DeferredState {
         self.ended.notify_all();
     }
 
-    fn reader(&self) -> Result<&Guarded<SledEngine>, Arc<DurableReader>> {
+    fn reader(&self) -> Result<&WatchedEngine<SledEngine>, Arc<DurableReader>> {
         loop {
             if let Some(engine) = self.ready.get() {
                 return Ok(engine);
@@ -244,13 +246,13 @@ impl Preparation {
         mut self,
         found: Found,
         abandoned: &Arc<AtomicBool>,
-    ) -> Result<Guarded<SledEngine>, StoreError> {
+    ) -> Result<WatchedEngine<SledEngine>, StoreError> {
         let why = match found {
             Found::Unusable(why) => why,
             // Every error of sled itself leads to a rebuild; full disks and closing stores do not.
             Found::Unverified(engine, directory) => match self.prove(engine, &directory, abandoned)
             {
-                Ok(engine) => return Ok(guarded(engine, &directory, &self.on_failure)),
+                Ok(engine) => return Ok(watched(engine, &directory, &self.on_failure)),
                 Err(StoreError::Engine(why)) => why,
                 // The hanging thread holds the file, so a rebuild in this process could not replace it.
                 Err(StoreError::Hung) => {
@@ -279,7 +281,7 @@ impl Preparation {
         }
         tracing::warn!(from = self.from, to = self.number, "rebuilt the engine");
         let _ = self.rebuilt_from.set(self.from);
-        Ok(guarded(made, &next, &self.on_failure))
+        Ok(watched(made, &next, &self.on_failure))
     }
 
     fn prove(
@@ -307,7 +309,7 @@ impl Preparation {
                 self.number
             )));
         }
-        let stoppable = Stoppable {
+        let stoppable = AbandonableEngine {
             engine: &engine,
             abandoned,
         };
@@ -417,12 +419,12 @@ impl<R: Send + 'static> Supervised<R> {
     }
 }
 
-pub(in crate::store) struct Stoppable<'a> {
+pub(in crate::store) struct AbandonableEngine<'a> {
     pub(in crate::store) engine: &'a dyn Engine,
     pub(in crate::store) abandoned: &'a AtomicBool,
 }
 
-impl Engine for Stoppable<'_> {
+impl Engine for AbandonableEngine<'_> {
     fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.engine.get(tree, key)
     }

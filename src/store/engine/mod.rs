@@ -13,7 +13,7 @@ pub(super) use memory::MemoryEngine;
 #[cfg(test)]
 pub(super) use sled_engine::tamper;
 pub(super) use sled_engine::{SledEngine, leftovers};
-pub(super) use supervised::{Guarded, panic_message};
+pub(super) use supervised::{WatchedEngine, panic_message};
 
 use super::StoreError;
 use super::table::TreeName;

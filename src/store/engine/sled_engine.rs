@@ -51,7 +51,7 @@ impl SledEngine {
         let meta = db.open_tree(META).map_err(engine_error)?;
         let mut digests = HashMap::new();
         for name in schema.trees() {
-            digests.insert(name, noted(&meta, name)?);
+            digests.insert(name, stored_digest(&meta, name)?);
         }
         let path = data_file(directory);
         let file = match sync {
@@ -85,7 +85,7 @@ impl SledEngine {
                     return Err(StoreError::Closed);
                 }
             }
-            let noted = noted(&self.meta, name)?;
+            let noted = stored_digest(&self.meta, name)?;
             if found != noted {
                 return Err(StoreError::Engine(format!(
                     "`{name}` holds {} pairs and must hold {}, or others",
@@ -103,7 +103,7 @@ impl SledEngine {
     }
 }
 
-fn noted(meta: &sled::Tree, name: TreeName) -> Result<Digest, StoreError> {
+fn stored_digest(meta: &sled::Tree, name: TreeName) -> Result<Digest, StoreError> {
     let value = meta.get(digest_key(name)).map_err(engine_error)?;
     value
         // A tree without a stored checksum is new and must be empty.

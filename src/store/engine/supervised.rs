@@ -20,11 +20,11 @@ const STEP_LIMIT: Duration = Duration::from_secs(20);
 /// How often the running calls are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Maximum number of supervised calls at a time; more than there are reading threads.
-const PLACES: usize = 64;
+const CALLS_MAX: usize = 64;
 
 type Fault = Arc<dyn Fn(&str) + Send + Sync>;
 
-pub(in crate::store) struct Guarded<E> {
+pub(in crate::store) struct WatchedEngine<E> {
     engine: E,
     watch: Arc<Watch>,
 }
@@ -32,16 +32,16 @@ pub(in crate::store) struct Guarded<E> {
 struct Watch {
     began: Instant,
     /// For each running call its start in milliseconds after `began`, plus one; 0 if unused.
-    running: [AtomicU64; PLACES],
+    running: [AtomicU64; CALLS_MAX],
     reported: AtomicBool,
     fault: Fault,
 }
 
-impl<E: Engine> Guarded<E> {
+impl<E: Engine> WatchedEngine<E> {
     pub(in crate::store) fn new(engine: E, fault: Fault) -> Self {
         let watch = Arc::new(Watch {
             began: Instant::now(),
-            running: [const { AtomicU64::new(0) }; PLACES],
+            running: [const { AtomicU64::new(0) }; CALLS_MAX],
             reported: AtomicBool::new(false),
             fault,
         });
@@ -131,7 +131,7 @@ fn check(watched: &Weak<Watch>) {
     }
 }
 
-impl<E: Engine> Engine for Guarded<E> {
+impl<E: Engine> Engine for WatchedEngine<E> {
     fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.step(|engine| engine.get(tree, key))
     }
@@ -220,15 +220,15 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&told);
         let fault: Fault = Arc::new(move |what: &str| heard.lock().push(what.to_owned()));
-        let guarded = Guarded::new(Breaking, fault);
+        let watched = WatchedEngine::new(Breaking, fault);
         assert_eq!(
-            guarded.apply(1, &WriteBatch::default()),
+            watched.apply(1, &WriteBatch::default()),
             Err(StoreError::Full)
         );
-        assert_eq!(guarded.applied(), Ok(1));
+        assert_eq!(watched.applied(), Ok(1));
         assert!(told.lock().is_empty());
-        assert!(matches!(guarded.get("t", b""), Err(StoreError::Engine(_))));
-        let pairs: Vec<_> = guarded.scan("t", b"", None).collect();
+        assert!(matches!(watched.get("t", b""), Err(StoreError::Engine(_))));
+        let pairs: Vec<_> = watched.scan("t", b"", None).collect();
         assert_eq!(pairs.len(), 2);
         assert!(matches!(pairs.last(), Some(Err(StoreError::Engine(_)))));
         assert_eq!(*told.lock(), ["panicked: a damaged page"]);

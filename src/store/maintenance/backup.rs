@@ -287,13 +287,13 @@ impl Restore<'_> {
     fn unpack(&self, layout: &StoreLayout) -> Result<Restored, StoreError> {
         // The backup is read to its end before anything is staged.
         let (head, report) = check_snapshot(self.backup, self.schema)?;
-        let own = self.own(layout, &head)?;
+        let own = self.target_instance(layout, &head)?;
         layout.clear_staged()?;
         let packed = fs::metadata(self.backup)?.len();
         // The new engine is larger than the backup.
         disk_space::require_free(self.directory, packed + NEW_ENGINE * packed)?;
         let staged = layout.staged();
-        let number = self.number_above_all(layout, &head);
+        let number = self.next_free_number(layout, &head);
         // A backup of an older format is upgraded by the start that installs it.
         let lineage = Lineage::new(self.timeline, own, number);
         let history = History::begin(lineage.current, number);
@@ -316,7 +316,8 @@ impl Restore<'_> {
         // The staged snapshot is read back and compared with the backup: a restore that loses a record must
         // fail now.
         format::write(&snapshot, &of_side, pairs, true, &|path| {
-            check_snapshot(path, self.schema).and_then(|(_, copied)| report.same(&copied, path))
+            check_snapshot(path, self.schema)
+                .and_then(|(_, copied)| report.check_same(&copied, path))
         })?;
         let state = DurableState {
             snapshot: Some(Snapshot::open(&snapshot, self.schema)?),
@@ -339,7 +340,11 @@ impl Restore<'_> {
     }
 
     /// The id of the existing store, if there is one.
-    fn own(&self, layout: &StoreLayout, head: &SnapshotHead) -> Result<[u8; 16], StoreError> {
+    fn target_instance(
+        &self,
+        layout: &StoreLayout,
+        head: &SnapshotHead,
+    ) -> Result<[u8; 16], StoreError> {
         if !layout.exists() {
             return if head.instance == self.instance || self.adopt {
                 Ok(self.instance)
@@ -362,7 +367,7 @@ impl Restore<'_> {
 
     /// Returns a commit number far above all known ones, so that no older snapshot or WAL fits the
     /// restored store. The margin covers commits of the running store until it is replaced.
-    fn number_above_all(&self, layout: &StoreLayout, head: &SnapshotHead) -> u64 {
+    fn next_free_number(&self, layout: &StoreLayout, head: &SnapshotHead) -> u64 {
         let logged = Survey::read_directory(&layout.log(), &Expected::default()).map_or_else(
             |error| {
                 // Not fatal: the WAL is moved aside with the replaced store.

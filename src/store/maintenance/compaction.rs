@@ -51,7 +51,7 @@ pub(in crate::store) fn compact(
     let state = new_snapshot::durable_state(core, snapshot.as_ref(), begin)?;
     let made = opening::make_engine(&next, &disk.layout, state, &AtomicBool::new(false))?;
     let before = size_of(&old.path);
-    let engine = opening::guarded(made, &next, &core.failure.handler());
+    let engine = opening::watched(made, &next, &core.failure.handler());
     match change_over(core, writer, Arc::new(engine), begin) {
         Ok(replaced) => drop(replaced),
         Err(error) => {

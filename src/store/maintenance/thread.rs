@@ -270,7 +270,7 @@ fn scrub_durable_state(core: &Shared) -> Result<(), StoreError> {
     }
 }
 
-pub(in crate::store) fn adopt_log(core: &Shared, log: &FileLog) {
+pub(in crate::store) fn publish_segments(core: &Shared, log: &FileLog) {
     if let Some(disk) = &core.disk {
         *disk.segments.write() = log.segments();
     }

@@ -10,7 +10,7 @@ use crate::store::snapshot::durable_state::DurableState;
 use crate::store::snapshot::format::{Snapshot, SnapshotHead};
 use crate::store::snapshot::history::{History, Lineage};
 use crate::store::table::Schema;
-use crate::store::wal::{Expected, Survey, Witness, boot_id};
+use crate::store::wal::{Expected, StoredEnd, Survey, boot_id};
 
 type Found = (SnapshotHead, PathBuf);
 
@@ -20,7 +20,7 @@ pub(in crate::store) struct RecoverySource {
     pub(in crate::store) snapshots: Vec<Found>,
     /// Of any history, newest first.
     pub(in crate::store) backups: Vec<Found>,
-    pub(in crate::store) end: Witness,
+    pub(in crate::store) end: StoredEnd,
     /// The last commit that must exist according to the end record of the WAL.
     pub(in crate::store) promised: u64,
     /// The last commit that only a backup has, if the backup is needed.
@@ -145,31 +145,31 @@ impl Recovery<'_> {
         Ok(sources)
     }
 
-    fn end(&self) -> Result<Witness, StoreError> {
+    fn end(&self) -> Result<StoredEnd, StoreError> {
         let path = self.layout.log_end();
-        let end = Witness::read(&path)?;
+        let end = StoredEnd::read(&path)?;
         let place = path.display();
         match end {
-            Witness::Sound(end) | Witness::Partial(end)
+            StoredEnd::Sound(end) | StoredEnd::Partial(end)
                 if self.identity.lineage.until(end.history.timeline).is_none() =>
             {
                 tracing::warn!(%place, "ignoring the end record of the WAL: it is of another history");
                 // Its numbers mean other commits, so it proves nothing.
-                return Ok(Witness::Damaged);
+                return Ok(StoredEnd::Damaged);
             }
-            Witness::Partial(_) => tracing::warn!(
+            StoredEnd::Partial(_) => tracing::warn!(
                 %place,
                 "one half of the WAL's end record is unreadable: a loss of the last commit would not be detected"
             ),
-            Witness::Damaged => tracing::warn!(
+            StoredEnd::Damaged => tracing::warn!(
                 %place,
                 "the end record of the WAL is unreadable: a loss of the last commits would not be detected"
             ),
-            Witness::Missing if self.identity.begun => tracing::warn!(
+            StoredEnd::Missing if self.identity.begun => tracing::warn!(
                 %place,
                 "the end record of the WAL is missing: a loss of the last commits would not be detected"
             ),
-            Witness::Sound(_) | Witness::Missing => {}
+            StoredEnd::Sound(_) | StoredEnd::Missing => {}
         }
         Ok(end)
     }
@@ -255,7 +255,7 @@ impl Recovery<'_> {
             // Read to its end before the old engine is given up for it.
             match read_to_end(path, self.schema) {
                 Ok(()) => {
-                    self.report_rebuild(described(head, path), sources.last());
+                    self.report_rebuild(describe(head, path), sources.last());
                     return Snapshot::open(path, self.schema).map(Some).map(state);
                 }
                 Err(error) => problems.push(error.to_string()),
@@ -292,7 +292,7 @@ pub(in crate::store) fn read_to_end(path: &Path, schema: &Schema) -> Result<(), 
 
 pub(in crate::store) const WAL_ONLY: &str = "the WAL only";
 
-pub(in crate::store) fn described(head: &SnapshotHead, path: &Path) -> String {
+pub(in crate::store) fn describe(head: &SnapshotHead, path: &Path) -> String {
     let made = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
     format!(
         "{} (commit {}, made {})",

@@ -43,7 +43,7 @@ pub(in crate::store) struct Identity {
 
 /// True for a store, a staged one, or if the directory cannot be read.
 #[must_use]
-pub fn is_begun(directory: &Path) -> bool {
+pub fn has_data(directory: &Path) -> bool {
     let place = StoreLayout::new(directory, false);
     let parts = [place.store(), place.restored()];
     parts
@@ -165,7 +165,7 @@ impl StoreLayout {
 
     /// The WAL is created after the identity, so that a first start that was interrupted before is
     /// simply repeated.
-    pub(in crate::store) fn is_begun(&self) -> bool {
+    pub(in crate::store) fn is_initialised(&self) -> bool {
         let store = self.store();
         let parts = ["identity", "identity.copy", "log", "base", "sled.1"];
         parts.iter().any(|part| store.join(part).exists())
@@ -292,7 +292,7 @@ impl StoreLayout {
             Ok(()) => Ok(()),
             // NFS, CIFS and older file systems: the old store is renamed first, and a start that finds only a
             // staged store completes the installation.
-            Err(errno) if is_no_exchange(errno) => self.rename_both(staged),
+            Err(errno) if is_exchange_unsupported(errno) => self.rename_both(staged),
             Err(error) => Err(at("put into place", &old)(error.into()).into()),
         }
     }
@@ -305,7 +305,7 @@ impl StoreLayout {
         let made = [&restored, &one, &other].map(|path| fs::create_dir(path).is_ok());
         if made == [true; 3]
             && let Err(errno) = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)
-            && is_no_exchange(errno)
+            && is_exchange_unsupported(errno)
         {
             tracing::info!(
                 path = %self.data.display(),
@@ -357,7 +357,7 @@ impl EngineDir {
         Ok(())
     }
 
-    pub(in crate::store) fn suspicion(&self) -> Option<String> {
+    pub(in crate::store) fn suspect_reason(&self) -> Option<String> {
         let bytes = fs::read(self.path.join("suspect")).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -431,7 +431,7 @@ fn id(hex: &str) -> Option<[u8; 16]> {
     HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
 }
 
-const fn is_no_exchange(errno: Errno) -> bool {
+const fn is_exchange_unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::store::engine::Engine as _;
-use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, described, read_to_end};
+use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe, read_to_end};
 use crate::store::recovery::opening::{Opened, Recovered, Recovery};
 use crate::store::snapshot::durable_state::{DurableState, replay};
 use crate::store::snapshot::format::Snapshot;
-use crate::store::wal::{Survey, Witness};
+use crate::store::wal::{StoredEnd, Survey};
 use crate::store::{Store, StoreError};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Recovery<'_> {
                     .map(|(_, path)| Snapshot::open(path, self.schema))
                     .transpose()?;
                 let from = match (&snapshot, best) {
-                    (Some(snapshot), Some((_, path))) => described(snapshot.head(), path),
+                    (Some(snapshot), Some((_, path))) => describe(snapshot.head(), path),
                     _ => WAL_ONLY.to_owned(),
                 };
                 self.report_rebuild(from, number);
@@ -103,7 +103,7 @@ impl Recovery<'_> {
         }
         let sources = RecoverySource {
             survey: Survey::default(),
-            end: Witness::Missing,
+            end: StoredEnd::Missing,
             ..sources
         };
         self.open_wal(sources, opened, true, Some(loss))

@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use crate::store::StoreError;
 use crate::store::engine::deferred::{
-    DeferredEngine, Found, Preparation, Stoppable, Supervised, move_leftovers_aside,
+    AbandonableEngine, DeferredEngine, Found, Preparation, Supervised, move_leftovers_aside,
 };
-use crate::store::engine::{Engine, Guarded, MemoryEngine, SledEngine};
-use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, described};
+use crate::store::engine::{Engine, MemoryEngine, SledEngine, WatchedEngine};
+use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe};
 use crate::store::recovery::layout::{EngineDir, Identity, StoreLayout};
 use crate::store::recovery::loss::Loss;
 use crate::store::shared::OnFailure;
@@ -211,7 +211,7 @@ impl Recovery<'_> {
         })
     }
 
-    pub(in crate::store) fn open_sled(&self) -> Result<Guarded<SledEngine>, StoreError> {
+    pub(in crate::store) fn open_sled(&self) -> Result<WatchedEngine<SledEngine>, StoreError> {
         let (current, others) = self.layout.engines()?;
         for other in others {
             // Its creation was interrupted, or another engine has replaced it.
@@ -222,10 +222,10 @@ impl Recovery<'_> {
             let engine = SledEngine::open(&first.path, self.schema, self.layout.sync)?;
             // A first start: an empty engine is complete.
             first.mark_whole(self.layout.sync)?;
-            return Ok(self.guarded(engine, &first));
+            return Ok(self.watched(engine, &first));
         };
         // An earlier process saw it panic or hang, so it is not opened again.
-        if let Some(why) = current.suspicion() {
+        if let Some(why) = current.suspect_reason() {
             return Err(StoreError::Engine(why));
         }
         let opened = match self.supervised(&current) {
@@ -236,11 +236,11 @@ impl Recovery<'_> {
             }
             other => other,
         };
-        opened.map(|engine| self.guarded(engine, &current))
+        opened.map(|engine| self.watched(engine, &current))
     }
 
-    fn guarded(&self, engine: SledEngine, directory: &EngineDir) -> Guarded<SledEngine> {
-        guarded(engine, directory, &self.on_failure)
+    fn watched(&self, engine: SledEngine, directory: &EngineDir) -> WatchedEngine<SledEngine> {
+        watched(engine, directory, &self.on_failure)
     }
 
     fn supervised(&self, current: &EngineDir) -> Result<SledEngine, StoreError> {
@@ -307,8 +307,7 @@ impl Recovery<'_> {
                 .transpose()?,
             segments: segments.clone(),
             number,
-            from: snapshot
-                .map_or_else(|| WAL_ONLY.to_owned(), |(head, path)| described(head, path)),
+            from: snapshot.map_or_else(|| WAL_ONLY.to_owned(), |(head, path)| describe(head, path)),
             rebuilt_from: Arc::clone(&self.rebuilt_from),
         };
         let on_failure = Arc::clone(&preparation.on_failure);
@@ -321,7 +320,7 @@ impl Recovery<'_> {
             (current.clone(), self.schema.clone(), self.layout.clone());
         // sled may panic or hang on damaged files.
         Supervised::start(current, move |_| {
-            if let Some(why) = directory.suspicion() {
+            if let Some(why) = directory.suspect_reason() {
                 return Err(StoreError::Engine(why));
             }
             let open = || {
@@ -344,7 +343,7 @@ impl Recovery<'_> {
     pub(in crate::store) fn rebuild(
         &self,
         state: DurableState<'_>,
-    ) -> Result<Guarded<SledEngine>, StoreError> {
+    ) -> Result<WatchedEngine<SledEngine>, StoreError> {
         let number = state.number;
         let next = self.layout.next_engine()?;
         let engine = make_engine(&next, self.layout, state, &AtomicBool::new(false))?;
@@ -353,7 +352,7 @@ impl Recovery<'_> {
             tracing::warn!(kept = %moved.display(), "moved the damaged engine aside");
         }
         tracing::info!(number, "rebuilt the engine");
-        Ok(self.guarded(engine, &next))
+        Ok(self.watched(engine, &next))
     }
 }
 
@@ -373,11 +372,11 @@ fn gap_after(survey: &Survey, applied: u64) -> String {
 }
 
 /// A fault is recorded for the next start and reported.
-pub(in crate::store) fn guarded(
+pub(in crate::store) fn watched(
     engine: SledEngine,
     directory: &EngineDir,
     on_failure: &OnFailure,
-) -> Guarded<SledEngine> {
+) -> WatchedEngine<SledEngine> {
     let (directory, on_failure) = (directory.clone(), Arc::clone(on_failure));
     let fault = Arc::new(move |what: &str| {
         tracing::error!(what, "the engine has failed; the next start rebuilds it");
@@ -387,7 +386,7 @@ pub(in crate::store) fn guarded(
         }
         on_failure(&StoreError::Failed(what.to_owned()));
     });
-    Guarded::new(engine, fault)
+    WatchedEngine::new(engine, fault)
 }
 
 pub(in crate::store) fn make_engine(
@@ -400,7 +399,7 @@ pub(in crate::store) fn make_engine(
     let made = catch_unwind(AssertUnwindSafe(|| {
         let engine = SledEngine::open(&directory.path, state.schema, layout.sync)?;
         let filled = state
-            .load(&Stoppable {
+            .load(&AbandonableEngine {
                 engine: &engine,
                 abandoned,
             })

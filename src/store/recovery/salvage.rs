@@ -13,7 +13,7 @@ use crate::store::recovery::evidence::snapshots;
 use crate::store::recovery::layout::StoreLayout;
 use crate::store::snapshot::format::Snapshot;
 use crate::store::table::Schema;
-use crate::store::wal::{Expected, Survey, Witness, read_segment};
+use crate::store::wal::{Expected, StoredEnd, Survey, read_segment};
 use crate::store::write_batch::WriteBatch;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn salvage(
     let gaps = survey.gaps.iter().filter(|gap| gap.to > begin + 1);
     missing.extend(gaps.map(|gap| format!("commits {} to {} are damaged", gap.from, gap.to - 1)));
     missing.extend(survey.foreign.iter().cloned());
-    let end = Witness::read(&layout.log_end())?;
+    let end = StoredEnd::read(&layout.log_end())?;
     let last = survey.last().max(begin);
     // Without the end record a log that lost its end would look complete.
     if let Some(end) = end.end().filter(|end| end.written > last) {

@@ -49,11 +49,11 @@ pub(in crate::store) fn against_durable_state(
         rebuilt_from: disk.rebuilt_from.get().cloned(),
         ..DurableStateReport::default()
     };
-    let mut census = Census::new(&core.schema);
+    let mut counter = Counter::new(&core.schema);
     let mut differing = Expected::new();
     let compared = new_snapshot::durable_state(core, snapshot.as_ref(), number)
         .and_then(DurableState::pairs)
-        .and_then(|pairs| compare(core, pairs, &mut census, &mut differing));
+        .and_then(|pairs| compare(core, pairs, &mut counter, &mut differing));
     match compared {
         Err(StoreError::Damaged { place, what }) => {
             report.damage = Some(format!("{place}: {what}"));
@@ -62,20 +62,20 @@ pub(in crate::store) fn against_durable_state(
     }
     // The engine changes while it is read, so differing keys are read again and compared with the
     // durable state including later commits.
-    settle(core, writer, differing, &mut report)?;
-    let (tables, matched) = census.finish();
+    compare_again(core, writer, differing, &mut report)?;
+    let (tables, matched) = counter.finish();
     Ok((tables, report, matched))
 }
 
 fn compare(
     core: &Shared,
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
-    census: &mut Census<'_>,
+    counter: &mut Counter<'_>,
     differing: &mut Expected,
 ) -> Result<(), StoreError> {
     let mut pairs = pairs.peekable();
-    let missing = |(tree, key, value): Triple, census: &mut Census<'_>, all: &mut Expected| {
-        census.add(tree, &key, &value);
+    let missing = |(tree, key, value): Triple, counter: &mut Counter<'_>, all: &mut Expected| {
+        counter.add(tree, &key, &value);
         let digest = digest_of(&key, &value);
         all.insert((tree, key), Some(digest));
     };
@@ -89,24 +89,24 @@ fn compare(
             while let Some(pair) =
                 pairs.next_if(|pair| matches!(pair, Ok((t, k, _)) if (*t, k) < (tree, &key)))
             {
-                missing(pair?, census, differing);
+                missing(pair?, counter, differing);
             }
             match pairs.next_if(|pair| !matches!(pair, Ok((t, k, _)) if (*t, k) != (tree, &key))) {
                 // Sound pairs are counted in passing; differing ones are counted as the durable state has them.
-                Some(Ok(pair)) if pair.2 == value => census.add(tree, &key, &value),
-                Some(pair) => missing(pair?, census, differing),
+                Some(Ok(pair)) if pair.2 == value => counter.add(tree, &key, &value),
+                Some(pair) => missing(pair?, counter, differing),
                 None => drop(differing.insert((tree, key), None)),
             }
         }
     }
     for pair in pairs {
-        missing(pair?, census, differing);
+        missing(pair?, counter, differing);
     }
     Ok(())
 }
 
 /// Reports the keys that differ although they did not change during the read.
-fn settle(
+fn compare_again(
     core: &Arc<Shared>,
     writer: &SyncSender<Message>,
     mut expected: Expected,
@@ -202,14 +202,14 @@ fn bring_forward(
 
 /// Counts the records of a consistent stream of pairs, and sums up expected and actual index
 /// entries. It detects that an index is wrong; `verify::examine_engine` finds out where.
-struct Census<'a> {
+struct Counter<'a> {
     schema: &'a Schema,
     tables: Vec<TableReport>,
     wanted: BTreeMap<TreeName, Digest>,
     found: BTreeMap<TreeName, Digest>,
 }
 
-impl<'a> Census<'a> {
+impl<'a> Counter<'a> {
     fn new(schema: &'a Schema) -> Self {
         let tables = schema.tables().iter();
         Self {

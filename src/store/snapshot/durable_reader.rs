@@ -19,9 +19,9 @@ use parking_lot::Mutex;
 use crate::store::StoreError;
 use crate::store::engine::Pair;
 use crate::store::recovery::logged_changes::{Changes, DELETED, LoggedTree};
-use crate::store::snapshot::format::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_foot};
+use crate::store::snapshot::format::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_footer};
 use crate::store::table::{Schema, TreeName};
-use crate::store::wal::{Segment, announced, parse, payload_at, read_segment};
+use crate::store::wal::{Segment, announced_size, parse, payload_at, read_segment};
 use crate::store::write_batch::visit;
 
 /// Number of recently read frames to cache, since neighbouring keys are often read in sequence.
@@ -197,13 +197,13 @@ impl SnapshotReader {
                     size,
                     first,
                 }),
-                _ if !has_foot && is_foot(payload) => has_foot = true,
+                _ if !has_foot && is_footer(payload) => has_foot = true,
                 _ => return Err(reader.damaged("is damaged")),
             }
             offset += size as u64;
         }
         let frames = reader.frames.iter();
-        // Without the foot the file may have lost frames at its end.
+        // Without the footer the file may have lost frames at its end.
         match has_foot && frames.is_sorted_by(|a, b| a.first < b.first) {
             true => Ok(reader),
             false => Err(reader.damaged("ends too early")),
@@ -223,7 +223,7 @@ impl SnapshotReader {
             .read_exact_at(&mut head, offset)
             .map_err(|_| self.damaged("ends too early"))?;
         // A damaged length must not cause a huge allocation.
-        announced(&head)
+        announced_size(&head)
             .filter(|size| *size <= FRAME_MAX)
             .ok_or_else(|| self.damaged("is damaged"))
     }

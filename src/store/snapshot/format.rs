@@ -2,7 +2,7 @@
 //! newest verified snapshot, and a backup is a copy of it.
 //!
 //! After a magic number come frames as in the WAL, numbered from 1: a head, write batches of puts
-//! sorted by tree and key, and a foot with a checksum of each tree. A file without its foot is not
+//! sorted by tree and key, and a footer with a checksum of each tree. A file without its footer is not
 //! a snapshot.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::store::engine::Digest;
 use crate::store::files::{create_private, rename, sync_file, with_suffix};
 use crate::store::snapshot::history::History;
 use crate::store::table::{Schema, TreeName};
-use crate::store::wal::{announced, frame, parse};
+use crate::store::wal::{announced_size, frame, parse};
 use crate::store::write_batch::WriteBatch;
 
 pub(in crate::store) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
@@ -107,7 +107,7 @@ impl SnapshotHead {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Foot {
+struct Footer {
     trees: Vec<(String, [u8; 16])>,
 }
 
@@ -170,7 +170,7 @@ fn fill(
         .into_iter()
         .map(|(tree, digest)| (tree.to_owned(), digest.to_bytes()))
         .collect();
-    out.put(&encode(&Foot { trees })?)?;
+    out.put(&encode(&Footer { trees })?)?;
     out.finish(path, sync)
 }
 
@@ -186,7 +186,7 @@ pub(in crate::store) fn copy(
     input.read_exact(&mut start)?;
     let size = start
         .get(MAGIC.len()..)
-        .and_then(announced)
+        .and_then(announced_size)
         .ok_or_else(|| damaged(from, "has no head"))?;
     // Every frame carries its own number and checksum, so the rest can be copied as bytes.
     input.seek(SeekFrom::Start((MAGIC.len() + size) as u64))?;
@@ -241,7 +241,7 @@ pub(in crate::store) struct Snapshot {
     pairs: vec::IntoIter<Triple>,
     digests: BTreeMap<TreeName, Digest>,
     last: Option<(TreeName, Vec<u8>)>,
-    /// The payload that was read ahead: a write batch, or the foot if no frame follows.
+    /// The payload that was read ahead: a write batch, or the footer if no frame follows.
     ahead: Vec<u8>,
     done: bool,
 }
@@ -303,7 +303,7 @@ impl Snapshot {
                     .map_err(|_| self.damaged("ends too early"))?;
             }
         }
-        let size = announced(&bytes)
+        let size = announced_size(&bytes)
             .filter(|size| *size <= FRAME_MAX)
             .ok_or_else(|| self.damaged("is damaged"))?;
         bytes.resize(size, 0);
@@ -326,9 +326,9 @@ impl Snapshot {
 
     /// Returns whether there are more pairs.
     fn advance(&mut self) -> Result<bool, StoreError> {
-        // The last frame is the foot; which one it is shows only at the end of the file.
+        // The last frame is the footer; which one it is shows only at the end of the file.
         let Some(next) = self.frame()? else {
-            return self.check_foot().map(|()| false);
+            return self.check_footer().map(|()| false);
         };
         let payload = std::mem::replace(&mut self.ahead, next);
         let batch = WriteBatch::decode(&payload, &self.schema)
@@ -352,19 +352,19 @@ impl Snapshot {
         Ok(true)
     }
 
-    fn check_foot(&self) -> Result<(), StoreError> {
-        let foot: Foot =
-            decode(&self.ahead).ok_or_else(|| damaged(&self.path, "has no readable foot"))?;
+    fn check_footer(&self) -> Result<(), StoreError> {
+        let footer: Footer =
+            decode(&self.ahead).ok_or_else(|| damaged(&self.path, "has no readable footer"))?;
         let found = self
             .digests
             .iter()
             .map(|(tree, digest)| ((*tree).to_owned(), digest.to_bytes()));
-        if found.eq(foot.trees) {
+        if found.eq(footer.trees) {
             Ok(())
         } else {
             Err(damaged(
                 &self.path,
-                "has pairs that do not match the checksums in its foot",
+                "has pairs that do not match the checksums in its footer",
             ))
         }
     }
@@ -392,8 +392,8 @@ impl Iterator for Snapshot {
     }
 }
 
-pub(in crate::store) fn is_foot(payload: &[u8]) -> bool {
-    decode::<Foot>(payload).is_some()
+pub(in crate::store) fn is_footer(payload: &[u8]) -> bool {
+    decode::<Footer>(payload).is_some()
 }
 
 fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {

@@ -245,7 +245,7 @@ impl SnapshotReport {
         })
     }
 
-    pub(in crate::store) fn same(&self, other: &Self, path: &Path) -> Result<(), StoreError> {
+    pub(in crate::store) fn check_same(&self, other: &Self, path: &Path) -> Result<(), StoreError> {
         if self.records == other.records {
             return Ok(());
         }

@@ -84,7 +84,7 @@ impl End {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Witness {
+pub(in crate::store) enum StoredEnd {
     Sound(End),
     /// One slot is unreadable, so the end may be one update too old.
     Partial(End),
@@ -92,7 +92,7 @@ pub(in crate::store) enum Witness {
     Missing,
 }
 
-impl Witness {
+impl StoredEnd {
     pub(in crate::store) fn read(path: &Path) -> io::Result<Self> {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
@@ -213,16 +213,19 @@ mod tests {
     fn the_last_write_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("end");
-        assert_eq!(Witness::read(&path).unwrap(), Witness::Missing);
+        assert_eq!(StoredEnd::read(&path).unwrap(), StoredEnd::Missing);
         let mut file = begun(&path, end(7));
-        assert_eq!(Witness::read(&path).unwrap(), Witness::Sound(end(7)));
+        assert_eq!(StoredEnd::read(&path).unwrap(), StoredEnd::Sound(end(7)));
         for written in 8..12 {
             file.write(end(written)).unwrap();
-            assert_eq!(Witness::read(&path).unwrap(), Witness::Sound(end(written)));
+            assert_eq!(
+                StoredEnd::read(&path).unwrap(),
+                StoredEnd::Sound(end(written))
+            );
         }
         // A restored store may continue at a lower number.
         begun(&path, end(2));
-        assert_eq!(Witness::read(&path).unwrap(), Witness::Sound(end(2)));
+        assert_eq!(StoredEnd::read(&path).unwrap(), StoredEnd::Sound(end(2)));
     }
 
     #[test]
@@ -236,24 +239,28 @@ mod tests {
             let mut bytes = sound.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             fs::write(&path, &bytes).unwrap();
-            let read = Witness::read(&path).unwrap();
+            let read = StoredEnd::read(&path).unwrap();
             let used = bit / 8 % SECTOR < BODY + 4;
-            let possible = [Witness::Partial(end(7)), Witness::Partial(end(8))];
+            let possible = [StoredEnd::Partial(end(7)), StoredEnd::Partial(end(8))];
             let right = if used {
                 possible.contains(&read)
             } else {
-                read == Witness::Sound(end(8))
+                read == StoredEnd::Sound(end(8))
             };
             assert!(right, "bit {bit}: {read:?}");
         }
         for length in 0..sound.len() {
             fs::write(&path, &sound[..length]).unwrap();
-            let read = Witness::read(&path).unwrap();
+            let read = StoredEnd::read(&path).unwrap();
             let whole = length >= SECTOR + BODY + 4;
-            assert_eq!(matches!(read, Witness::Sound(_)), whole, "cut at {length}");
+            assert_eq!(
+                matches!(read, StoredEnd::Sound(_)),
+                whole,
+                "cut at {length}"
+            );
         }
         fs::write(&path, [0; 1_024]).unwrap();
-        assert_eq!(Witness::read(&path).unwrap(), Witness::Damaged);
+        assert_eq!(StoredEnd::read(&path).unwrap(), StoredEnd::Damaged);
     }
 
     #[test]

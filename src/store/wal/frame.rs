@@ -69,7 +69,7 @@ fn head(bytes: &[u8]) -> Option<(usize, u64)> {
 }
 
 /// The frame size according to the head, without checking it.
-pub(in crate::store) fn announced(bytes: &[u8]) -> Option<usize> {
+pub(in crate::store) fn announced_size(bytes: &[u8]) -> Option<usize> {
     head(bytes).map(|(length, _)| size(length))
 }
 

@@ -21,8 +21,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use end::EndFile;
-pub(super) use end::{End, Witness, boot_id};
-pub(super) use frame::{announced, frame, parse, payload_at};
+pub(super) use end::{End, StoredEnd, boot_id};
+pub(super) use frame::{announced_size, frame, parse, payload_at};
 use preallocate::PreallocatedSegment;
 pub(super) use segment::{Closed, Expected, Segment, Segments, Survey, read_segment};
 

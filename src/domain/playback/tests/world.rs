@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::domain::entitlement::PositionRights;
 use crate::domain::playback::context::{
-    Playable, PlaybackContext, Playlists, Program, Shown, Viewer,
+    Playable, PlaybackContext, Playlists, Program, ProgramAtPosition, Viewer,
 };
 use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
@@ -52,8 +52,8 @@ pub(super) fn program(id: &'static str, start: UnixSeconds, stop: UnixSeconds) -
 }
 
 impl Broadcast {
-    fn shown(&self) -> Shown {
-        Shown {
+    fn shown(&self) -> ProgramAtPosition {
+        ProgramAtPosition {
             program: Some(Program {
                 id: BroadcastId::parse(self.id).unwrap(),
                 start: self.start,
@@ -66,9 +66,9 @@ impl Broadcast {
 
 impl PlaybackContext for Small {
     /// All other livestreams are in a gap of the schedule; only `gone` is not in the catalogue.
-    fn shown_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Shown> {
+    fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<ProgramAtPosition> {
         let live_by_default = livestream.as_str() != "never";
-        let gap = Shown {
+        let gap = ProgramAtPosition {
             program: None,
             rights: program("gap", at, at + 1).rights,
         };
@@ -81,7 +81,7 @@ impl PlaybackContext for Small {
         (livestream.as_str() != "gone").then_some(shown)
     }
 
-    fn broadcast(&self, id: &BroadcastId) -> Option<Shown> {
+    fn broadcast(&self, id: &BroadcastId) -> Option<ProgramAtPosition> {
         let programs = self.programs.lock();
         let found = programs.iter().find(|one| one.id == id.as_str());
         found.map(Broadcast::shown)
