@@ -10,7 +10,6 @@ use super::value::{Lines, Member, Node, Value};
 use crate::domain::catalog::{Problem, Window};
 use crate::types::{Malformed, UnixSeconds};
 
-/// State of decoding, with the problems found so far.
 pub(super) struct Decoder<'a> {
     lines: &'a Lines,
     pub(super) open: Option<OpenKeyFile<'a>>,
@@ -86,6 +85,7 @@ pub(super) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> O
                 known,
             )
         })
+        // Below that a suggestion is more often wrong than right.
         .filter(|(likeness, _)| *likeness >= 0.6)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, known)| known)
@@ -118,7 +118,6 @@ impl<'r> TableDecoder<'r> {
         })
     }
 
-    /// Treats a document as one table.
     pub(super) fn from_root(reader: &'r Decoder<'r>, what: &str, members: &'r [Member]) -> Self {
         Self {
             reader,
@@ -133,6 +132,7 @@ impl<'r> TableDecoder<'r> {
     pub(super) fn named(mut self, member: &str) -> Self {
         let id = self.members.iter().find(|one| one.name == member);
         if let Some(Value::Text(id)) = id.map(|one| &one.node.value) {
+            // The id is not checked yet, and may be as long as the file.
             let short: String = id.chars().take(64).collect();
             self.what = format!("{} `{short}`", self.what);
         }
@@ -143,13 +143,11 @@ impl<'r> TableDecoder<'r> {
         &self.what
     }
 
-    /// Reports a problem of the whole table.
     pub(super) fn report(&self, message: &str) {
         let message = format!("{}: {message}", self.what);
         self.reader.report(self.at, message);
     }
 
-    /// Reports a problem of a member.
     pub(super) fn wrong(&self, name: &str, node: &Node, why: &str) {
         self.report_at(node, &format!("`{name}` {why}"));
     }
@@ -175,6 +173,7 @@ impl<'r> TableDecoder<'r> {
 
     /// Returns a member and marks its name as known.
     pub(super) fn node(&self, name: &'static str) -> Option<&'r Node> {
+        // Every name that is asked for is known: the list of names for `finish` cannot become stale.
         self.known.borrow_mut().push(name);
         let member = self.members.iter().find(|member| member.name == name);
         member.map(|member| &member.node)
@@ -190,6 +189,7 @@ impl<'r> TableDecoder<'r> {
     /// Returns a required member; reports it if it is missing.
     fn needed(&self, name: &'static str) -> Option<&'r Node> {
         let node = self.node(name);
+        // After a syntax error the member may be in the part that was not parsed.
         if node.is_none() && !self.reader.torn {
             self.report(&format!("`{name}` is missing"));
         }
@@ -210,7 +210,6 @@ impl<'r> TableDecoder<'r> {
         }
     }
 
-    /// Parses an optional text member.
     pub(super) fn parsed<T>(
         &self,
         name: &'static str,
@@ -220,7 +219,6 @@ impl<'r> TableDecoder<'r> {
         self.parse(name, node, parse)
     }
 
-    /// Parses a required text member.
     pub(super) fn needed_parsed<T>(
         &self,
         name: &'static str,
@@ -303,7 +301,6 @@ impl<'r> TableDecoder<'r> {
         TableDecoder::new(self.reader, format!("{}: {name}", self.what), node)
     }
 
-    /// The members of a table with arbitrary names.
     pub(super) const fn members(&self) -> &'r [Member] {
         self.members
     }
@@ -329,7 +326,6 @@ impl<'r> TableDecoder<'r> {
         }
     }
 
-    /// Reads a table of `from` and `to`.
     pub(super) fn window(&self, name: &'static str) -> Window {
         self.table(name)
             .map(|table| table.into_window())
@@ -343,6 +339,7 @@ impl<'r> TableDecoder<'r> {
         };
         if let (Some(from), Some(to)) = (window.from, window.to)
             && to <= from
+        // an empty window would silently make the item unavailable
         {
             self.report("`to` must be after `from`");
         }

@@ -26,7 +26,6 @@ enum Encoder {
     Table(Table),
 }
 
-/// Members in output order.
 type Table = Vec<(&'static str, Encoder)>;
 
 #[must_use]
@@ -66,12 +65,10 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
     serde_json::to_string_pretty(&Encoder::Table(root.collect())).unwrap_or_default()
 }
 
-/// Encodes a rule like a `[[rule]]`.
 pub(crate) fn rule_to_json(row: &Rule) -> serde_json::Result<Value> {
     serde_json::to_value(Encoder::Table(rule(row)))
 }
 
-/// Encodes rights like a `[[broadcast]]` without its id.
 pub(crate) fn rights_to_json(row: &Effects) -> serde_json::Result<Value> {
     let mut table = Table::new();
     effects(&mut table, row);
@@ -108,6 +105,7 @@ fn livestream(row: &Livestream) -> Table {
     let extended = &row.extended;
     let mut table = vec![("id", text(row.id.as_str())), ("name", text(&row.name))];
     images(&mut table, &row.images);
+    // Not the default zone: a later change of `schedule.zone` must reach this livestream.
     table.extend(row.own_zone.map(|zone| ("zone", text(zone.name()))));
     table.extend([
         ("live_rights", Encoder::Boolean(row.live_rights)),
@@ -164,10 +162,12 @@ fn protection(
 ) {
     table.push(("encrypted", Encoder::Boolean(encrypted)));
     if !keys.is_empty() {
+        // Only the id: exports are sent by mail. An import keeps the key that the store already has.
         let key = |id: &KeyId| Encoder::Table(vec![("kid", Encoder::Text(id.to_string()))]);
         table.push(("keys", Encoder::List(keys.iter().map(key).collect())));
     }
     table.extend(streams.map(|streams| ("streams", Encoder::Integer(streams.into()))));
+    // Absent members are left out everywhere, so that an export imports without a change.
     if !playlist.0.is_empty() {
         let entries = playlist.0.iter();
         let entries = entries.map(|(protocol, location)| (protocol.as_str(), text(location)));
@@ -334,7 +334,6 @@ fn toml(value: &Encoder, text: &mut String) {
     }
 }
 
-/// Writes a basic TOML string.
 fn quoted(value: &str, text: &mut String) {
     text.push('"');
     for character in value.chars() {

@@ -22,6 +22,7 @@ pub(crate) fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<Stri
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     let mut problems = Vec::new();
     for member in key_files(&root) {
+        // `parse` reports it, with the other mistakes of the file.
         let Value::Text(path) = &member.node.value else {
             continue;
         };
@@ -53,7 +54,6 @@ pub(crate) fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<Stri
     Ok(text)
 }
 
-/// Finds the `key_file` members of all keys of livestreams and assets.
 fn key_files(root: &[Member]) -> impl Iterator<Item = &Member> {
     root.iter()
         .filter(|member| matches!(member.name.as_str(), "livestream" | "asset"))

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use chrono_tz::Tz;
 
 use super::decode::{Decoder, TableDecoder, nearest};
-use super::rights::{broadcast, catchup_days, extended_rights, mention, rule};
+use super::rights::{broadcast, catchup_days, extended_rights, record_reference, rule};
 use super::value::{Member, Value};
 use crate::domain::catalog::{
     Asset, CatalogImport, ContentKey, DURATION_DAYS_MAX, Effects, ExtendedRights, IMAGES_MAX,
@@ -16,7 +16,6 @@ use crate::domain::schedule::Image;
 use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol};
 
-/// Names of the top-level lists.
 const TOP: [&str; 5] = ["livestream", "asset", "offer", "rule", "broadcast"];
 
 pub(super) fn read(reader: &Decoder<'_>, root: &[Member]) -> CatalogImport {
@@ -87,7 +86,6 @@ fn livestream(import: &mut CatalogImport, table: TableDecoder<'_>) {
     import.livestreams.push(Spanned { line, item });
 }
 
-/// Decodes the treatment of unrated programs: a word or an age.
 fn unrated(table: &TableDecoder<'_>) -> Option<Unrated> {
     let node = table.node("unrated")?;
     let found = match &node.value {
@@ -109,6 +107,7 @@ fn asset(import: &mut CatalogImport, table: TableDecoder<'_>) {
     let images = images(&table);
     let pg_age = table.number("pg_age", 0..=i64::from(PG_AGE_MAX));
     let available = table.window("available");
+    // A file that forgets the member must not make protected content playable without a license.
     let encrypted = table.boolean("encrypted").unwrap_or(true);
     let keys = keys(import, &table);
     let playlist = playlist(&table, false);
@@ -144,6 +143,7 @@ fn offer(import: &mut CatalogImport, table: TableDecoder<'_>) {
         .filter_map(|node| table.parse("countries", node, Country::parse))
         .collect();
     countries.sort_unstable();
+    // Sorted and unique, so that an import of the same offer in another order changes nothing.
     countries.dedup();
     let sale = table.window("sale");
     let duration_days = table.number("duration_days", 1..=i64::from(DURATION_DAYS_MAX));
@@ -151,6 +151,7 @@ fn offer(import: &mut CatalogImport, table: TableDecoder<'_>) {
     if let Some(id) = id {
         let item = Offer {
             id,
+            // A wrong type was reported, so that the import fails. Any value keeps the other checks going.
             kind: kind.unwrap_or(OfferKind::Subscription),
             pack: pack.unwrap_or(Pack::All),
             countries,
@@ -186,7 +187,6 @@ fn pack(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Option<Pack> {
     }
 }
 
-/// Decodes the ids of a pack and records them as references to be checked.
 fn ids<T: Ord>(
     import: &mut CatalogImport,
     table: &TableDecoder<'_>,
@@ -196,7 +196,9 @@ fn ids<T: Ord>(
     let mut ids = BTreeSet::new();
     for node in table.list(name) {
         if let Some(id) = table.parse(name, node, &parse) {
-            mention(import, table, node, name == "livestreams");
+            // The item may be defined later in the file, or in the store: checked when the whole file is
+            // read.
+            record_reference(import, table, node, name == "livestreams");
             ids.insert(id);
         }
     }
@@ -235,7 +237,7 @@ fn playlist(table: &TableDecoder<'_>, livestream: bool) -> Playlists {
         }
         let location = playlist.parsed(protocol.as_str(), |text| {
             let location = Location::parse(text)?;
-            loops_here(location, protocol, livestream)?;
+            check_loop(location, protocol, livestream)?;
             Ok(text.to_owned())
         });
         if let Some(location) = location {
@@ -246,8 +248,7 @@ fn playlist(table: &TableDecoder<'_>, livestream: bool) -> Playlists {
     playlists
 }
 
-/// Checks whether `loop:` is allowed for a protocol of a livestream or asset.
-fn loops_here(
+fn check_loop(
     location: Location<'_>,
     protocol: Protocol,
     livestream: bool,
@@ -339,6 +340,7 @@ fn key(table: &TableDecoder<'_>) -> Option<ContentKey> {
         table.wrong(
             "key_file",
             node,
+            // The server would read any path that a client names.
             "is allowed only with the import command; use `key`",
         );
         return None;
@@ -354,7 +356,6 @@ fn key(table: &TableDecoder<'_>) -> Option<ContentKey> {
     }
 }
 
-/// Parses a non-empty text of at most `MAX` bytes without control characters.
 fn bounded<const MAX: usize>(text: &str) -> Result<String, Malformed> {
     if text.trim().is_empty() {
         return Err(Malformed("must not be empty"));

@@ -19,6 +19,7 @@ const DEPTH_MAX: usize = 8;
 /// Parses a file up to its first syntax error; JSON does not allow recovery.
 pub(super) fn parse(text: &str) -> Parsed {
     let result = serde_json::from_str::<&RawValue>(text)
+        // serde_json's own text would be the words of a library. Only a rejected file is read a second time.
         .map_err(|_| mistake(text))
         .and_then(|raw| Reader { text }.node(raw, 0));
     match result {
@@ -45,10 +46,8 @@ fn failed(error: SyntaxError) -> Parsed {
     }
 }
 
-/// Nesting limit of the error explanation.
 const EXPLAINED_DEPTH: usize = 127;
 
-/// Describes the first syntax error.
 fn mistake(text: &str) -> SyntaxError {
     match first_mistake(text.as_bytes(), EXPLAINED_DEPTH) {
         Some(mistake) => SyntaxError {
@@ -102,7 +101,6 @@ impl Reader<'_> {
         Ok(Node { span, value })
     }
 
-    /// Rejects duplicate members.
     fn members(
         &self,
         pairs: Vec<(&RawValue, &RawValue)>,
@@ -117,6 +115,8 @@ impl Reader<'_> {
                 at,
                 message: "has an escape that is not a character".to_owned(),
             })?;
+            // Parsers differ in which of two members they take; another tool could check a different file
+            // than we import.
             if !names.insert(name.clone()) {
                 let message = format!("duplicate member `{name}`");
                 return Err(SyntaxError { at, message });
@@ -131,7 +131,6 @@ impl Reader<'_> {
         Ok(members)
     }
 
-    /// The byte position of a part of the text.
     fn offset(&self, part: &str) -> usize {
         part.as_ptr()
             .addr()

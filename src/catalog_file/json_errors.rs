@@ -6,7 +6,6 @@ use std::fmt::{self, Write as _};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct JsonError {
-    /// Byte position.
     pub at: usize,
     pub expected: &'static str,
     line: usize,
@@ -26,7 +25,6 @@ impl fmt::Display for JsonError {
     }
 }
 
-/// Maximum length of a member path in a message.
 const MEMBER_MAX: usize = 64;
 
 enum Step {
@@ -38,13 +36,11 @@ struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
     path: Vec<Step>,
-    /// Nesting limit.
     depth: usize,
 }
 
 type Scan<T> = Result<T, &'static str>;
 
-/// Finds the first error of a text, or nesting deeper than `depth`.
 #[must_use]
 pub(crate) fn first_mistake(bytes: &[u8], depth: usize) -> Option<JsonError> {
     let mut scanner = Scanner {
@@ -68,7 +64,6 @@ pub(crate) fn first_mistake(bytes: &[u8], depth: usize) -> Option<JsonError> {
 }
 
 impl Scanner<'_> {
-    /// The member path. Stops at names with special characters, so that messages do not echo them.
     fn member(&self) -> String {
         let mut path = String::new();
         for step in &self.path {
@@ -79,6 +74,8 @@ impl Scanner<'_> {
                 Step::Member(name) => write!(path, ".{name}"),
             };
         }
+        // The path is part of the response: names from the request must not smuggle markup or secrets into
+        // it.
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.[]".contains(c);
         if path.len() > MEMBER_MAX || !path.chars().all(plain) {
             path.clear();
@@ -96,10 +93,10 @@ impl Scanner<'_> {
         }
     }
 
-    fn take(&mut self, byte: u8) -> bool {
-        let taken = self.peek() == Some(byte);
-        self.at += usize::from(taken);
-        taken
+    fn consume(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
     }
 
     fn document(&mut self) -> Scan<()> {
@@ -108,12 +105,14 @@ impl Scanner<'_> {
         self.space();
         match self.peek() {
             None => Ok(()),
+            // Two values in a row, which some parsers accept and others cut off.
             Some(_) => Err("the end of the body"),
         }
     }
 
     fn value(&mut self, depth: usize) -> Scan<()> {
         match self.peek() {
+            // Recursion is bounded by the same limit as in the parser.
             Some(b'{' | b'[') if depth == self.depth => Err("less nesting"),
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.array(depth + 1),
@@ -139,7 +138,7 @@ impl Scanner<'_> {
         self.at += 1;
         let mut names = HashSet::new();
         self.space();
-        if self.take(b'}') {
+        if self.consume(b'}') {
             return Ok(());
         }
         loop {
@@ -155,17 +154,17 @@ impl Scanner<'_> {
                 return Err("each member once");
             }
             self.space();
-            if !self.take(b':') {
+            if !self.consume(b':') {
                 return Err("a colon");
             }
             self.space();
             self.value(depth)?;
             self.path.pop();
             self.space();
-            if self.take(b'}') {
+            if self.consume(b'}') {
                 return Ok(());
             }
-            if !self.take(b',') {
+            if !self.consume(b',') {
                 return Err("a comma or a closing brace");
             }
         }
@@ -174,7 +173,7 @@ impl Scanner<'_> {
     fn array(&mut self, depth: usize) -> Scan<()> {
         self.at += 1;
         self.space();
-        if self.take(b']') {
+        if self.consume(b']') {
             return Ok(());
         }
         for index in 0.. {
@@ -183,10 +182,10 @@ impl Scanner<'_> {
             self.value(depth)?;
             self.path.pop();
             self.space();
-            if self.take(b']') {
+            if self.consume(b']') {
                 break;
             }
-            if !self.take(b',') {
+            if !self.consume(b',') {
                 return Err("a comma or a closing bracket");
             }
         }
@@ -248,18 +247,18 @@ impl Scanner<'_> {
 
     fn number(&mut self) -> Scan<()> {
         let begin = self.at;
-        self.take(b'-');
-        if !self.take(b'0') {
+        self.consume(b'-');
+        if !self.consume(b'0') {
             self.digits()?;
         } else if matches!(self.peek(), Some(b'0'..=b'9')) {
             return Err("a number without leading zeros");
         }
-        if self.take(b'.') {
+        if self.consume(b'.') {
             self.digits()?;
         }
-        if self.take(b'e') || self.take(b'E') {
-            if !self.take(b'+') {
-                self.take(b'-');
+        if self.consume(b'e') || self.consume(b'E') {
+            if !self.consume(b'+') {
+                self.consume(b'-');
             }
             self.digits()?;
         }
@@ -267,6 +266,7 @@ impl Scanner<'_> {
         let number = std::str::from_utf8(text)
             .ok()
             .and_then(|t| t.parse::<f64>().ok());
+        // The parser rejects such numbers, which are valid JSON otherwise.
         if number.is_none_or(f64::is_infinite) {
             self.at = begin;
             return Err("a number within the range of a double");
@@ -351,7 +351,7 @@ mod tests {
                     bytes.extend_from_slice(piece.as_bytes());
                     bytes.extend_from_slice(SEED.as_bytes().get(at + cut..).unwrap_or_default());
                     let read = serde_json::from_slice::<serde_json::Value>(&bytes);
-                    let taken = read.is_ok();
+                    let found = read.is_ok();
                     let mistake = first_mistake(&bytes, 32);
                     let text = String::from_utf8_lossy(&bytes);
                     assert_eq!(mistake.is_none(), taken, "{text}: {mistake:?}");

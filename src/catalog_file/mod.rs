@@ -28,7 +28,6 @@ use value::{Lines, Member, Parsed};
 
 pub(crate) const FILE_MAX: usize = 16 * 1024 * 1024;
 
-/// Opens a key file by its path in the catalogue file.
 pub(crate) type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
 
 /// Parses a file: JSON or TOML, detected by the first character. All errors are in
@@ -36,23 +35,18 @@ pub(crate) type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
 /// a client names.
 #[must_use]
 pub(crate) fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
-    // Decision: reject an empty file. A failed export must not delete the whole catalogue.
+    // An empty file is what a failed export leaves, and must not delete the whole catalogue.
     if without_mark(text).trim().is_empty() {
         return unreadable("the file is empty; use `livestream = []` for an empty catalogue");
     }
     read(text, open, items::read)
 }
 
-/// Parses a single rule, with the members of a `[[rule]]`.
 #[must_use]
 pub(crate) fn parse_rule(text: &str) -> CatalogImport {
     read(text, None, rights::one_rule)
 }
 
-/// Parses rights, with the members of a `[[broadcast]]` except its id.
-///
-/// # Errors
-/// All errors in the text.
 pub(crate) fn parse_rights(text: &str) -> Result<Effects, Vec<Problem>> {
     let mut effects = Effects::default();
     let import = read(text, None, |reader, root| {
@@ -121,7 +115,6 @@ fn is_json(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-/// Removes a byte order mark, which some editors add.
 fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }

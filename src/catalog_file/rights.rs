@@ -30,7 +30,7 @@ pub(super) fn rule(import: &mut CatalogImport, table: TableDecoder<'_>) {
         };
         for node in nodes {
             if let Some(id) = table.parse("livestream", node, LivestreamId::parse) {
-                mention(import, &table, node, true);
+                record_reference(import, &table, node, true);
                 livestreams.push(id);
             }
         }
@@ -56,6 +56,7 @@ pub(super) fn rule(import: &mut CatalogImport, table: TableDecoder<'_>) {
         category: table.parsed("category", Glob::parse),
         rating: rating(&table),
     };
+    // A rule has no id: its line is that of the table.
     let line = table.line("");
     let effects = effects(&table);
     table.finish();
@@ -71,6 +72,7 @@ fn when(table: &TableDecoder<'_>) -> Option<TimeWindow> {
         let member = window.members().iter().find(|member| member.name == name);
         matches!(member.map(|member| &member.node.value), Some(Value::Text(text)) if text.len() == 5)
     };
+    // A time of day has five characters; no date has.
     if !(of_day("from") && of_day("to")) {
         let window = window.into_window();
         // A window without ends is omitted, as in an export.
@@ -108,7 +110,6 @@ pub(super) fn broadcast(import: &mut CatalogImport, table: TableDecoder<'_>) {
     }
 }
 
-/// The members that set rights.
 const EFFECTS: [&str; 5] = [
     "live",
     "catchup",
@@ -126,6 +127,7 @@ fn effects(table: &TableDecoder<'_>) -> Effects {
         ..Effects::default()
     };
     extended_rights(table, &mut effects);
+    // A misspelt member would otherwise leave a rule without effect.
     if !table.has_any(&EFFECTS) {
         table.report("sets no rights");
     }
@@ -145,7 +147,7 @@ pub(super) fn extended_rights(table: &TableDecoder<'_>, effects: &mut Effects) {
     }
 }
 
-pub(super) fn mention(
+pub(super) fn record_reference(
     import: &mut CatalogImport,
     table: &TableDecoder<'_>,
     node: &Node,

@@ -10,7 +10,6 @@ const NAME: &str = "admin.sock";
 /// The kernel's limit for a socket path, without the final zero byte.
 const PATH_MAX: usize = 107;
 
-/// A path to bind or connect to the socket.
 pub(super) struct SocketPath {
     path: PathBuf,
     /// Keeps the descriptor open while the path leads through it.
@@ -32,6 +31,8 @@ impl SocketPath {
             });
         }
         let directory = File::open(directory)?;
+        // A longer path is rejected by the kernel, however it is spelt. The descriptor stands for the
+        // directory.
         let path = format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd());
         Ok(Self {
             path: path.into(),

@@ -197,9 +197,9 @@ async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> Outco
 
 /// Restores in this process, without a server.
 fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, BackupError> {
-    let shelf = BackupDirectory::new_offline(backup_settings(&loaded.config));
+    let backups = BackupDirectory::new_offline(backup_settings(&loaded.config));
     let file = match bare_name(file) {
-        Some(name) => shelf.find(name)?,
+        Some(name) => backups.find(name)?,
         None => file.to_owned(),
     };
     let entropy: &dyn Entropy = &SystemEntropy::default();
@@ -209,8 +209,8 @@ fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, B
         adopt,
         change: offline_restore_change(&file),
     };
-    let contents = shelf.restore_offline(&file, how)?;
-    let keys = contents.keys(shelf.key());
+    let contents = backups.restore_offline(&file, how)?;
+    let keys = contents.keys(backups.key());
     Ok(serde_json::to_value(RestoredBody::new(contents, keys)).unwrap_or_default())
 }
 
@@ -247,6 +247,7 @@ async fn restore_in_server(
     loaded: &Loaded,
 ) -> Result<Value, Failure> {
     let adopt = [("adopt", adopt.then_some("true"))];
+    // A backup of the server's own directory is named and not sent: it may have gigabytes.
     let restored = match listed(&mut admin, file).await? {
         Some(name) => {
             let target = with_query(path(&["backups", &name, "restore"]), &adopt);
@@ -267,6 +268,7 @@ async fn restore_in_server(
         _ => refusal.into(),
     })?;
     drop(admin);
+    // The server restarts with the restored store. A script that continues at once would find it gone.
     let deadline = Instant::now() + PATIENCE;
     while !is_back(loaded).await {
         if Instant::now() > deadline {

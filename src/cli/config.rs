@@ -65,8 +65,7 @@ fn check(global: &Global, as_json: bool) -> Outcome {
 /// Returns the warnings of a valid configuration and of the files that it names.
 fn warnings(loaded: Loaded) -> Vec<String> {
     let mut warnings = loaded.warnings;
-    // Decision: an expired certificate is a warning, not an error. The server starts with it, since the
-    // clock may be wrong.
+    // An expired certificate is a warning and not an error: the server starts with it, since the clock may be wrong.
     let tls = app::tls(&loaded.config).ok().flatten();
     warnings.extend(tls.and_then(|tls| tls.trouble(SystemClock.now())));
     warnings

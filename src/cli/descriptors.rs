@@ -6,9 +6,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// listeners, pipes of child processes.
 const KEPT: u64 = 256;
 
-/// Raises the soft limit to the hard limit and lowers the number of connections accordingly. Otherwise
-/// clients could use up the descriptors that the write-ahead log needs for its next file.
 pub(super) fn provide(connections: &mut u32) {
+    // Otherwise clients could use up the descriptors that the write-ahead log needs for its next file.
     let limit = raise();
     let Some(allowed) = limit.map(allowed).filter(|allowed| allowed < connections) else {
         return;
@@ -22,7 +21,6 @@ pub(super) fn provide(connections: &mut u32) {
     *connections = allowed;
 }
 
-/// Returns the new limit; `None` if there is no limit.
 fn raise() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -41,8 +39,8 @@ fn raise() -> Option<u64> {
     }
 }
 
-/// Returns the number of connections that fit a limit of open files.
 fn allowed(limit: u64) -> u32 {
+    // With a very low limit the service still accepts connections.
     let kept = KEPT.min(limit / 2);
     u32::try_from(limit - kept).unwrap_or(u32::MAX).max(1)
 }

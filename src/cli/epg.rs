@@ -106,6 +106,7 @@ async fn import(import: Import, global: &Global) -> Outcome {
         return refresh(which, global).await;
     };
     let sent = Sent::default();
+    // Fetched here, with the rights and the network of the user who runs the command, and streamed to the server.
     let body = if fetch_url::is_address(guide) {
         request_body::counted(fetch_url::get(guide).await?, &sent)
     } else {

@@ -9,7 +9,6 @@ use crate::store::StoreError;
 /// Exit codes. Scripts depend on them: they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The command failed.
     Failed = 1,
     /// Wrong usage or configuration.
     Usage = 2,
@@ -59,20 +58,17 @@ impl Failure {
         Self::new(exit, format!("{}: {error}", path.display()))
     }
 
-    /// Adds advice for the user.
     #[must_use]
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The error without the advice.
     #[must_use]
     pub(super) fn message(&self) -> &str {
         &self.message
     }
 
-    /// The advice.
     #[must_use]
     pub(super) fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
@@ -94,7 +90,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Advice for a backup from another machine.
 pub(super) const ADOPT: &str = "`--adopt` accepts it with all its data";
 
 impl From<StoreError> for Failure {

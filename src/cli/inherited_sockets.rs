@@ -18,7 +18,6 @@ use rustix::net::sockopt::socket_acceptconn;
 use super::exit::{Failure, Outcome};
 use crate::config::Address;
 
-/// Names of the passed sockets, separated by colons.
 const NAMES: &str = "LISTEN_FDNAMES";
 /// The service manager's name for unnamed sockets.
 const UNNAMED: &str = "unknown";
@@ -27,7 +26,6 @@ const OWN: &str = "playgate-own-";
 /// First descriptor for passed sockets; any free block above it is used.
 const PASSED_ON_FROM: RawFd = 64;
 
-/// A listening socket.
 pub(super) enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -81,6 +79,7 @@ fn listener(given: &mut ListenFd, index: usize) -> Option<Socket> {
     let unix = given.take_unix_listener(index).ok().flatten();
     tcp.map(Socket::Tcp)
         .or_else(|| unix.map(Socket::Unix))
+        // A connected socket, as `Accept=yes` passes it, would fail at the first accept.
         .filter(|socket| socket_acceptconn(socket).is_ok_and(|listens| listens))
 }
 
@@ -170,6 +169,7 @@ pub(super) fn export(command: &mut Command) -> io::Result<()> {
     let block = in_a_row(&held)?;
     let first = block.first().map_or(PASSED_ON_FROM, |fd| fd.as_raw_fd());
     for descriptor in block {
+        // Only the duplicates lose close-on-exec: other child processes must not inherit a listener.
         fcntl_setfd(&descriptor, FdFlags::empty())?;
         // Keep it open for the new program.
         std::mem::forget(descriptor);
@@ -183,8 +183,8 @@ pub(super) fn export(command: &mut Command) -> io::Result<()> {
     Ok(())
 }
 
-/// Duplicates the sockets to consecutive descriptors, as the socket activation protocol requires.
 fn in_a_row(held: &[InheritedSocket]) -> io::Result<Vec<OwnedFd>> {
+    // The socket activation protocol names only the first descriptor and their number.
     let mut next = PASSED_ON_FROM;
     let mut row: Vec<OwnedFd> = Vec::new();
     while let Some(each) = held.get(row.len()) {

@@ -25,7 +25,6 @@ pub(super) struct BoundListeners {
     pub ops: Option<std::net::SocketAddr>,
 }
 
-/// Opens all listeners.
 pub(super) async fn all(
     config: &Config,
     tls: Option<&Arc<Tls>>,
@@ -62,7 +61,6 @@ pub(super) async fn all(
     })
 }
 
-/// Returns the URL to show, with the address that the system or the service manager chose.
 fn shown_as(scheme: &str, given: &Address, listener: &Listener) -> String {
     match listener.address() {
         Some(address) => format!("{scheme}://{address}"),
@@ -83,7 +81,6 @@ async fn one(address: &Address, table: RouteSet, key: &str) -> Result<Vec<Listen
     bound.map_err(|error| refusal(key, address, &error))
 }
 
-/// Checks that an address can be listened on; closes the socket again.
 pub(super) async fn probe(address: &Address, key: &str) -> Result<(), Failure> {
     let opened = open(address).await;
     opened.map_err(|error| refusal(key, address, &error))?;
@@ -107,8 +104,8 @@ fn refusal(key: &str, address: &Address, error: &io::Error) -> Failure {
     }
 }
 
-/// Returns handles on the sockets of an address; opens them if necessary.
 async fn sockets(address: &Address, key: &str) -> io::Result<Vec<Socket>> {
+    // After a re-exec the socket is open already; binding it again would fail.
     if let Some(held) = inherited_sockets::own(key, address)? {
         return Ok(vec![held]);
     }
@@ -122,7 +119,6 @@ async fn sockets(address: &Address, key: &str) -> io::Result<Vec<Socket>> {
         .collect()
 }
 
-/// Opens our own socket, or finds those passed by the service manager.
 async fn open(address: &Address) -> io::Result<Vec<Socket>> {
     let own = match address {
         Address::Tcp { host, port } => {

@@ -134,6 +134,7 @@ impl Global {
                 fits(&loaded)?;
                 Admin::connect(loaded).await
             }
+            // A mistake in the file must not lock operators out of the server that still runs.
             Err(config_failure) => self
                 .admin_with_invalid_config()
                 .await?
@@ -150,6 +151,7 @@ impl Global {
         };
         let mut named = loaded.effective.iter().filter(|key| key.key == "data_dir");
         if named.all(|key| key.origin == Provenance::Default) {
+            // The default directory could belong to another server.
             return Ok(None);
         }
         let admin = Admin::running(&loaded).await?;
@@ -171,6 +173,8 @@ fn config_failure(problems: &Problems) -> Failure {
 /// Loads the configuration at process start and drops root privileges before the data directory is touched.
 fn load_at_start(inputs: &Inputs) -> Result<Loaded, Failure> {
     let loaded = load(inputs).map_err(|problems| config_failure(&problems))?;
+    // Before anything in the data directory is touched: files that root creates could not be opened by the
+    // service.
     privileges::drop_to_owner_of(&loaded.config.server.data_dir);
     Ok(loaded)
 }

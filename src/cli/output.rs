@@ -20,6 +20,7 @@ pub(super) fn bytes(data: &[u8]) -> Result<(), Failure> {
 
 fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), Failure> {
     match result {
+        // `playgate … | head` closes the pipe early, which is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::failed(format!("standard output: {error}")))
         }
@@ -37,7 +38,6 @@ pub(super) fn print_note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Replaces the progress line; an empty text clears it.
 pub(super) fn progress(text: &str) {
     // Return to the first column and clear the rest of the line.
     let _ = write!(io::stderr(), "\r\u{1b}[K{text}");
@@ -55,13 +55,11 @@ pub(super) fn confirmed(question: &str) -> bool {
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
 
-/// Returns whether the user can be asked.
 #[must_use]
 pub(super) fn can_ask() -> bool {
     watched() && io::stdin().is_terminal()
 }
 
-/// Returns whether progress can be shown on a terminal.
 #[must_use]
 pub(super) fn watched() -> bool {
     io::stderr().is_terminal()
@@ -140,7 +138,6 @@ pub(super) fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
         .try_for_each(|(name, value)| line(&format!("{name:width$}  {value}")))
 }
 
-/// Formats a member of an object as a table cell.
 #[must_use]
 pub(super) fn text(value: &Value, member: &str) -> String {
     cell(member, value.get(member))
@@ -161,7 +158,6 @@ const INSTANTS: [&str; 11] = [
     "timestamp",
 ];
 
-/// Formats Unix seconds as `2026-11-22 09:04:05Z`.
 fn instant(seconds: i64) -> Option<String> {
     let at = DateTime::from_timestamp(seconds, 0)?;
     Some(at.format("%Y-%m-%d %H:%M:%SZ").to_string())
@@ -194,7 +190,6 @@ fn cell(member: &str, value: Option<&Value>) -> String {
     }
 }
 
-/// Returns whether a character changes the direction of the text that follows.
 const fn changes_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

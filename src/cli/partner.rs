@@ -71,6 +71,7 @@ pub(super) enum Command {
 }
 
 pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+    // Adding a partner is the first command of an installation. Any other finds no store only with a wrong path.
     let mut admin = match &command {
         Command::Add { .. } => global.admin_or_new().await?,
         _ => global.admin().await?,
@@ -120,6 +121,7 @@ async fn find(admin: &mut Admin, partner: &str) -> Result<Value, Failure> {
 }
 
 async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> Outcome {
+    // The question names the number of users, because their data cannot be restored without a backup.
     let users = output::text(&find(admin, partner).await?, "users");
     let what = format!("{partner} and all data of its users ({users})");
     if !yes && !output::confirmed(&format!("Remove {what}?")) {

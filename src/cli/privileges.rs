@@ -21,6 +21,7 @@ pub(super) fn caller() -> String {
     own.is_root()
         .then(before)
         .flatten()
+        // The name goes into a header, and must not look like two.
         .filter(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic()))
         .unwrap_or_else(|| own.as_raw().to_string())
 }
@@ -46,6 +47,7 @@ pub(super) fn drop_to_owner_of(data_dir: &Path) {
 }
 
 fn act_as(user: u32, group: u32) -> io::Result<()> {
+    // The group first: without root's user id it can no longer be changed.
     set_thread_res_gid(None, Gid::from_raw(group), None)?;
     set_thread_res_uid(None, Uid::from_raw(user), None)?;
     // The capabilities lost their effect with the change of user, but are still permitted.

@@ -13,6 +13,7 @@ const SECRET_MAX: u64 = 1_026;
 pub(super) fn read(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = if path.as_os_str() == "-" {
+        // Bounds the memory for a wrong path; a longer text is refused by the rules for passwords.
         io::stdin().take(SECRET_MAX).read_to_string(&mut text)
     } else {
         File::open(path).and_then(|file| file.take(SECRET_MAX).read_to_string(&mut text))
@@ -20,6 +21,7 @@ pub(super) fn read(path: &Path) -> Result<String, Failure> {
     read.map_err(|error| Failure::file(path, &error))?;
     let secret = text.strip_suffix('\n').unwrap_or(&text);
     let secret = secret.strip_suffix('\r').unwrap_or(secret);
+    // An empty file is a mistake of the script that wrote it, not an empty password.
     if secret.is_empty() {
         return Err(Failure::usage(format!(
             "{}: contains no secret",

@@ -23,6 +23,7 @@ pub(super) fn reexec() -> Failure {
     let mut arguments = std::env::args_os();
     let mut command = Command::new(THIS_PROGRAM);
     if let Some(name) = arguments.next() {
+        // The service manager and `ps` show the name that the process was started with.
         command.arg0(name);
     }
     command.args(arguments);

@@ -17,6 +17,7 @@ impl Reload {
     pub(super) async fn examine(&self, active: &Config) -> Outcome {
         let loaded = load_and_check(&self.inputs).map_err(|problems| config_failure(&problems))?;
         for (key, address) in addresses(&loaded.config) {
+            // The sockets of active addresses are passed on; only new ones can fail.
             if !addresses(active).contains(&(key, address)) {
                 listeners::probe(address, key).await?;
             }

@@ -42,6 +42,7 @@ impl Addresses {
 
     /// Returns whether a listener uses port 0.
     pub(super) fn any_port(&self) -> bool {
+        // A test that asks for any port must not collide with another server's operations port.
         self.ops_listen.is_none() && self.listen.iter().any(|address| address.ends_with(":0"))
     }
 }
@@ -53,6 +54,7 @@ impl Serve {
         let loaded = load_at_start(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
+            // Until the handlers are installed, the default action of SIGHUP would end the process.
             ignore_sighup()?;
             let mut startup = Startup::new(loaded).with_tls()?;
             let reload = Reload { inputs };

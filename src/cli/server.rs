@@ -21,13 +21,11 @@ use crate::jobs::Jobs;
 use crate::observe::log;
 use crate::store::Store;
 
-/// Time for running jobs to finish at shutdown.
 const JOBS_TIME: Duration = Duration::from_secs(5);
 
 /// Why a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerExit {
-    /// A signal.
     Stopped,
     /// The process restarts, with a restored backup or a new configuration.
     Restart,
@@ -35,9 +33,7 @@ pub(super) enum ServerExit {
 
 pub(super) struct Server {
     pub app: Arc<App>,
-    /// URL of the partner interface.
     pub public: String,
-    /// URLs of the partner interface over TLS.
     pub secure: Vec<String>,
     pub ops: Option<SocketAddr>,
     running: Running,
@@ -94,6 +90,7 @@ impl Server {
         });
         let bound = listeners::all(&config, tls.as_ref()).await?;
         let admin = listeners::admin(&config.server.data_dir)?;
+        // A full or read-only disk must not prevent the start: viewers need no administration socket.
         let late = listeners::admin_later(admin.is_none(), config.server.data_dir.clone());
         let app = Arc::new(App::open(Parts {
             ports,
@@ -108,6 +105,7 @@ impl Server {
         })?);
         let jobs =
             Jobs::start(&app).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+        // Running sessions get a full 35 seconds from now on: their last heartbeats were kept in memory only.
         app.playback.refresh(app.clock.now());
         // Before readiness is reported: a signal may follow at once.
         let signals = Signals::listen()?;
@@ -142,11 +140,13 @@ impl Server {
         );
         let watchdog = tokio::spawn(systemd::feed_watchdog(self.app.store.clone()));
         let end = self.end().await;
+        // The shutdown has a time limit of its own.
         watchdog.abort();
         match end {
             Ok(ServerExit::Restart) => systemd::notify_restarting(),
             Ok(ServerExit::Stopped) | Err(_) => systemd::notify_stopping(),
         }
+        // Load balancers read `/readyz` and stop sending while running requests still finish.
         self.app.readiness.stopping();
         if let Err(error) = end {
             // No write can be acknowledged any more: drop all requests. Nothing that uses the store is
@@ -155,6 +155,8 @@ impl Server {
             return Err(Failure::new(Exit::Fatal, error));
         }
         if end == Ok(ServerExit::Stopped) {
+            // A restart keeps the sockets open, so that connections wait in their queues; a stop must refuse
+            // them.
             inherited_sockets::close_all();
         }
         if !self.running.stop(SHUTDOWN_TIME).await {
@@ -173,7 +175,6 @@ impl Server {
         end.map_err(Failure::failed)
     }
 
-    /// Waits for a signal, a restart request or a failure.
     async fn end(&mut self) -> Result<ServerExit, String> {
         loop {
             tokio::select! {
@@ -216,6 +217,7 @@ impl Server {
                 self.app
                     .readiness
                     .warn("configuration", Some(warning.to_owned()));
+                // systemd waits for the end of the reload, whatever its result.
                 self.notify_ready("; a reload was rejected, see the log");
                 false
             }
@@ -249,6 +251,7 @@ impl From<AppError> for Failure {
 
 /// Runs a server on a runtime with one thread per core, and restarts the process if the server asks for it.
 pub(super) fn on_runtime(future: impl Future<Output = Result<ServerExit, Failure>>) -> Outcome {
+    // Changes the environment, so before the runtime starts its threads.
     inherited_sockets::adopt()?;
     remember_process_name();
     let runtime = tokio::runtime::Builder::new_multi_thread()

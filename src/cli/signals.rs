@@ -39,8 +39,8 @@ impl Signals {
     }
 }
 
-/// Ignores SIGHUP, for a process that is still starting and reads its configuration anyway.
 pub(super) fn ignore_sighup() -> Outcome {
+    // tokio's handler stays installed when the subscription is dropped: the signal then has no effect.
     subscribe(SignalKind::hangup()).map(drop)
 }
 

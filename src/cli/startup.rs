@@ -25,19 +25,18 @@ const TRY_AGAIN: Duration = Duration::from_secs(4);
 pub(super) struct Startup {
     pub config: Config,
     pub ports: Ports,
-    /// TLS of the partner interface, if configured.
     pub tls: Option<Arc<Tls>>,
     pub sync: bool,
     /// Whether permanently lost commits are accepted when the store is opened.
     pub accept_loss: bool,
     /// Reports a failure of the store or of another file.
     pub fail: Arc<dyn Fn(String) + Send + Sync>,
-    /// Reported failures.
     pub failures: mpsc::Receiver<String>,
 }
 
 impl Startup {
     pub(super) fn new(mut loaded: Loaded) -> Self {
+        // Before any file is opened: the limit decides how many connections leave descriptors for the store.
         descriptors::provide(&mut loaded.config.limits.connections);
         let (failed, failures) = mpsc::channel(1);
         Self {
@@ -55,7 +54,6 @@ impl Startup {
         }
     }
 
-    /// Loads the TLS certificate and key.
     pub(super) fn with_tls(mut self) -> Result<Self, Failure> {
         self.tls = app::tls(&self.config)?;
         let now = self.ports.clock.now();
@@ -108,6 +106,7 @@ pub(super) async fn open_or_wait(
     reload: &Reload,
 ) -> Result<Option<Store>, Failure> {
     systemd::notify_opening();
+    // A large store is replayed for longer than the unit's start time-out.
     let patience = tokio::spawn(systemd::extend_timeout());
     let opened = startup.open();
     patience.abort();
@@ -134,8 +133,10 @@ async fn maintain(
 ) -> Result<Option<Store>, Failure> {
     let mut signals = Signals::listen()?;
     let config = &startup.config;
+    // Clients get 503 with the reason, and health checks see why, instead of refused connections.
     let bound = listeners::all(config, startup.tls.as_ref()).await?;
     let listeners: Vec<_> = bound.listeners.into_iter().map(Arc::new).collect();
+    // The notice repeats only the store's own text; the log also has the hint.
     let mut reason = error.to_string();
     let said = Failure::from(error);
     tracing::error!(reason = %said, "maintenance mode: the store cannot be opened");

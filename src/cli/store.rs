@@ -167,6 +167,7 @@ async fn open_base(global: &Global) -> Result<store_admin::Export, Failure> {
         let base = admin
             .call(Method::POST, &path(&["store", "base"]), None)
             .await?;
+        // The next checkpoint deletes the file. Once it is open, it stays readable.
         let base: PathBuf = output::text(&base, "path").into();
         match store_admin::Export::open(&base) {
             Err(_) if tries < TRIES && !base.exists() => {}
@@ -222,6 +223,7 @@ fn writer(file: &Path) -> Result<BufWriter<Box<dyn Write>>, Failure> {
     let opened = File::options()
         .write(true)
         .create_new(true)
+        // The export contains hashes of passwords and tokens.
         .mode(0o600)
         .open(file)
         .map_err(|error| Failure::file(file, &error))?;

@@ -7,10 +7,8 @@ use tokio::time::{interval, sleep, timeout};
 
 use crate::store::{Store, StoreError};
 
-/// Time allowed for a restart, during which the watchdog is not notified.
 const RESTART_TIME: Duration = Duration::from_secs(15 * 60);
 
-/// Reports readiness with a status text.
 pub(super) fn notify_ready(status: &str) {
     let mut states = vec![NotifyState::Ready, NotifyState::Status(status)];
     // A restart has disabled the watchdog.
@@ -40,8 +38,6 @@ pub(super) fn notify_maintenance(reason: &str) {
     ]);
 }
 
-/// Extends the start-up time-out repeatedly while the store is opened: rebuilding a damaged store takes an
-/// unknown time. The store itself detects a hanging operation.
 pub(super) async fn extend_timeout() {
     const EVERY: Duration = Duration::from_secs(10);
     loop {
@@ -50,8 +46,8 @@ pub(super) async fn extend_timeout() {
     }
 }
 
-/// Reports that the store is being opened, which may take long.
 pub(super) fn notify_opening() {
+    // Three times the interval of the reports, so that one late report does not end the start.
     const MORE_MICROS: u32 = 30_000_000;
     notify(&[
         NotifyState::ExtendTimeoutUsec(MORE_MICROS),
@@ -65,6 +61,7 @@ pub(super) async fn feed_watchdog(store: Store) {
     let Some(limit) = sd_notify::watchdog_enabled() else {
         return;
     };
+    // Two notices may be late before the watchdog expires.
     let mut tick = interval((limit / 3).max(Duration::from_millis(100)));
     let mut written = store.written();
     loop {

@@ -14,7 +14,7 @@ pub(super) enum Tokens {
     Add {
         /// Id or name of the owner
         #[arg(allow_hyphen_values = true)]
-        of: String,
+        owner: String,
         /// Print {"tokenId","accessToken"}, for an operator {"tokenId","token"}
         #[arg(long)]
         json: bool,
@@ -23,7 +23,7 @@ pub(super) enum Tokens {
     List {
         /// Id or name of the owner
         #[arg(allow_hyphen_values = true)]
-        of: String,
+        owner: String,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
@@ -32,28 +32,27 @@ pub(super) enum Tokens {
     Revoke {
         /// Id or name of the owner
         #[arg(allow_hyphen_values = true)]
-        of: String,
+        owner: String,
         /// Token id from `token list`
         token: String,
     },
 }
 
 impl Tokens {
-    /// Runs the command for a collection, `partners` or `operators`.
     pub(super) async fn run(self, admin: &mut Admin, collection: &str) -> Outcome {
         match self {
-            Self::Add { of, json } => {
-                let tokens = path(&[collection, &of, "tokens"]);
+            Self::Add { owner, json } => {
+                let tokens = path(&[collection, &owner, "tokens"]);
                 let made = admin.call(Method::POST, &tokens, None).await?;
                 output::record(&made, json)
             }
-            Self::List { of, json } => {
-                let tokens = admin.get(&path(&[collection, &of, "tokens"])).await?;
+            Self::List { owner, json } => {
+                let tokens = admin.get(&path(&[collection, &owner, "tokens"])).await?;
                 let columns = [("ID", "tokenId"), ("SINCE", "createdTimestamp")];
                 output::list(&tokens, &columns, json)
             }
-            Self::Revoke { of, token } => {
-                let token = path(&[collection, &of, "tokens", &token]);
+            Self::Revoke { owner, token } => {
+                let token = path(&[collection, &owner, "tokens", &token]);
                 admin.call(Method::DELETE, &token, None).await?;
                 output::print_note("revoked");
                 Ok(())

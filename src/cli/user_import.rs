@@ -54,6 +54,7 @@ pub(super) async fn run(
 
 /// Counts the lines of the file if progress is shown and the file can be read twice.
 fn total(file: &Path) -> io::Result<Option<u64>> {
+    // The lines are counted for the progress display only, which reads the file a second time.
     if !output::watched() || file.as_os_str() == "-" || !file.metadata()?.is_file() {
         return Ok(None);
     }

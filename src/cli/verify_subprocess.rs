@@ -18,10 +18,8 @@ use crate::http::wire::backups::ContentsBody;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Minimum reading speed, on a slow disk of a busy server.
 const BYTES_PER_SECOND: u64 = 2 * 1024 * 1024;
-/// Maximum output read from a child, in bytes.
 const SAID: u64 = 1024 * 1024;
 
-/// Verifies in a child process, with `playgate backup verify`.
 pub(super) fn verify_in_subprocess() -> Examine {
     Arc::new(|path| match start(path) {
         Ok(child) => wait(child, path),
@@ -34,6 +32,7 @@ pub(super) fn verify_in_subprocess() -> Examine {
 
 fn start(path: &Path) -> std::io::Result<Child> {
     Command::new(THIS_PROGRAM)
+        // The running program, not the installed file: another version may read the format differently.
         .args(["backup", "verify", "--json", "--"])
         .arg(path)
         .stdin(Stdio::null())
@@ -48,6 +47,7 @@ fn wait(mut child: Child, path: &Path) -> Result<Contents, BackupError> {
         what,
     };
     let size = fs::metadata(path).map_or(0, |file| file.len());
+    // A file read on a failing disk may take forever. Only a process can be ended from outside, not a thread.
     let patience = PATIENCE + Duration::from_secs(size / BYTES_PER_SECOND);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (sender, said) = channel();

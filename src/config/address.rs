@@ -6,15 +6,10 @@ use std::path::PathBuf;
 use super::raw::Raw;
 use super::value_parsers::Read;
 
-/// A listener address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// `host:port`; the system chooses the port if it is 0.
-    Tcp {
-        /// A host name or an IP address; IPv6 without brackets.
-        host: String,
-        port: u16,
-    },
+    Tcp { host: String, port: u16 },
     /// `unix:PATH`.
     Unix(PathBuf),
     /// `socket:NAME`: a socket passed by the service manager, by its `FileDescriptorName`.
@@ -59,12 +54,13 @@ impl Address {
     }
 }
 
-/// `::1:80` could be an address with or without a port.
 fn is_bare_v6(text: &str) -> bool {
+    // `::1:80` could be an address with or without a port.
     !text.starts_with('[') && text.matches(':').count() > 1
 }
 
 fn parse_port(text: &str) -> Option<u16> {
+    // `parse` alone would accept `+80`.
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
 }
@@ -80,7 +76,6 @@ impl fmt::Display for Address {
     }
 }
 
-/// A host name without a port.
 pub(super) fn host_name(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
@@ -89,6 +84,7 @@ pub(super) fn host_name(raw: &Raw) -> Read<String> {
             "`{text}` is not a host name such as ops.example, without a port"
         ));
     }
+    // Compared with the `Host` header, which is lowered before.
     Ok(text.to_ascii_lowercase())
 }
 

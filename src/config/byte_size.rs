@@ -21,6 +21,7 @@ const SIZES: [(u64, &str); 5] = [
 
 impl Setting for ByteSize {
     fn show(&self) -> Option<String> {
+        // The largest unit without a remainder, so that the shown text reads back as the same size.
         let mut units = SIZES.into_iter().rev();
         let (unit, name) = units
             .find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit))
@@ -29,7 +30,6 @@ impl Setting for ByteSize {
     }
 }
 
-/// Parses a size: a number, or a number with a unit.
 pub(super) fn byte_size(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Read<ByteSize> {
     move |raw| {
         let bytes = match raw {

@@ -41,6 +41,7 @@ pub(super) fn networks(raw: &Raw) -> Read<Vec<CdnScheme>> {
     let networks = NETWORKS.list(raw, network)?;
     let mut prefixes: Vec<&str> = networks.iter().map(CdnScheme::prefix).collect();
     prefixes.sort_unstable();
+    // The network of an address is the one with the longest prefix: two equal ones would be ambiguous.
     if prefixes.windows(2).any(|pair| pair.first() == pair.last()) {
         return Err("has two networks with the same prefix".to_owned());
     }
@@ -65,7 +66,6 @@ fn network(table: &mut Members<'_>) -> Option<CdnScheme> {
     Some(CdnScheme::new(&name?, &prefix?, scheme?, lifetime, key))
 }
 
-/// Parses one key, or two during a key rotation.
 fn keys(raw: &Raw, scheme: Option<Scheme>, parameter: &str) -> Read<Vec<Key>> {
     if !(1..=2).contains(&raw.items().len()) {
         return Err("must be one or two keys, of which the first signs".to_owned());

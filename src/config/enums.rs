@@ -5,7 +5,6 @@ use crate::domain::playback::Scheme;
 use crate::ports::license_server::Style;
 use crate::types::DurationUnit;
 
-/// A type with a configuration word for each value.
 pub(super) trait ConfigEnum: Copy + PartialEq + 'static {
     /// The words; the first is the default.
     const WORDS: &'static [(&'static str, Self)];
@@ -26,30 +25,22 @@ macro_rules! words {
 }
 
 words! {
-    /// Which programs require the PIN.
     WatershedRule {
         /// Programs rated at or above the user's limit.
         Age = "age",
         /// Programs that start during the watershed, and rated ones on channels with `verify_age`.
         Watershed = "watershed",
     }
-    /// What happens to a new playback when the user's streams are all in use.
     WhenFull {
-        /// The new playback is rejected.
         Deny = "deny",
-        /// The oldest playback ends.
         Displace = "displace",
     }
-    /// Format of log lines.
     LogFormat {
-        /// Plain text for people.
         Text = "text",
-        /// One JSON object per line.
         Json = "json",
         /// Entries of the systemd journal, with fields to filter by.
         Journal = "journal",
     }
-    /// Lowest severity that is logged.
     LogLevel {
         Error = "error",
         Warn = "warn",
@@ -57,11 +48,9 @@ words! {
         Debug = "debug",
         Trace = "trace",
     }
-    /// How the connection to the mail server is protected.
     SmtpSecurity {
         /// Starts in plain text and must upgrade to TLS.
         StartTls = "starttls",
-        /// TLS from the first byte.
         Tls = "tls",
         /// No encryption, for a server on the same machine.
         None = "none",

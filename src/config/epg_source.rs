@@ -13,15 +13,12 @@ use super::value_parsers::{
 use crate::domain::catalog::Unrated;
 use crate::ports::http_client::without_query;
 
-/// An EPG source that is fetched regularly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpgSource {
     pub name: String,
     /// An HTTP URL or the absolute path of a file.
     pub url: String,
-    /// Time between fetches.
     pub interval: Duration,
-    /// Zone of times without an offset.
     pub zone: Tz,
     /// Treats all times as local to `zone`, whatever offset they have.
     pub ignore_offsets: bool,
@@ -33,12 +30,12 @@ pub struct EpgSource {
     pub channels: BTreeMap<String, String>,
     /// Rating given to unrated programmes at import.
     pub unrated: Option<Unrated>,
-    /// Creates livestreams for channels that are not in the catalogue.
     pub create_livestreams: bool,
 }
 
 impl Setting for EpgSource {
     fn show(&self) -> Option<String> {
+        // Publishers put the customer's key into the query.
         Some(format!("{} ({})", self.name, without_query(&self.url)))
     }
 }
@@ -81,7 +78,6 @@ pub(super) fn sources(raw: &Raw) -> Read<Vec<EpgSource>> {
     })
 }
 
-/// Parses a URL or an absolute path, also as `file:///…`.
 fn place(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     let path = text.strip_prefix("file://").unwrap_or(text);

@@ -4,12 +4,9 @@ use std::fmt;
 
 use super::Provenance;
 
-/// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where the value was set, if in one place.
     pub origin: Option<Provenance>,
-    /// Describes the error and names the key.
     pub message: String,
 }
 

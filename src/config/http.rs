@@ -11,7 +11,6 @@ use crate::types::Malformed;
 pub enum Environment {
     #[default]
     Production,
-    /// For developers of client applications.
     Staging,
 }
 
@@ -29,21 +28,18 @@ impl Environment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     base: u128,
-    /// Prefix length in the 128-bit form.
     bits: u32,
 }
 
-/// Converts IPv4 to IPv4-mapped IPv6: one comparison serves both families, and a proxy seen through a
-/// dual-stack socket matches its IPv4 entry.
 fn widen(address: IpAddr) -> u128 {
     match address {
+        // One comparison serves both families, and a proxy seen through a dual-stack socket matches its IPv4 entry.
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits(),
     }
 }
 
 impl Network {
-    /// Parses an address with an optional prefix length.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be an address or a network such as 10.0.0.0/8");
         let (address, length) = match text.split_once('/') {
@@ -70,6 +66,7 @@ impl Network {
     }
 
     const fn mask(bits: u32) -> u128 {
+        // A shift by 128 overflows.
         if bits == 0 {
             0
         } else {
@@ -96,9 +93,7 @@ impl fmt::Display for Network {
 /// Browser origins that may read responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorsOrigins {
-    /// Any origin, without credentials.
     Any,
-    /// These origins, compared as text.
     Listed(Vec<String>),
 }
 
@@ -108,20 +103,14 @@ pub struct HttpSettings {
     /// `{base_url}`, without a trailing slash.
     pub public_url: String,
     pub environment: Environment,
-    /// Prefix of the names of our own headers.
     pub header_prefix: String,
-    /// Peers with trusted forwarding headers.
     pub trusted_proxies: Vec<Network>,
     /// Browser origins that may read responses.
     pub cors_origins: CorsOrigins,
-    /// Host names accepted on the operations listener, besides `localhost` and IP addresses.
     pub ops_hosts: Vec<String>,
-    /// Language of `user_message` if neither the request nor the user names one.
     pub language: String,
-    /// Header in which a trusted proxy sends the viewer's country.
     pub geo_header: Option<String>,
     pub access_log: bool,
-    /// Date when the deprecated routes are removed, in HTTP format.
     pub sunset: Option<String>,
 }
 

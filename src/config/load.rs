@@ -11,7 +11,6 @@ use super::sources::{Found, UNSAFE_NO_SYNC, variable_of};
 use super::validate;
 use super::{DEFAULT_FILE, Effective, LogLevel, Problems, Provenance};
 
-/// Inputs of the configuration.
 #[derive(Default)]
 pub struct Inputs {
     /// The file given by the user; otherwise [`DEFAULT_FILE`], if it exists.
@@ -45,12 +44,10 @@ impl Inputs {
     }
 }
 
-/// A valid configuration.
 pub struct Loaded {
     pub config: Config,
     /// All effective values, in the order of the documentation.
     pub effective: Vec<Effective>,
-    /// Warnings for the operator, one sentence each.
     pub warnings: Vec<String>,
     /// Whether all syncs are disabled (`PLAYGATE_UNSAFE_NO_SYNC=1`).
     pub unsafe_no_sync: bool,
@@ -58,11 +55,9 @@ pub struct Loaded {
     pub terminal: bool,
 }
 
-/// Documentation of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
     pub key: String,
-    /// The environment variable.
     pub variable: String,
     /// The default, as written in a variable.
     pub default: Option<&'static str>,
@@ -87,7 +82,6 @@ pub fn keys() -> impl Iterator<Item = KeyInfo> {
     })
 }
 
-/// Loads a configuration; returns all errors at once.
 pub fn load(inputs: &Inputs) -> Result<Loaded, Problems> {
     let (loaded, problems) = read(inputs);
     problems.or(loaded)
@@ -102,6 +96,7 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
         None if inputs.demo => {}
         None => found.file(DEFAULT_FILE.as_ref(), false),
     }
+    // The order is the precedence: later sources replace earlier ones.
     found.environment(&inputs.environment);
     found.flags(&inputs.flags);
     let Found {
@@ -109,6 +104,7 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
     } = found;
 
     let credentials = inputs.variable("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    // Read before the other keys, whose defaults refer to it.
     let data_dir = given
         .get("data_dir")
         .and_then(|given| given.raw.text().ok())
@@ -132,6 +128,7 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
         apply_demo_defaults(&mut config, &mut effective);
     }
     validate::check(&config, &effective, inputs.demo, &mut problems);
+    // Rules ran on defaults where a key was invalid; sorting mixes their findings in by line.
     problems.sort();
     let mut warnings = warnings;
     warnings.extend(validate::warnings(&effective, unsafe_no_sync));
@@ -145,10 +142,9 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
     (Some(loaded), problems)
 }
 
-/// Demo defaults: Clear Key, a movable clock, not production, and warnings only, since the printed text is
-/// to be read. Explicit settings override them.
 fn apply_demo_defaults(config: &mut Config, effective: &mut [Effective]) {
     for key in effective {
+        // What the user set is respected, in a demo too.
         if key.origin != Provenance::Default {
             continue;
         }
@@ -166,6 +162,7 @@ fn apply_demo_defaults(config: &mut Config, effective: &mut [Effective]) {
                 Environment::Staging.as_str()
             }
             "log.level" => {
+                // The printed calls are meant to be read: information would scroll them away.
                 config.log.level = LogLevel::Warn;
                 "warn"
             }
@@ -179,6 +176,7 @@ fn no_sync(inputs: &Inputs, problems: &mut Problems) -> bool {
     match inputs.variable(UNSAFE_NO_SYNC) {
         None => false,
         Some(value) if value == "1" => true,
+        // `0` or `false` may mean either; a setting that loses data is not guessed.
         Some(_) => {
             let origin = Provenance::Variable(UNSAFE_NO_SYNC.to_owned());
             problems.add(Some(origin), "must be 1 or unset");

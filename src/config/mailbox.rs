@@ -7,13 +7,11 @@ use crate::types::Email;
 /// An e-mail address with an optional display name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox {
-    /// The display name.
     pub name: Option<String>,
     pub email: Email,
 }
 
 impl Mailbox {
-    /// Parses `address` or `Name <address>`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (name, address) = match text.split_once('<') {

@@ -11,12 +11,12 @@ impl Setting for String {
     }
 }
 
-/// Masks query values of an address, except placeholders such as `{token}`.
 fn masked_query(text: &str) -> String {
     let is_address = text.contains("://") || text.starts_with("{public_url}");
     let Some((before, query)) = text.split_once('?').filter(|_| is_address) else {
         return text.to_owned();
     };
+    // `{token}` and the like are not secrets, and show that the link is complete.
     let placeholder = |value: &str| value.starts_with('{') && value.ends_with('}');
     let masked = query.split('&').map(|pair| match pair.split_once('=') {
         Some((_, value)) if value.is_empty() || placeholder(value) => pair.to_owned(),

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Provenance {
     Default,
@@ -14,7 +13,6 @@ pub enum Provenance {
     },
     Variable(String),
     Credential(String),
-    /// A command-line flag, with dashes.
     Flag(String),
 }
 
@@ -30,7 +28,6 @@ impl fmt::Display for Provenance {
     }
 }
 
-/// The effective value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
     pub key: String,

@@ -4,22 +4,15 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-/// A value from a file, a variable or a flag.
 #[derive(Clone)]
 pub(super) enum Raw {
     /// Text from a variable or a flag; the key decides its type.
     Loose(String),
-    /// A TOML string.
     Text(String),
-    /// A TOML integer.
     Integer(i64),
-    /// A TOML boolean.
     Flag(bool),
-    /// A TOML date or time, as written.
     Moment(String),
-    /// A TOML array.
     List(Vec<Raw>),
-    /// A TOML table.
     Table(BTreeMap<String, Raw>),
     /// A value that no key accepts: a float, or an integer out of range.
     Other,
@@ -48,11 +41,11 @@ impl Raw {
                     })
                     .collect(),
             ),
+            // No key takes a float: `5.0` for `5` would be a mistake to guess about.
             DeValue::Float(_) => Self::Other,
         }
     }
 
-    /// The text, for keys of type text.
     pub(super) fn text(&self) -> Result<&str, String> {
         match self {
             Self::Loose(text) | Self::Text(text) | Self::Moment(text) => Ok(text),
@@ -62,7 +55,6 @@ impl Raw {
         }
     }
 
-    /// Returns whether a table within has this member.
     pub(super) fn has(&self, member: &str) -> bool {
         match self {
             Self::Table(members) => {
@@ -78,15 +70,16 @@ impl Raw {
         }
     }
 
-    /// The elements of a list. A single value is a list of one; in a variable, commas separate elements.
     pub(super) fn items(&self) -> Vec<Self> {
         match self {
             Self::List(items) => items.clone(),
             Self::Loose(text) if text.trim().is_empty() => Vec::new(),
+            // A variable has no lists: commas separate elements there.
             Self::Loose(text) => text
                 .split(',')
                 .map(|item| Self::Loose(item.trim().to_owned()))
                 .collect(),
+            // In TOML `listen = "a"` is short for a list of one.
             single => vec![single.clone()],
         }
     }

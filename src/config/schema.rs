@@ -11,7 +11,6 @@ use super::value_parsers::{Read, Setting};
 use super::{Problems, Provenance};
 use crate::ports::watched_file::readable_by_all;
 
-/// A key, without its section.
 #[derive(Clone, Copy)]
 pub(super) struct Key {
     pub(super) name: &'static str,
@@ -21,11 +20,9 @@ pub(super) struct Key {
     pub(super) secret: bool,
 }
 
-/// A group of keys that forms one struct.
 pub(super) trait Section: Sized {
     const KEYS: &'static [Key];
 
-    /// Reads all keys, even after an error, so that all errors are found.
     fn read(prefix: &str, reader: &mut Reader<'_>) -> Option<Self>;
 }
 
@@ -56,6 +53,7 @@ macro_rules! section {
             },)*];
 
             fn read(prefix: &str, reader: &mut Reader<'_>) -> Option<Self> {
+                // All keys are read before the first error counts, so that all errors are reported together.
                 $(let $field: Option<$type> =
                     reader.read(prefix, stringify!($field), $default, $read);)*
                 Some(Self { $($field: $field?,)* })
@@ -76,7 +74,6 @@ macro_rules! whole {
         }
 
         impl $name {
-            /// Every section with the prefix of its keys.
             pub(super) const SECTIONS: &'static [(&'static str, &'static [Key])] =
                 &[$(($prefix, <$section as Section>::KEYS),)*];
 
@@ -90,7 +87,6 @@ macro_rules! whole {
 
 pub(super) use {section, whole};
 
-/// A value and its source.
 #[derive(Clone)]
 pub(super) struct Given {
     pub(super) raw: Raw,
@@ -100,9 +96,7 @@ pub(super) struct Given {
 /// Converts raw values to typed ones and records effective values and problems.
 pub(super) struct Reader<'a> {
     pub(super) given: &'a BTreeMap<String, Given>,
-    /// The systemd credentials directory.
     pub(super) credentials: Option<&'a Path>,
-    /// Replaces `{data_dir}` in values.
     pub(super) data_dir: PathBuf,
     pub(super) problems: &'a mut Problems,
     pub(super) shown: Vec<Effective>,
@@ -152,7 +146,6 @@ impl Reader<'_> {
         Some(value)
     }
 
-    /// The default in place of an invalid value, so that the other keys are checked too.
     fn fallback<T: Setting>(
         &self,
         default: Option<&str>,
@@ -164,7 +157,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Replaces `{data_dir}`.
     fn filled_in(&self, raw: Raw) -> Raw {
         let fill = |text: String| text.replace("{data_dir}", &self.data_dir.to_string_lossy());
         match raw {
@@ -191,10 +183,12 @@ impl Reader<'_> {
         if let Some(path) = self.credentials.map(|directory| directory.join(key))
             && path.exists()
         {
+            // systemd gives credentials to the service only; their mode does not matter.
             let read = read_secret(&path, false);
             let origin = Provenance::Credential(key.to_owned());
             forms.push(self.secret_given(key, read, origin)?);
         }
+        // An order of precedence would hide a stale secret, which then fails at the other server.
         if let [first, second, ..] = forms.as_slice() {
             let message = format!(
                 "`{key}` is set twice, here and by {}: remove one",
@@ -225,13 +219,12 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a secret's file without the final line end.
 pub(super) fn read_secret(path: &Path, check_rights: bool) -> Result<String, String> {
-    /// Far above the size of any secret.
     const MOST: u64 = 64 * 1024;
     let shown = path.display();
     let cannot = |error: std::io::Error| format!("cannot read {shown}: {error}");
     let metadata = fs::metadata(path).map_err(cannot)?;
+    // Reading a device or a pipe by mistake would not end.
     if !metadata.is_file() || metadata.len() > MOST {
         return Err(format!(
             "{shown} must be a regular file of at most {MOST} bytes"
@@ -243,5 +236,6 @@ pub(super) fn read_secret(path: &Path, check_rights: bool) -> Result<String, Str
         ));
     }
     let text = fs::read_to_string(path).map_err(cannot)?;
+    // Editors and `openssl rand` end a file with a line end, which is not part of the secret.
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }

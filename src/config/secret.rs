@@ -10,7 +10,6 @@ impl Secret {
         Self(text)
     }
 
-    /// Returns the secret text. Callers must not print or log it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

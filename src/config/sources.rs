@@ -15,14 +15,12 @@ use super::{Problems, Provenance, cdn};
 use crate::ports::watched_file::readable_by_all;
 use crate::types::toml_mistake::explain;
 
-/// Prefix of our environment variables.
 const PREFIX: &str = "PLAYGATE_";
 /// A variable of ours that is not a key.
 pub(super) const UNSAFE_NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
 /// Edit distance up to which an unknown variable counts as a typing error.
 const TYPO: usize = 2;
 
-/// Maximum size of a configuration file, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;
 
 /// Values by full key; the path of a secret's file is under `key_file`.
@@ -33,7 +31,6 @@ pub(super) struct Found<'a> {
     names: Names,
 }
 
-/// All valid names.
 struct Names {
     keys: BTreeSet<String>,
     sections: BTreeSet<String>,
@@ -69,6 +66,7 @@ impl Names {
         let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
         let distance = |known: &&String| {
             let whole = strsim::osa_distance(unknown, known);
+            // The section may have been forgotten.
             let tail = strsim::osa_distance(&last(unknown), &last(known));
             whole.min(tail + 2)
         };
@@ -96,7 +94,6 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Reads the file. A missing file is an error only if the user named it.
     pub(super) fn file(&mut self, path: &Path, named: bool) {
         let text = match read_file(path) {
             Ok(text) => text,
@@ -109,6 +106,7 @@ impl<'a> Found<'a> {
                 return self.problems.add(None, message);
             }
         };
+        // Continues after a syntax error: the keys of the other lines are checked in the same run.
         let (table, errors) = DeTable::parse_recoverable(&text);
         let mut file = File {
             path,
@@ -118,6 +116,7 @@ impl<'a> Found<'a> {
         for error in errors {
             let at = error.span().map_or(0, |span| span.start);
             let line = file.line(at);
+            // One message a line: the parser's further errors there follow from the first.
             if file.broken.insert(line) {
                 let message = explain(&text, at, error.message());
                 self.problems.add(Some(file.origin(line)), message);
@@ -154,7 +153,6 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Rejects a secret in a file that all users can read.
     fn refuse_open_secrets(&mut self, path: &Path) {
         let open = fs::metadata(path).is_ok_and(|found| readable_by_all(path, found.mode()));
         let secret = self.given.iter().find(|(name, given)| {
@@ -171,7 +169,6 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Reads our environment variables.
     pub(super) fn environment(&mut self, variables: &[(OsString, OsString)]) {
         let by_variable: BTreeMap<String, String> = self
             .names
@@ -197,8 +194,6 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A variable that looks like a mistyped key is an error. Other variables with our prefix may belong to
-    /// a script or a test; they cause a warning.
     fn unknown_variable(&mut self, variable: &str, known: &BTreeMap<String, String>) {
         let distance = |known: &&String| strsim::osa_distance(variable, known);
         let nearest = known.keys().min_by_key(distance);
@@ -217,6 +212,7 @@ impl<'a> Found<'a> {
                 .any(|known| known.ends_with(&format!("_{tail}")));
         let nearest = nearest.map_or("", |name| name);
         let message = format!("unknown variable; did you mean {nearest}?");
+        // A mistyped key must not be ignored. Any other variable with the prefix may belong to a script or a test.
         if typo || of_section || of_key {
             let origin = Provenance::Variable(variable.to_owned());
             self.problems.add(Some(origin), message);
@@ -226,7 +222,6 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Reads flags: key, flag as typed, value.
     pub(super) fn flags(&mut self, flags: &[(&'static str, &'static str, String)]) {
         for (name, flag, value) in flags {
             let raw = Raw::Loose(value.clone());
@@ -236,13 +231,12 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The environment variable of a key.
 pub(super) fn variable_of(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }
 
-/// Excludes the variables that Kubernetes sets in every container for a service named `playgate`.
 fn is_ours(variable: &str) -> bool {
+    // Kubernetes sets these in every container of a namespace with a service named `playgate`.
     let of_kubernetes = variable == "PLAYGATE_PORT"
         || variable.starts_with("PLAYGATE_PORT_")
         || variable.starts_with("PLAYGATE_SERVICE_");
@@ -250,6 +244,7 @@ fn is_ours(variable: &str) -> bool {
 }
 
 fn read_file(path: &Path) -> std::io::Result<String> {
+    // A wrong path, such as a log or a database, must not be read into memory.
     if fs::metadata(path)?.len() > FILE_MAX {
         return Err(std::io::Error::other("the file is over 1 MiB"));
     }
@@ -259,7 +254,6 @@ fn read_file(path: &Path) -> std::io::Result<String> {
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
-    /// Lines with a syntax error.
     broken: BTreeSet<usize>,
 }
 

@@ -5,17 +5,13 @@ use std::collections::BTreeMap;
 use super::raw::Raw;
 use super::value_parsers::{Read, text};
 
-/// Schema of the tables in a list.
 pub(super) struct TableSchema {
-    /// Noun for a table, with its article.
     pub(super) what: &'static str,
     /// Member names. The first is the table's name, unique in the list.
     pub(super) members: &'static [&'static str],
-    /// Names of required members.
     pub(super) needed: &'static [&'static str],
 }
 
-/// A table being read.
 pub(super) struct Members<'a> {
     subject: String,
     members: &'a BTreeMap<String, Raw>,
@@ -23,7 +19,6 @@ pub(super) struct Members<'a> {
 }
 
 impl TableSchema {
-    /// Reads a list of tables and reports the errors of all of them.
     pub(super) fn list<T>(
         &self,
         raw: &Raw,
@@ -39,6 +34,7 @@ impl TableSchema {
             };
             let mut table = self.open(members);
             tables.extend(read(&mut table));
+            // The other tables are read too: all mistakes are reported in one run.
             wrong.append(&mut table.wrong);
             if let Some(name) = self.name(members) {
                 if names.contains(&name) {
@@ -60,13 +56,11 @@ impl TableSchema {
             .map_or(self.what, |(_, noun)| noun)
     }
 
-    /// The table's name, if it can be shown in a message.
     fn name(&self, members: &BTreeMap<String, Raw>) -> Option<String> {
         let name = members.get(*self.members.first()?)?;
         text(64)(name).ok()
     }
 
-    /// Reports unknown members and missing required ones.
     fn open<'a>(&self, members: &'a BTreeMap<String, Raw>) -> Members<'a> {
         let subject = match self.name(members) {
             Some(name) => format!("{} `{name}`", self.what),

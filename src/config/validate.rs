@@ -33,6 +33,7 @@ const RULES: &[Rule] = &[
         keys: &["tls.cert", "tls.key", "tls.listen"],
         broken: |config| {
             let given = config.tls.cert.is_some() && config.tls.key.is_some();
+            // Without this an operator believes that traffic is encrypted.
             given && config.tls.listen.is_empty()
         },
         message: "`tls.cert` needs `tls.listen`, or it is not used",
@@ -45,6 +46,7 @@ const RULES: &[Rule] = &[
     Rule {
         keys: &["ops.listen", "listen"],
         broken: |config| {
+            // The console, health and metrics are served without a token.
             let ops = &config.ops.listen;
             is_certain(ops) && config.server.listen.contains(ops)
         },
@@ -78,6 +80,7 @@ const RULES: &[Rule] = &[
         keys: &["accounts.argon2_memory_kib", "accounts.argon2_parallelism"],
         broken: |config| {
             let accounts = &config.accounts;
+            // A bound of Argon2 itself: RFC 9106, 3.1.
             accounts.argon2_memory_kib < 8 * accounts.argon2_parallelism
         },
         message: "`accounts.argon2_memory_kib` must be at least 8 per unit of `accounts.argon2_parallelism`",
@@ -131,12 +134,11 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Returns whether the address is fixed: with port 0 it differs each time.
 fn is_certain(address: &Address) -> bool {
+    // With port 0 the system chooses another port each time, so that equal texts do not collide.
     !matches!(address, Address::Tcp { port: 0, .. })
 }
 
-/// Returns whether the host is this machine.
 fn is_local(host: &str) -> bool {
     let address = host.parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
@@ -174,18 +176,16 @@ pub(super) fn check(config: &Config, effective: &[Effective], demo: bool, proble
     }
 }
 
-/// Where the first explicitly set key of a rule was set.
 fn placed(rule: &Rule, origin_of: &impl Fn(&str) -> Option<Provenance>) -> Option<Provenance> {
     rule.keys
         .iter()
         .filter_map(|key| origin_of(key))
+        // The operator can change only a line that exists.
         .find(|origin| *origin != Provenance::Default)
 }
 
-/// The key that enables forwarding.
 const FORWARD_URL: &str = "telemetry.forward.url";
 
-/// Returns the warnings of a valid configuration.
 pub(super) fn warnings(effective: &[Effective], unsafe_no_sync: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if unsafe_no_sync {

@@ -106,7 +106,6 @@ macro_rules! shown_as_printed {
 
 shown_as_printed!(u8, u16, u32, bool, Address, Network, Mailbox, Tz, NaiveDate);
 
-/// Parses an optional value.
 pub(super) fn some<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<Option<T>> {
     move |raw| read(raw).map(Some)
 }
@@ -119,7 +118,6 @@ pub(super) fn unless_off<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> 
     }
 }
 
-/// Parses a list without duplicates.
 pub(super) fn list<T: PartialEq + Setting>(
     read: impl Fn(&Raw) -> Read<T>,
 ) -> impl Fn(&Raw) -> Read<Vec<T>> {
@@ -127,6 +125,7 @@ pub(super) fn list<T: PartialEq + Setting>(
         let mut values = Vec::new();
         for item in raw.items() {
             let value = read(&item)?;
+            // A duplicate is a copying mistake: the line that was meant to be there is missing.
             if values.contains(&value) {
                 return Err(format!(
                     "lists `{}` twice",
@@ -139,7 +138,6 @@ pub(super) fn list<T: PartialEq + Setting>(
     }
 }
 
-/// Parses an integer in a range.
 pub(super) fn number<N: TryFrom<i64>>(range: RangeInclusive<i64>) -> impl Fn(&Raw) -> Read<N> {
     move |raw| {
         let value = match raw {
@@ -179,7 +177,6 @@ pub(super) fn flag(raw: &Raw) -> Read<bool> {
     value.ok_or_else(|| "must be true or false".to_owned())
 }
 
-/// Parses one of the words of an enum.
 pub(super) fn enum_value<W: ConfigEnum>(raw: &Raw) -> Read<W> {
     let text = raw.text()?;
     W::WORDS
@@ -192,7 +189,6 @@ pub(super) fn enum_value<W: ConfigEnum>(raw: &Raw) -> Read<W> {
         })
 }
 
-/// Parses the treatment of unrated programs: a word or an age.
 pub(super) fn unrated(raw: &Raw) -> Read<Unrated> {
     let found = match raw {
         Raw::Integer(age) => Unrated::age(*age),
@@ -208,13 +204,13 @@ impl Setting for Unrated {
     }
 }
 
-/// Parses one line of 1 to `most` characters.
 pub(super) fn text(most: usize) -> impl Fn(&Raw) -> Read<String> {
     move |raw| {
         let text = raw.text()?;
         if text.trim().is_empty() || text.chars().count() > most {
             return Err(format!("must have 1 to {most} characters"));
         }
+        // Such texts go into headers and commands of other protocols, where a line end would begin a new one.
         if text.chars().any(char::is_control) {
             return Err("must not contain control characters".to_owned());
         }
@@ -222,7 +218,6 @@ pub(super) fn text(most: usize) -> impl Fn(&Raw) -> Read<String> {
     }
 }
 
-/// Parses a secret of at least `least` characters. Placeholders from examples are rejected.
 pub(super) fn secret(least: usize) -> impl Fn(&Raw) -> Read<Secret> {
     const OF_EXAMPLES: [&str; 6] = [
         "changeme",
@@ -240,6 +235,7 @@ pub(super) fn secret(least: usize) -> impl Fn(&Raw) -> Read<Secret> {
         if text.len() > 4_096 || text.chars().any(char::is_control) {
             return Err("must be one line of at most 4096 characters".to_owned());
         }
+        // A service that runs with a published secret is open to everybody who has read the example.
         if OF_EXAMPLES.contains(&text.to_ascii_lowercase().as_str()) {
             return Err("is a placeholder, not a secret".to_owned());
         }
@@ -265,9 +261,9 @@ pub(super) fn network(raw: &Raw) -> Read<Network> {
     Network::parse(text).map_err(|why| format!("`{text}`: {why}"))
 }
 
-/// Parses `HH:MM`.
 pub(super) fn time_of_day(raw: &Raw) -> Read<NaiveTime> {
     let text = raw.text()?;
+    // TOML times have seconds.
     let short = text.strip_suffix(":00").filter(|text| text.len() == 5);
     let shape = |text: &str| text.len() == 5 && text.is_ascii();
     Some(short.unwrap_or(text))
@@ -276,13 +272,11 @@ pub(super) fn time_of_day(raw: &Raw) -> Read<NaiveTime> {
         .ok_or_else(|| "must be a time of the day such as \"22:00\"".to_owned())
 }
 
-/// Parses `YYYY-MM-DD`.
 pub(super) fn date(raw: &Raw) -> Read<NaiveDate> {
     NaiveDate::parse_from_str(raw.text()?, "%Y-%m-%d")
         .map_err(|_| "must be a date such as \"2027-12-31\"".to_owned())
 }
 
-/// Parses an IANA time zone.
 pub(super) fn zone(raw: &Raw) -> Read<Tz> {
     let text = raw.text()?;
     text.parse()
@@ -318,6 +312,7 @@ fn spelled_seconds(text: &str) -> Option<u64> {
         .find_map(|(unit, name)| Some((text.strip_suffix(name)?, unit)))
         .unwrap_or((text, 1));
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // `parse` alone would accept a plus sign.
     plain.then(|| digits.parse::<u64>().ok()?.checked_mul(unit))?
 }
 
@@ -330,7 +325,6 @@ pub(super) fn base_url(raw: &Raw) -> Read<String> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// Parses an `http` or `https` URL.
 pub(super) fn url(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     let form = "must be an address starting with http:// or https://";
@@ -354,6 +348,7 @@ pub(super) fn url(raw: &Raw) -> Read<String> {
 pub(super) fn reset_url(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    // Not only http: a mobile application may register its own scheme.
     let led = text.starts_with("{public_url}")
         || scheme.is_some_and(|scheme| {
             !scheme.is_empty()
@@ -366,9 +361,11 @@ pub(super) fn reset_url(raw: &Raw) -> Read<String> {
             "must be an address, such as \"https://tv.example/reset?token={token}\"".to_owned(),
         );
     }
+    // Every reset mail would lead to a page that cannot work.
     if !text.contains("{token}") {
         return Err("must contain {token}".to_owned());
     }
+    // A misspelt placeholder would be sent as it is, in every mail.
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('{') {
         let (name, after) = after
@@ -384,7 +381,6 @@ pub(super) fn reset_url(raw: &Raw) -> Read<String> {
     Ok(text.to_owned())
 }
 
-/// Parses a browser origin, `scheme://host[:port]`, or `*`.
 pub(super) fn cors_origin(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     if text == "*" {
@@ -401,7 +397,6 @@ pub(super) fn cors_origin(raw: &Raw) -> Read<String> {
     Ok(checked)
 }
 
-/// Parses the prefix of our header names.
 pub(super) fn header_prefix(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     let plain = text
@@ -424,7 +419,6 @@ pub(super) fn header_name(raw: &Raw) -> Read<String> {
         .map_err(|_| format!("`{text}` is not a header name"))
 }
 
-/// Parses a language tag such as `en` or `pt-BR`.
 pub(super) fn language(raw: &Raw) -> Read<String> {
     let text = raw.text()?;
     let part = |part: &str| {
@@ -439,7 +433,6 @@ pub(super) fn language(raw: &Raw) -> Read<String> {
     Ok(text.to_owned())
 }
 
-/// Parses an e-mail address, optionally as `Name <address>`.
 pub(super) fn mailbox(raw: &Raw) -> Read<Mailbox> {
     let text = self::text(320)(raw)?;
     Mailbox::parse(&text)

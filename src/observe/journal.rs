@@ -13,7 +13,6 @@ use tracing_subscriber::layer::{Context, Layer};
 
 use super::log::{Allowance, one_line};
 
-/// The journal's socket.
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// Sends entries to the journal. If that fails, entries go to standard error with a level prefix for the
@@ -25,7 +24,6 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Logs to the journal at `path`, which may start listening later.
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         // A request must not wait for a slow journal.
@@ -38,6 +36,7 @@ impl Journal {
     }
 
     fn send(&self, level: Level, content: &Content) {
+        // Severities of syslog(3).
         let priority = match level {
             Level::ERROR => 3,
             Level::WARN => 4,
@@ -82,11 +81,9 @@ impl<S: Subscriber> Layer<S> for Journal {
     }
 }
 
-/// The content of an event.
 #[derive(Default)]
 struct Content {
     message: String,
-    /// The fields as shown after the message.
     rest: String,
     /// The fields under the names that the journal accepts.
     fields: Vec<(String, String)>,

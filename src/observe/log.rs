@@ -16,36 +16,30 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::journal::{self, Journal};
 use crate::config::limits::{LOG_BURST, LOG_LINE, LOG_RATE};
 
-/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Format {
-    /// For people.
     Text,
-    /// For log collectors.
     Json,
-    /// For systemd's journal.
     Journal,
 }
 
-/// Why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
     #[error("`{0}` is not a log level")]
     Level(String),
-    /// Another log is set up in this process.
     #[error("the log is set up already")]
     Twice,
-    /// No socket could be created.
     #[error("the log: {0}")]
     Socket(#[from] io::Error),
 }
 
-/// Sets up the log. It goes to standard error: standard output is for data only.
 pub(crate) fn init(format: Format, level: &str) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(level).map_err(|_| LogError::Level(level.to_owned()))?;
     let lines = tracing_subscriber::fmt::layer()
+        // Standard output is for data only.
         .with_writer(Bounded::new(io::stderr()))
+        // Escape sequences would be stored by log collectors.
         .with_ansi(false)
         .with_target(false);
     let log = tracing_subscriber::registry().with(filter);
@@ -66,9 +60,7 @@ pub(crate) fn init(format: Format, level: &str) -> Result<(), LogError> {
     Ok(())
 }
 
-/// The rate limit of the log.
 pub(super) struct Allowance {
-    /// Bytes that may be written now.
     budget: u64,
     filled: Instant,
     left_out: u64,
@@ -88,6 +80,7 @@ impl Allowance {
     /// Whether an event of `bytes` may be written; if so, returns the number of events dropped before it.
     pub(super) fn admit(&mut self, bytes: usize) -> Option<u64> {
         let elapsed = self.filled.elapsed();
+        // A token bucket: bursts pass, a flood of one error does not fill the disk.
         let more = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX) * LOG_RATE / 1_000;
         // Only then is the time consumed: shorter intervals would be rounded down to nothing.
         if more > 0 {
@@ -95,6 +88,7 @@ impl Allowance {
             self.filled = Instant::now();
         }
         let Some(rest) = self.budget.checked_sub(bytes as u64) else {
+            // Reported before the next line that is written, so that a flood leaves a trace.
             self.left_out += 1;
             return None;
         };
@@ -103,7 +97,6 @@ impl Allowance {
     }
 }
 
-/// Writes log lines within the rate limit.
 struct Bounded<W>(Arc<Mutex<(W, Allowance)>>);
 
 impl<W> Clone for Bounded<W> {
@@ -127,8 +120,8 @@ impl<W: Write + 'static> MakeWriter<'_> for Bounded<W> {
 }
 
 impl<W: Write> Write for Bounded<W> {
-    /// Gets each event in one piece.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        // The formatter writes each event in one call, so a line is never cut in two by another thread.
         let (out, allowance) = &mut *self.0.lock();
         let line = one_line(event);
         if let Some(left_out) = allowance.admit(line.len()) {
@@ -146,12 +139,12 @@ impl<W: Write> Write for Bounded<W> {
     }
 }
 
-/// Turns an event into one bounded line: a control character could forge a line or control a terminal.
 pub(super) fn one_line(event: &[u8]) -> Vec<u8> {
     let body = event.strip_suffix(b"\n").unwrap_or(event);
     let mut line: Vec<u8> = body
         .iter()
         .take(LOG_LINE)
+        // A control character could forge a line or control a terminal.
         .map(|b| if b.is_ascii_control() { b' ' } else { *b })
         .collect();
     line.push(b'\n');

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// A value that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -27,7 +26,6 @@ impl Counter {
     }
 }
 
-/// A value that goes up and down.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicI64);
 
@@ -51,7 +49,6 @@ const BUCKETS: [u64; 11] = [
     50, 100, 250, 1_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000,
 ];
 
-/// A histogram of durations.
 #[derive(Debug, Default)]
 pub struct Histogram {
     /// Counts per bucket, not cumulative; the last bucket is unbounded.
@@ -77,6 +74,7 @@ impl Histogram {
             .iter()
             .zip(BUCKETS.map(Some).iter().chain([&None]))
         {
+            // Prometheus expects cumulative counts. The count is their sum, so that both agree in every scrape.
             sum += bucket.load(Relaxed);
             let bound = bound.map_or("+Inf".to_owned(), seconds);
             let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {sum}");
@@ -87,8 +85,8 @@ impl Histogram {
     }
 }
 
-/// Formats microseconds as decimal seconds.
 fn seconds(micros: u64) -> String {
+    // Integer arithmetic: a float would print rounding errors in the bounds of buckets.
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
@@ -137,6 +135,7 @@ impl Registry {
             .collect();
         let entry = (labels.join(","), source);
         let mut families = self.0.lock();
+        // All series of a name must follow its HELP and TYPE lines.
         if let Some(family) = families.iter_mut().find(|family| family.name == name) {
             family.series.push(entry);
         } else {
@@ -171,7 +170,6 @@ impl Registry {
         gauge
     }
 
-    /// Registers a gauge that is read on each scrape.
     pub fn gauge_of(
         &self,
         name: &'static str,
@@ -223,7 +221,6 @@ impl Registry {
         histogram
     }
 
-    /// Formats all metrics in the Prometheus text format.
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = String::new();
@@ -255,7 +252,6 @@ impl Registry {
     }
 }
 
-/// Escapes a label value for the text format.
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")

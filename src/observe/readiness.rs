@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// Problems by part of the service.
 type Parts = BTreeMap<&'static str, String>;
 
 #[derive(Default)]
@@ -14,26 +13,22 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Reports that `part` cannot work.
     pub fn not_ready(&self, part: &'static str, reason: impl Into<String>) {
         let reason = reason.into();
         tracing::warn!(part, reason, "not ready");
         self.reasons.lock().insert(part, reason);
     }
 
-    /// Reports that the service is shutting down.
     pub fn stopping(&self) {
         self.reasons.lock().insert("server", "stopping".to_owned());
     }
 
-    /// Reports that `part` works again.
     pub fn ready(&self, part: &'static str) {
         if self.reasons.lock().remove(part).is_some() {
             tracing::info!(part, "ready again");
         }
     }
 
-    /// Why the service is not ready; empty if it is.
     #[must_use]
     pub fn reasons(&self) -> Parts {
         self.reasons.lock().clone()
@@ -41,6 +36,7 @@ impl Readiness {
 
     /// Sets or clears the warning of `part`. A warning does not affect readiness.
     pub fn warn(&self, part: &'static str, warning: Option<String>) {
+        // Kept apart from the reasons: a load balancer must not take a server out of service for a warning.
         let mut warnings = self.warnings.lock();
         match warning {
             Some(warning) => warnings.insert(part, warning),

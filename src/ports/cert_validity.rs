@@ -21,7 +21,6 @@ pub(super) struct Validity {
 }
 
 impl Validity {
-    /// Parses a DER certificate; `None` if it is not one.
     pub(super) fn parse(certificate: &[u8]) -> Option<Self> {
         let (whole, _) = expect(certificate, SEQUENCE)?;
         let (mut rest, _) = expect(whole, SEQUENCE)?;
@@ -43,7 +42,6 @@ impl Validity {
         (self.from..=self.to).contains(&now)
     }
 
-    /// Remaining seconds; negative after the end.
     pub(super) const fn left(self, now: UnixSeconds) -> i64 {
         self.to.since(now)
     }
@@ -67,6 +65,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
         (usize::from(*first), rest)
     } else {
         let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+        // Four digits are 4 GiB, far beyond the file's limit; more would overflow the sum.
         if digits.is_empty() || digits.len() > 4 {
             return None;
         }

@@ -7,12 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::types::UnixSeconds;
 
-/// A source of wall-clock time.
 pub trait Clock: Send + Sync {
-    /// Milliseconds since the Unix epoch.
     fn now_millis(&self) -> i64;
 
-    /// Whole seconds since the Unix epoch.
     fn now(&self) -> UnixSeconds {
         UnixSeconds(self.now_millis().div_euclid(1_000))
     }
@@ -34,7 +31,6 @@ pub fn boot_id() -> Option<String> {
     Some(id.trim().to_owned())
 }
 
-/// The clock of the operating system.
 #[derive(Debug, Default)]
 pub struct SystemClock;
 
@@ -50,6 +46,8 @@ impl Clock for SystemClock {
     }
 
     fn uptime_millis(&self) -> Option<i64> {
+        // Not CLOCK_MONOTONIC, which stands still while the machine is suspended: a resume would look like a
+        // jump.
         let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         Some(up.tv_sec.saturating_mul(1_000) + up.tv_nsec / 1_000_000)
     }
@@ -70,7 +68,6 @@ impl LabClock {
         }
     }
 
-    /// Sets the current time to `now`; the clock keeps running.
     pub fn set_now(&self, now: UnixSeconds) {
         let offset = now
             .0
@@ -79,13 +76,11 @@ impl LabClock {
         self.offset_millis.store(offset, Ordering::SeqCst);
     }
 
-    /// Sets the offset from the base clock, in seconds.
     pub fn set_offset(&self, seconds: i64) {
         self.offset_millis
             .store(seconds.saturating_mul(1_000), Ordering::SeqCst);
     }
 
-    /// The offset in seconds.
     #[must_use]
     pub fn offset(&self) -> i64 {
         self.offset_millis.load(Ordering::SeqCst).div_euclid(1_000)
@@ -98,6 +93,7 @@ impl Clock for LabClock {
     }
 
     fn uptime_millis(&self) -> Option<i64> {
+        // Uptime cannot be moved: tokens measure elapsed time with it.
         self.base.uptime_millis()
     }
 

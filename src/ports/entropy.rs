@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// A source of unpredictable bytes.
 pub trait Entropy: Send + Sync {
     fn fill(&self, buffer: &mut [u8]);
 }
@@ -18,7 +17,6 @@ impl dyn Entropy + '_ {
     }
 }
 
-/// The operating system's generator.
 pub struct SystemEntropy(SystemRandom);
 
 impl Default for SystemEntropy {

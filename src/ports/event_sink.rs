@@ -14,12 +14,11 @@ use tokio::time::timeout;
 
 use super::http_client::{BadAddress, Broken, Target, cause};
 
-/// Time limit to send a batch and receive the response.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum size of a response body, in bytes. It is read and discarded.
 const ANSWER_MAX: usize = 64 * 1024;
 
-/// Why a batch was not accepted. The texts are for operators.
+/// Why a batch was not accepted. The texts are for operators and quote nothing of the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkError {
     /// Retry later, possibly after an operator corrected something. The sink may have accepted the batch.
@@ -44,14 +43,12 @@ impl SinkError {
 }
 
 pub trait EventSink: Send + Sync {
-    /// Sends lines; blocks. Equal keys always have equal lines.
     fn post(&self, lines: Vec<u8>, key: &str) -> Result<(), SinkError>;
 
     /// Aborts the request in progress and refuses new ones, because the process is about to exit.
     fn stop(&self);
 }
 
-/// A sink over HTTP.
 pub(crate) struct HttpSink {
     site: Target,
     authorization: Option<HeaderValue>,
@@ -60,11 +57,11 @@ pub(crate) struct HttpSink {
 }
 
 impl HttpSink {
-    /// Validates URL and `Authorization`; does not connect.
     pub(crate) fn new(url: &str, authorization: Option<&str>) -> Result<Self, BadAddress> {
         let authorization = authorization.map(|text| {
             let mut value = HeaderValue::from_str(text)
                 .map_err(|_| BadAddress("has an authorization that is not a valid header value"))?;
+            // Keeps the password out of `Debug` output.
             value.set_sensitive(true);
             Ok(value)
         });
@@ -100,6 +97,7 @@ impl HttpSink {
         }
         // The response must be complete: a sink that dies while it answers may not have stored the batch.
         match Limited::new(answer.body, ANSWER_MAX).collect().await {
+            // A long body is an accepted batch: the status was a success, and the rest is not read.
             Err(error) if !error.is::<LengthLimitError>() => Err(SinkError::broken(&error)),
             Ok(_) | Err(_) => Ok(()),
         }
@@ -114,6 +112,8 @@ impl EventSink for HttpSink {
         let mut stopped = self.stopped.subscribe();
         let result = runtime.block_on(async {
             tokio::select! {
+                // A stop wins over a response that arrives at the same time: the batch is then sent again,
+                // with the same key.
                 biased;
                 _ = stopped.wait_for(|stopped| *stopped) => Err(SinkError::later("the server is shutting down")),
                 done = timeout(self.patience, self.exchange(request)) => {
@@ -131,13 +131,11 @@ impl EventSink for HttpSink {
     }
 }
 
-/// Maps a status other than success.
-///
-/// Vector, Fluent Bit and the OpenTelemetry collector drop a batch at any 4xx except 408 and 429. Here it is
-/// dropped only if the status is about the batch: a wrong password or path will be corrected, and then the
-/// batch is wanted.
 fn from_failure_status(status: StatusCode, headers: &HeaderMap) -> SinkError {
     let words = format!("the sink answered {}", status.as_u16());
+    // Vector, Fluent Bit and the OpenTelemetry collector drop a batch at any 4xx except 408 and 429. Here it is
+    // dropped only if the status is about the batch: a wrong password or path will be corrected, and then the
+    // batch is wanted.
     match status {
         // These are about the batch itself; sending it again would fail again.
         StatusCode::BAD_REQUEST
@@ -153,12 +151,12 @@ fn from_failure_status(status: StatusCode, headers: &HeaderMap) -> SinkError {
     }
 }
 
-/// Parses `Retry-After`: seconds, or a date, which is compared with the sink's own clock.
 fn retry_after(headers: &HeaderMap) -> Option<u64> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok();
     let asked = text(RETRY_AFTER)?.trim();
     let date = |text: &str| DateTime::parse_from_rfc2822(text).ok();
     asked.parse().ok().or_else(|| {
+        // Both dates come from the sink, so its clock may be wrong.
         let wait = date(asked)?.signed_duration_since(date(text(DATE)?)?);
         u64::try_from(wait.num_seconds()).ok()
     })

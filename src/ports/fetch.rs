@@ -24,12 +24,10 @@ use super::http_client::{Answer, BadAddress, Broken, Target, WebBody, cause};
 
 /// Maximum size of an EPG file as transferred, in bytes.
 pub(crate) const FETCHED_MAX: u64 = 1024 * 1024 * 1024;
-/// Maximum number of redirects.
 const REDIRECTS: usize = 5;
 /// Maximum length of a stored validator, in bytes. Validators are opaque tokens or dates.
 const VALIDATOR_MAX: usize = 512;
 
-/// Time limits for a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     /// To accept a connection and to begin the response.
@@ -51,7 +49,7 @@ impl Default for Patience {
     }
 }
 
-/// HTTP validators that identify a version of an EPG file.
+/// HTTP validators of a version of an EPG file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validators {
     /// `ETag`; for a local file its length and modification time.
@@ -59,11 +57,8 @@ pub struct Validators {
     pub modified: Option<String>,
 }
 
-/// Result of a fetch.
 pub enum Fetched {
-    /// The file still matches the validators.
     Unchanged,
-    /// A new version.
     Guide {
         validators: Validators,
         /// The content; reading may fail in the middle.
@@ -78,25 +73,20 @@ pub enum FetchError {
     Address(#[from] BadAddress),
     #[error("{0}")]
     File(io::Error),
-    /// Any status other than 200.
     #[error("the server answered {status}")]
     Status {
         status: StatusCode,
         /// The server's `Retry-After`, in seconds.
         retry_after: Option<u64>,
     },
-    /// A redirect that is not followed.
     #[error("the server redirects {0}")]
     Redirect(&'static str),
-    /// A content coding that was not requested.
     #[error("unsupported content encoding `{0}`")]
     Coding(String),
-    /// The body exceeds [`FETCHED_MAX`].
     #[error("the EPG file exceeds 1 GiB")]
     TooLarge,
     #[error("no answer in time")]
     TimedOut,
-    /// The connection could not be established, or broke.
     #[error("no connection: {}", cause(&**.0))]
     Connection(Broken),
 }
@@ -117,11 +107,9 @@ pub trait Fetch: Send + Sync {
     fn fetch(&self, place: &str, known: &Validators) -> Result<Fetched, FetchError>;
 }
 
-/// Fetches over HTTP and from local files.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     pub patience: Patience,
-    /// Maximum size of a body, in bytes.
     pub most: u64,
 }
 
@@ -140,6 +128,8 @@ impl Fetch for Fetcher {
             return fetch_file(Path::new(place), known);
         }
         let broken = |error: io::Error| FetchError::Connection(error.into());
+        // Callers are blocking threads. A runtime for each fetch leaves no connection behind on the runtime
+        // that serves viewers.
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(broken)?;
         let until = Instant::now() + self.patience.whole;
@@ -160,9 +150,9 @@ impl Fetch for Fetcher {
     }
 }
 
-/// Opens a local file. It counts as changed if its length or modification time differs.
 fn fetch_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
     let metadata = fs::metadata(path).map_err(FetchError::File)?;
+    // Opening a named pipe would block until something writes to it.
     if !metadata.is_file() {
         let what = io::Error::other("it is not a file");
         return Err(FetchError::File(what));
@@ -173,6 +163,7 @@ fn fetch_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
         etag: Some(format!("{}-{}", metadata.len(), changed.as_nanos())),
         modified: None,
     };
+    // Length and modification time replace a hash: a guide may have 1 GiB, and is checked every interval.
     if validators == *known {
         return Ok(Fetched::Unchanged);
     }
@@ -183,7 +174,6 @@ fn fetch_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
     })
 }
 
-/// Fetches a URL; returns `None` if the server's version matches `known`.
 pub(crate) async fn get(
     address: &str,
     known: &Validators,
@@ -194,6 +184,8 @@ pub(crate) async fn get(
     for _ in 0..=REDIRECTS {
         let answer = timeout(patience.answer, ask(&address, known, before)).await;
         let answer = answer.map_err(|_| FetchError::TimedOut)??;
+        // The address that was connected to, not another resolution of the name: DNS could answer differently
+        // now (rebinding).
         before = Some(answer.peer);
         let headers = &answer.head.headers;
         let status = answer.head.status;
@@ -222,7 +214,6 @@ pub(crate) async fn get(
     Err(FetchError::Redirect("too often"))
 }
 
-/// Requests a URL. `before` is the address of the server that redirected here.
 async fn ask(
     address: &str,
     known: &Validators,
@@ -241,6 +232,8 @@ async fn ask(
     let mut request = site
         .request(Method::GET)
         .header(USER_AGENT, concat!("playgate/", env!("CARGO_PKG_VERSION")))
+        // The importer unpacks gzip itself, by the first bytes: it does not matter whether publisher or
+        // server compressed.
         .header(ACCEPT_ENCODING, "gzip");
     for (name, value) in [
         (IF_NONE_MATCH, &known.etag),
@@ -257,8 +250,6 @@ async fn ask(
         .map_err(FetchError::Connection)
 }
 
-/// Checks that the response can be read. gzip is detected by its first bytes, whether the publisher or the
-/// server compressed it.
 fn checked(answer: Answer) -> Result<Answer, FetchError> {
     let headers = &answer.head.headers;
     if let Some(coding) = text(headers, CONTENT_ENCODING) {
@@ -280,6 +271,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 }
 
 fn validators(headers: &HeaderMap) -> Validators {
+    // A longer one is not stored: the server chooses it, and it is sent back with each request.
     let kept = |name| {
         let value = text(headers, name).filter(|value| value.len() <= VALIDATOR_MAX);
         value.map(str::to_owned)
@@ -290,13 +282,13 @@ fn validators(headers: &HeaderMap) -> Validators {
     }
 }
 
-/// Resolves the `Location` of a redirect: absolute, scheme-relative, path-absolute or relative.
 fn resolve(address: &str, location: &str) -> Option<String> {
     let (scheme, rest) = address.split_once("://")?;
     let authority = |text: &str| text.split(['/', '?', '#']).next().unwrap_or("").to_owned();
     let location = location.split('#').next().unwrap_or_default();
     if let Some((to, host)) = location.split_once("://") {
         let to = to.to_ascii_lowercase();
+        // A redirect from https to http would let anybody on the way replace the guide.
         let up = to == "https" || (to == "http" && scheme.eq_ignore_ascii_case("http"));
         return up.then(|| format!("{to}://{host}"));
     }
@@ -315,19 +307,18 @@ fn resolve(address: &str, location: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{folder}/{location}"))
 }
 
-/// The resolved addresses that a request may connect to: after a redirect by a public server only public
-/// ones.
 fn reachable_after(before: Option<IpAddr>, mut resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    // A private server may redirect to a private one: both are in the operator's network.
     if before.is_some_and(is_public) {
         resolved.retain(|address| is_public(address.ip()));
     }
     resolved
 }
 
-/// Whether an address is publicly routable.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
+        // A translator would forward such an address to an IPv4 host inside the network.
         IpAddr::V6(v6) => match embedded_v4(v6) {
             Some(v4) => is_public_v4(v4),
             None => {
@@ -350,7 +341,6 @@ fn is_public_v4(v4: Ipv4Addr) -> bool {
     !special && !inside && !v4.is_multicast()
 }
 
-/// The IPv4 address that an IPv6 address leads to: mapped, compatible, NAT64 or 6to4.
 fn embedded_v4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -398,6 +388,7 @@ impl Read for WebReader {
             let frame = frame.map_err(|error| io::Error::other(cause(&error)))?;
             self.rest = frame.into_data().unwrap_or_default();
             let length = u64::try_from(self.rest.len()).unwrap_or(u64::MAX);
+            // Counts what arrives: `Content-Length` may be absent or wrong.
             self.left = self
                 .left
                 .checked_sub(length)

@@ -17,15 +17,12 @@ const MOST: u64 = 1 << 30;
 /// Number of networks searched for a country before the database is rejected as one of another kind.
 const SAMPLE: usize = 10_000;
 
-/// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GeoIpError {
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// It is not in MaxMind's format.
     #[error("not a database in MaxMind's format: {0}")]
     Format(#[from] MaxMindDbError),
-    /// It contains no countries.
     #[error("the database is of kind `{0}`, which contains no countries")]
     Other(String),
 }
@@ -36,7 +33,6 @@ pub struct GeoIp {
 }
 
 impl GeoIp {
-    /// Reads a database.
     pub fn open(path: &Path) -> Result<Self, GeoIpError> {
         Ok(Self {
             path: path.to_owned(),
@@ -44,7 +40,6 @@ impl GeoIp {
         })
     }
 
-    /// The country of an address, if the database has one.
     #[must_use]
     pub fn country(&self, address: IpAddr) -> Option<Country> {
         let database = self.database.current();
@@ -65,6 +60,8 @@ fn stamp(path: &Path) -> Result<FileStamp, GeoIpError> {
 
 fn read(path: &Path) -> Result<Reader<Vec<u8>>, GeoIpError> {
     let reader = Reader::from_source(fs::read(path)?)?;
+    // A database of networks or cities without countries has a valid format, and would answer nothing for
+    // every viewer.
     let mut sample = reader.networks(Default::default())?.take(SAMPLE);
     if sample.any(|network| network.is_ok_and(|found| country_of(&found).is_some())) {
         return Ok(reader);
@@ -73,12 +70,9 @@ fn read(path: &Path) -> Result<Reader<Vec<u8>>, GeoIpError> {
     Err(GeoIpError::Other(kind))
 }
 
-/// The country of a record: `country.iso_code` in databases of MaxMind's structure, `country_code` or
-/// `country` in flat ones.
-///
-/// `registered_country` is ignored: rights depend on where the address is used, not on where its network is
-/// registered.
 fn country_of(found: &LookupResult<'_, Vec<u8>>) -> Option<Country> {
+    // MaxMind nests the country; DB-IP and IPinfo are flat. `registered_country` is not read: rights depend
+    // on where the address is used, not on where its network is registered.
     let paths: [&[PathElement<'_>]; 3] = [
         &path!["country", "iso_code"],
         &path!["country_code"],

@@ -21,15 +21,12 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// A failure below HTTP, or in its framing.
 pub(crate) type Broken = Box<dyn std::error::Error + Send + Sync>;
 
-/// An invalid URL, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadAddress(pub &'static str);
 
-/// A parsed request target.
 pub(crate) struct Target {
     target: Uri,
     host: HeaderValue,
@@ -43,6 +40,7 @@ impl Target {
         let bad = BadAddress;
         let url: Uri = url.parse().map_err(|_| bad("is not a URL"))?;
         let authority = url.authority().ok_or(bad("has no valid host"))?;
+        // Credentials in a URL end up in logs. `user@host` is also a known trick to disguise a host.
         if authority.as_str().contains('@') {
             return Err(bad("must not contain a user name"));
         }
@@ -71,7 +69,6 @@ impl Target {
         })
     }
 
-    /// Begins a request to the URL.
     #[must_use]
     pub(crate) fn request(&self, method: Method) -> Builder {
         Request::builder()
@@ -80,7 +77,6 @@ impl Target {
             .header(HOST, self.host.clone())
     }
 
-    /// Resolves the host name.
     pub(crate) async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         let (host, port) = &self.address;
         Ok(lookup_host((host.as_str(), *port)).await?.collect())
@@ -111,6 +107,8 @@ impl Target {
     {
         let stream = TcpStream::connect(addresses).await?;
         let peer = stream.peer_addr()?.ip();
+        // Head and body may be two writes: Nagle's algorithm would hold the second back until the first is
+        // acknowledged.
         stream.set_nodelay(true)?;
         let (mut sender, connection) = match &self.tls {
             Some((connector, name)) => {
@@ -129,19 +127,15 @@ impl Target {
         })
     }
 
-    /// Host and port.
     #[must_use]
     pub(crate) fn address(&self) -> (&str, u16) {
         (&self.address.0, self.address.1)
     }
 }
 
-/// The response of a server.
 pub(crate) struct Answer {
     pub head: response::Parts,
-    /// The body, as it arrives.
     pub body: WebBody,
-    /// Address of the server.
     pub peer: IpAddr,
 }
 
@@ -194,9 +188,9 @@ where
     Ok((sender, Connection(task.abort_handle())))
 }
 
-/// TLS with ring and the CA certificates of the operating system.
 fn connector() -> Result<TlsConnector, BadAddress> {
     let mut roots = RootCertStore::empty();
+    // One malformed CA certificate of the system must not disable all of them.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(BadAddress(
@@ -221,10 +215,10 @@ pub(crate) fn without_query(address: &str) -> String {
     }
 }
 
-/// The innermost cause of an error, which is the most specific.
 #[must_use]
 pub(crate) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
+    // The outer errors only repeat "client error" and "connect error".
     while let Some(source) = cause.source() {
         cause = source;
     }

@@ -2,12 +2,10 @@
 
 use crate::types::{Email, MailId, UnixSeconds};
 
-/// A rendered mail.
 pub struct OutgoingMail {
     /// The message id. It is the same for every attempt, so that recipients can detect duplicates.
     pub id: MailId,
     pub to: Email,
-    /// When the mail was queued.
     pub date: UnixSeconds,
     pub subject: String,
     pub text: String,
@@ -17,10 +15,8 @@ pub struct OutgoingMail {
 /// The dialogue with the server, one line each, without credentials.
 pub(crate) type SmtpTranscript = Vec<String>;
 
-/// The server cannot be used for any mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUnavailable {
-    /// The reason, on one line.
     pub words: String,
     /// Whether retrying is useless until an operator changes a setting.
     pub lasting: bool,
@@ -29,16 +25,12 @@ pub struct ServerUnavailable {
 /// Why a mail was not accepted. The texts are the server's replies, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// No mail would be accepted.
     Trouble(ServerUnavailable),
-    /// A temporary failure.
     Later(String),
-    /// A permanent failure.
     Refused(String),
 }
 
 pub trait Mailer: Send + Sync {
-    /// Connects and logs in; blocks.
     fn connect(
         &self,
         dialogue: &mut SmtpTranscript,
@@ -56,6 +48,5 @@ pub trait MailLine {
         dialogue: &mut SmtpTranscript,
     ) -> Result<String, SendError>;
 
-    /// Sends QUIT and closes the connection.
     fn close(self: Box<Self>);
 }

@@ -10,7 +10,6 @@ use crate::types::MediaPath;
 #[derive(Debug)]
 pub struct MediaFile {
     pub file: File,
-    /// Length in bytes.
     pub length: u64,
     /// Modification time in nanoseconds since the Unix epoch. Together with the length it identifies a
     /// version of the file.
@@ -31,6 +30,7 @@ impl MediaDirectory {
     /// directory.
     pub fn open(&self, path: &MediaPath) -> io::Result<Option<MediaFile>> {
         match self.try_open(path) {
+            // A client sees 404 for all of these; anything else is a fault of the disk and a 500.
             Err(error) if is_absence(&error) => Ok(None),
             other => other,
         }

@@ -26,46 +26,35 @@ use crate::types::Email;
 
 /// Maximum length of a server reply that is kept, in characters.
 const WORDS_MAX: usize = 300;
-/// Timeout of QUIT.
 const LEAVE: Duration = Duration::from_secs(2);
-/// The message for a timeout.
 const LATE: &str = "no answer in time";
 /// The last second that an RFC 5322 date can express: the end of the year 9999.
 const DATE_MAX: i64 = 253_402_300_799;
 
-/// The first line of a PEM certificate.
 const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
-/// How the connection is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Security {
-    /// Plain text.
     Plain,
     /// Starts in plain text; must switch to TLS before the login.
     StartTls,
-    /// TLS from the first byte.
     Tls,
 }
 
 /// Connection settings of the mail server. Contains a password, so it has no `Debug`.
 #[derive(Clone)]
 pub(crate) struct SmtpSettings {
-    /// The host name, which the certificate must match.
     pub host: String,
     pub port: u16,
     pub security: Security,
     /// CA certificates (PEM) that replace those of the operating system.
     pub ca: Option<Vec<u8>>,
-    /// User and password.
     pub login: Option<(String, String)>,
-    /// Display name of the sender.
     pub from_name: Option<String>,
     pub from: Email,
-    /// Timeout of each server reply, up to its last byte.
     pub timeout: Duration,
 }
 
-/// An invalid setting, with the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct BadSmtp(String);
@@ -124,6 +113,8 @@ impl SmtpMailer {
             dialogue.push(format!("S: {server}"));
         };
         heard(&connection, dialogue);
+        // Not opportunistic: an attacker who removes STARTTLS from the capabilities makes this fail, and no
+        // mail is sent.
         if let (Security::StartTls, Some(tls)) = (self.security, &self.tls) {
             dialogue.push("C: STARTTLS".to_owned());
             let encrypting = connection.starttls(tls.clone(), &name);
@@ -133,6 +124,7 @@ impl SmtpMailer {
             heard(&connection, dialogue);
         }
         if let Some(login) = &self.login {
+            // The transcript is shown to operators and logged.
             dialogue.push("C: AUTH ********".to_owned());
             let login = connection.auth(&[Mechanism::Plain, Mechanism::Login], login);
             // The server may ask for user name and password separately.
@@ -142,12 +134,13 @@ impl SmtpMailer {
         Ok(connection)
     }
 
-    /// Awaits a step that takes `answers` server replies.
     async fn within<T>(
         &self,
         answers: u32,
         step: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Failure> {
+        // The limit covers whole replies: a server that sends a byte now and then would never exceed a limit
+        // between bytes.
         match timeout(self.timeout * answers, step).await {
             Ok(done) => done.map_err(Failure::Smtp),
             Err(_) => Err(Failure::Late),
@@ -165,6 +158,8 @@ impl SmtpMailer {
             .to(Mailbox::new(None, to.clone()))
             .subject(parcel.subject.as_str())
             .date(UNIX_EPOCH + Duration::from_secs(seconds))
+            // The id of the queue: a repeated delivery has the same Message-ID, by which mailboxes recognise
+            // duplicates.
             .message_id(Some(id))
             .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()))
             .multipart(MultiPart::alternative_plain_html(
@@ -207,7 +202,6 @@ impl Mailer for SmtpMailer {
 struct SmtpLine {
     mailer: SmtpMailer,
     connection: AsyncSmtpConnection,
-    /// The runtime that drives the connection.
     runtime: Runtime,
 }
 
@@ -269,20 +263,16 @@ impl SmtpLine {
     }
 }
 
-/// Why an SMTP step failed.
 enum Failure {
-    /// The server refused it, or the connection broke.
     Smtp(Error),
     Late,
 }
 
 impl Failure {
-    /// Whether the server replied with an error.
     fn is_answer(&self) -> bool {
         matches!(self, Self::Smtp(error) if error.status().is_some())
     }
 
-    /// Whether the server's error is permanent.
     fn is_permanent(&self) -> bool {
         matches!(self, Self::Smtp(error) if error.is_permanent())
     }
@@ -301,6 +291,7 @@ impl Mask {
     fn new(login: Option<&(String, String)>) -> Self {
         Self(login.map_or_else(Vec::new, |(user, password)| {
             vec![
+                // AUTH PLAIN, then AUTH LOGIN, then the text itself.
                 BASE64.encode(format!("\0{user}\0{password}").as_bytes()),
                 BASE64.encode(password.as_bytes()),
                 password.clone(),
@@ -355,7 +346,6 @@ impl Mask {
     }
 }
 
-/// Formats the server's name and its relevant capabilities.
 fn features(connection: &AsyncSmtpConnection) -> String {
     let server = connection.server_info();
     let known = [
@@ -372,7 +362,6 @@ fn features(connection: &AsyncSmtpConnection) -> String {
         })
 }
 
-/// Converts an address to the type of the SMTP library, which may reject it.
 fn address(email: &Email) -> Result<Address, String> {
     let (user, domain) = email.as_str().rsplit_once('@').unwrap_or_default();
     Address::new(user, domain).map_err(|error| format!("the address cannot be used: {error}"))
@@ -389,6 +378,8 @@ fn tls_parameters(host: &str, ca: Option<&[u8]>) -> Result<TlsParameters, BadSmt
         }
         let certificate = Certificate::from_pem(pem).map_err(bad)?;
         builder = builder
+            // `smtp.ca` replaces the CAs of the system: a private mail server must not be impersonated with a
+            // public certificate.
             .certificate_store(CertificateStore::None)
             .add_root_certificate(certificate);
     }

@@ -19,9 +19,7 @@ use super::watched_file::{FileStamp, Reloadable, readable_by_all};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
-/// ALPN name of HTTP/2.
 pub const H2: &[u8] = b"h2";
-/// ALPN name of HTTP/1.1.
 pub const HTTP_1_1: &[u8] = b"http/1.1";
 
 /// Maximum size of a file in bytes; chains have about ten thousand.
@@ -36,23 +34,18 @@ const LATE: i64 = 7 * DAY;
 pub enum BadTls {
     #[error("{}: {error}", path.display())]
     Read { path: PathBuf, error: io::Error },
-    /// The key file is world-readable.
-    #[error("everybody on this machine may read {path}; take that right away (chmod o= {path})", path = path.display())]
+    #[error("{path} is world-readable; run chmod o= {path}", path = path.display())]
     Open { path: PathBuf },
     #[error("{}: {error}", path.display())]
     Pem { path: PathBuf, error: pem::Error },
-    /// The chain does not begin with an X.509 certificate.
     #[error("{}: no X.509 certificate", .0.display())]
     NoCertificate(PathBuf),
-    /// Certificate and key do not match, or their kind is not supported.
     #[error("the certificate cannot be used with this key: {0}")]
     Pair(#[from] rustls::Error),
-    /// A certificate that is not currently valid would replace a valid one.
     #[error("the new certificate is not currently valid ({0})")]
     NotNow(String),
 }
 
-/// The current certificate and key.
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
@@ -61,14 +54,12 @@ pub struct Tls {
     pair: Reloadable<Identity, [FileStamp; 2]>,
 }
 
-/// TLS configuration and validity of one certificate.
 struct Identity {
     config: Arc<ServerConfig>,
     validity: Validity,
 }
 
 impl Tls {
-    /// Reads the certificate chain and its key.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, BadTls> {
         let tickets = Ticketer::new()?;
         let pair = Reloadable::new(
@@ -83,7 +74,6 @@ impl Tls {
         })
     }
 
-    /// The TLS configuration for the next connection.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.pair.current().config)
@@ -93,6 +83,8 @@ impl Tls {
     /// current pair stays in use, and the files are tried again next time: the files may be replaced one
     /// after the other.
     pub fn refresh(&self, now: UnixSeconds) -> Result<bool, BadTls> {
+        // A tool replaces the two files one after the other. A pair that does not match in between fails here
+        // and is read again.
         let stamps = || stamps(&self.certificate, &self.key);
         self.pair.refresh(stamps, || {
             let new = identity(&self.certificate, &self.key, &self.tickets)?;
@@ -104,7 +96,6 @@ impl Tls {
         })
     }
 
-    /// A warning for the operator about the current certificate.
     #[must_use]
     pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
         let validity = self.pair.current().validity;
@@ -160,10 +151,12 @@ fn identity(
         error,
     })?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        // Older versions are not offered: RFC 8996 forbids them.
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
         .with_single_cert(chain, private)?;
     config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
+    // Sessions of the certificate before stay resumable: a renewal causes no wave of full handshakes.
     config.ticketer = Arc::clone(tickets);
     Ok(Identity {
         config: Arc::new(config),

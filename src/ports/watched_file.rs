@@ -10,7 +10,6 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
-/// Identifies a version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileStamp {
     inode: u64,
@@ -29,6 +28,7 @@ impl FileStamp {
         Ok(Self {
             inode: metadata.ino(),
             length: metadata.len(),
+            // With the inode and nanoseconds, a file replaced twice within a second is still noticed.
             changed: (metadata.mtime(), metadata.mtime_nsec()),
         })
     }

@@ -16,7 +16,6 @@ pub enum DurationUnit {
 }
 
 impl DurationUnit {
-    /// The name in the configuration, on the command line and in the wire format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -25,7 +24,6 @@ impl DurationUnit {
         }
     }
 
-    /// Parses the unit of one partner; `default` means no override.
     pub fn parse_override(text: &str) -> Result<Option<Self>, Malformed> {
         match text {
             "ms" => Ok(Some(Self::Millis)),
@@ -35,13 +33,13 @@ impl DurationUnit {
         }
     }
 
-    /// Converts a duration to milliseconds. More than a day is treated as an error of the player.
     #[must_use]
     pub fn to_millis(self, duration: f64) -> f64 {
         let millis = match self {
             Self::Millis => duration,
             Self::Seconds => duration * 1_000.0,
         };
+        // Over a day is an error of the player, which would dominate every average.
         millis.clamp(0.0, 86_400_000.0)
     }
 }

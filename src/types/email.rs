@@ -15,10 +15,8 @@ use super::Malformed;
 pub struct Email(String);
 
 impl Email {
-    /// Maximum length in octets, after normalisation.
     pub const MAX: usize = 254;
 
-    /// Normalises and validates an address.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         // Bounds the work of IDNA.
         if text.len() > Self::MAX * 4 {
@@ -30,10 +28,13 @@ impl Email {
             .ok_or(Malformed("an e-mail address has the form name@domain"))?;
         let domain = idna::domain_to_ascii_strict(domain)
             .map_err(|_| Malformed("the domain of the e-mail address is not valid"))?;
+        // `user@localhost` would be delivered on this machine.
         let dotted = domain.contains('.') && !domain.ends_with('.');
         if !dotted || !local_is_plain(local) {
             return Err(Malformed("an e-mail address has the form name@domain"));
         }
+        // RFC 5321 allows case-sensitive local parts; no provider has them, and two accounts for one mailbox
+        // would be a trap.
         let address = format!("{}@{domain}", local.to_ascii_lowercase());
         if address.len() > Self::MAX {
             return Err(Malformed("an e-mail address has at most 254 octets"));
@@ -47,9 +48,8 @@ impl Email {
     }
 }
 
-/// A dot-atom of RFC 5321, which every mail server accepts without quoting: an address cannot inject a second
-/// header or recipient.
 fn local_is_plain(local: &str) -> bool {
+    // A dot-atom of RFC 5321: it needs no quoting, so an address cannot inject a second header or recipient.
     !local.is_empty()
         && local.len() <= 64
         && local.split('.').all(|atom| {

@@ -8,6 +8,7 @@ pub(crate) fn escape(text: &str, out: &mut String) {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
+            // HTML 4 has no `&apos;`.
             '\'' => out.push_str("&#39;"),
             other => out.push(other),
         }

@@ -9,11 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Malformed;
 
-/// Maximum length of an id in a catalogue or an EPG file, in characters.
 pub(crate) const FOREIGN_ID_MAX: usize = 128;
 
-/// The rules for ids from outside: ids occur in paths and in comma-separated lists, so they contain neither
-/// separator, and `.` and `..` would be path segments with a special meaning.
 fn check_foreign(text: &str) -> Result<(), Malformed> {
     // The cheap check first: it bounds the work for oversized input.
     if text.len() > FOREIGN_ID_MAX * 4 || text.chars().count() > FOREIGN_ID_MAX {
@@ -22,11 +19,13 @@ fn check_foreign(text: &str) -> Result<(), Malformed> {
     if text.is_empty() {
         return Err(Malformed("an id has at least one character"));
     }
+    // Clients and proxies resolve these before the request reaches the router.
     if text == "." || text == ".." {
         return Err(Malformed("`.` and `..` are not ids"));
     }
     if text
         .chars()
+        // Ids occur in paths and in comma-separated lists.
         .any(|c| c.is_control() || matches!(c, ',' | '/' | '\\'))
     {
         return Err(Malformed(
@@ -43,10 +42,6 @@ macro_rules! foreign_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Validates an id from outside.
-            ///
-            /// # Errors
-            /// [`Malformed`] names the violated rule.
             pub fn parse(text: &str) -> Result<Self, Malformed> {
                 check_foreign(text)?;
                 Ok(Self(text.into()))
@@ -98,19 +93,16 @@ macro_rules! random_id {
         pub struct $name([u8; 16]);
 
         impl $name {
-            /// Makes an id of 16 bytes that the caller drew at random.
             #[must_use]
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(bytes)
             }
 
-            /// The bytes, for use in store keys.
             #[must_use]
             pub const fn as_bytes(&self) -> &[u8; 16] {
                 &self.0
             }
 
-            /// Parses the 22 URL-safe characters that [`fmt::Display`] writes.
             pub fn parse(text: &str) -> Result<Self, Malformed> {
                 let malformed = Malformed("this id has 22 URL-safe characters");
                 // Bounds the input of the decoder.
@@ -136,6 +128,7 @@ macro_rules! random_id {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                // Records of the store are binary: 16 bytes instead of 22.
                 if serializer.is_human_readable() {
                     serializer.collect_str(self)
                 } else {
@@ -179,7 +172,6 @@ random_id! {
     PartnerId
 }
 random_id! {
-    /// A user of one partner.
     UserId
 }
 random_id! {
@@ -195,11 +187,9 @@ random_id! {
     EntitlementId
 }
 random_id! {
-    /// A message in the mail queue.
     MailId
 }
 random_id! {
-    /// An operator of the administration interface.
     OperatorId
 }
 
@@ -227,7 +217,6 @@ impl From<&AssetId> for BroadcastId {
     }
 }
 
-/// Maximum length of a `Service-Play-Device*` header value, in characters.
 pub(crate) const DEVICE_TEXT_MAX: usize = 256;
 
 /// The identity of a device: the opaque value of `Service-Play-DeviceId`.
@@ -237,6 +226,7 @@ pub struct DeviceId(Arc<str>);
 impl DeviceId {
     /// Accepts 1 to 256 characters.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
+        // Bytes first: it bounds the count.
         if text.is_empty() || text.len() > DEVICE_TEXT_MAX * 4 {
             return Err(Malformed("has 1 to 256 characters"));
         }

@@ -1,8 +1,6 @@
 //! Paths of media files.
 
-/// Maximum length in bytes.
 const PATH_MAX: usize = 1_024;
-/// Maximum depth in segments.
 const DEPTH_MAX: usize = 16;
 
 /// A relative path of plain segments. It cannot leave its directory, except by a symbolic link, and names no
@@ -14,6 +12,7 @@ impl MediaPath {
     /// Parses a path that has been percent-decoded once.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        // Decoding a second time would turn `%252e` into a dot after this check.
         let plain = |segment: &str| {
             // A leading dot is a hidden file, `.` or `..`.
             !segment.is_empty()
@@ -29,7 +28,6 @@ impl MediaPath {
         &self.0
     }
 
-    /// The number of directories above the file.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.0.split('/').count() - 1

@@ -24,6 +24,7 @@ impl Locale {
             return Err(malformed);
         }
         let mut subtags = text.split(['-', '_']);
+        // Only the form is checked: languages are added to the registry all the time.
         let language = subtags.next().is_some_and(|tag| {
             (2..=3).contains(&tag.len()) && tag.bytes().all(|b| b.is_ascii_alphabetic())
         });
@@ -41,7 +42,6 @@ impl Locale {
         &self.0
     }
 
-    /// The primary language: `pt` of `pt-BR`.
     #[must_use]
     pub fn language(&self) -> &str {
         self.0.split('-').next().unwrap_or_default()
@@ -53,7 +53,6 @@ impl Locale {
 pub struct Country([u8; 2]);
 
 impl Country {
-    /// Parses two letters, in either case.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be a country code of two letters");
         let mut letters: [u8; 2] = text.as_bytes().try_into().map_err(|_| malformed)?;
@@ -86,12 +85,13 @@ pub struct PersonName(Box<str>);
 impl PersonName {
     pub const MAX: usize = 256;
 
-    /// Trims and validates a name.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let text = text.trim();
+        // The byte length first: it bounds the count for oversized input.
         if text.len() > Self::MAX * 4 || text.chars().count() > Self::MAX {
             return Err(Malformed("has at most 256 characters"));
         }
+        // Names are shown next to other text, which they must not reorder or hide.
         check_visible(text)?;
         Ok(Self(text.into()))
     }

@@ -7,7 +7,6 @@ pub struct LimitReached {
     /// Name of the limit, as clients see it.
     pub name: &'static str,
     pub limit: u32,
-    /// Window in seconds.
     pub window: i64,
     /// Seconds to wait.
     pub retry_after: i64,

@@ -2,15 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The role of an operator of the administration interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Everything.
     Admin,
-    /// The catalogue and the schedule.
     Content,
-    /// Users, their sessions and their mail.
     Agent,
     /// Reads everything that is not secret, changes nothing. Records store the index of the variant: new
     /// roles go to the end.
@@ -20,7 +16,6 @@ pub enum Role {
 impl Role {
     pub const ALL: [Self; 4] = [Self::Admin, Self::Content, Self::Agent, Self::Observer];
 
-    /// The name on the command line and in the wire format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

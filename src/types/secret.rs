@@ -11,16 +11,15 @@ use super::Malformed;
 pub struct Password(String);
 
 impl Password {
-    /// Maximum length in characters.
     pub const MAX: usize = 256;
 
-    /// Normalises the text; fails if it has more than [`Password::MAX`] characters.
     pub fn new(text: &str) -> Result<Self, Malformed> {
         let too_long = Malformed("a password has at most 256 characters");
         // 4 bytes per character, and NFC can shrink a text to a third.
         if text.len() > Self::MAX * 12 {
             return Err(too_long);
         }
+        // Keyboards differ in how they compose `ä`. Without this a password would work on one device only.
         let normal: String = text.nfc().collect();
         if normal.chars().count() > Self::MAX {
             return Err(too_long);
@@ -33,7 +32,6 @@ impl Password {
         self.0.chars().count()
     }
 
-    /// The plain text, for hashing and for the list of common passwords.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -53,7 +51,6 @@ impl Pin {
         }
     }
 
-    /// The digits, for hashing and for the mail that contains them.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

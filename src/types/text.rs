@@ -40,7 +40,6 @@ fn is_invisible(c: char) -> bool {
             .any(|(from, to)| (*from..=*to).contains(&c))
 }
 
-/// Rejects control characters, line separators and invisible format characters.
 pub(crate) fn check_visible(text: &str) -> Result<(), Malformed> {
     // Fast path: nearly all texts are ASCII, and every heartbeat has four of them.
     let refused = if text.is_ascii() {

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::Malformed;
 
 pub const HOUR: i64 = 3_600;
-/// Seconds in a day without a clock change.
 pub const DAY: i64 = 86_400;
 
 /// An instant in whole Unix seconds, as in request and response bodies.
@@ -26,7 +25,6 @@ impl UnixSeconds {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Formats the instant for people, to the minute.
     #[must_use]
     pub fn in_utc(self) -> String {
         let time = chrono::DateTime::from_timestamp(self.0, 0);
@@ -47,6 +45,7 @@ impl Add<i64> for UnixSeconds {
     type Output = Self;
 
     fn add(self, seconds: i64) -> Self {
+        // Saturates: a time from a file or a request must not overflow into the past.
         Self(self.0.saturating_add(seconds))
     }
 }
@@ -70,9 +69,7 @@ impl fmt::Display for UnixSeconds {
 pub struct LiveOffset(i32);
 
 impl LiveOffset {
-    /// The live point.
     pub const LIVE: Self = Self(0);
-    /// The furthest offset back.
     pub const MIN: i32 = -86_400;
 
     /// Parses a decimal integer: an optional minus sign and digits. `+0`, leading zeros and `1e2` are
@@ -83,6 +80,7 @@ impl LiveOffset {
         let canonical = !digits.is_empty()
             && digits.len() <= 5
             && digits.bytes().all(|b| b.is_ascii_digit())
+            // One spelling for each value: caches and signatures compare texts.
             && (digits == "0" || !digits.starts_with('0'));
         if !canonical {
             return Err(malformed);
@@ -93,9 +91,9 @@ impl LiveOffset {
         }
     }
 
-    /// The instant that is this far back from `now`.
     #[must_use]
     pub fn before(self, now: UnixSeconds) -> UnixSeconds {
+        // The server's time: a player whose clock is wrong still gets the program on air.
         now + i64::from(self.0)
     }
 
@@ -115,7 +113,6 @@ impl TvDay {
         Self(date)
     }
 
-    /// Parses `YYYY-MM-DD`; the date must exist.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be a date as YYYY-MM-DD");
         let shape = text.len() == 10
@@ -126,6 +123,7 @@ impl TvDay {
         if !shape {
             return Err(malformed);
         }
+        // Not chrono's parser: it accepts signs, spaces and longer years.
         let number =
             |from: usize, to: usize| text.get(from..to).and_then(|t| t.parse::<u16>().ok());
         let (Some(year), Some(month), Some(day)) = (number(0, 4), number(5, 7), number(8, 10))
@@ -152,7 +150,6 @@ impl TvDay {
         self.0.num_days_from_ce()
     }
 
-    /// The inverse of [`TvDay::number`].
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         NaiveDate::from_num_days_from_ce_opt(number).map(Self)

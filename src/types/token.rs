@@ -14,9 +14,7 @@ use super::UnixSeconds;
 pub enum TokenKind {
     User,
     Entitlement,
-    /// The token in a password reset mail.
     Reset,
-    /// An operator's token for the administration interface.
     Operator,
 }
 
@@ -32,10 +30,8 @@ impl TokenKind {
     }
 }
 
-/// Length of every token: a prefix of 4 characters and 256 bits in base64url.
-const TOKEN_LENGTH: usize = 4 + 43;
+const TOKEN_LENGTH: usize = 4 + 43; // a prefix and 256 bits in base64url
 
-/// The SHA-256 of a token: the only form in which a token is stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TokenHash([u8; 32]);
 
@@ -44,13 +40,14 @@ impl TokenHash {
     /// check bounds the work.
     #[must_use]
     pub fn hash_presented(kind: TokenKind, text: &str) -> Option<Self> {
+        // Bounds the hashing, and keeps a token of one kind unknown in every other place.
         let form = text.len() == TOKEN_LENGTH && text.starts_with(kind.prefix());
         form.then(|| Self::digest(text.as_bytes()))
     }
 
-    /// Hashes a partner's access token: a UUID in lower case, as issued.
     #[must_use]
     pub fn hash_partner_token(text: &str) -> Option<Self> {
+        // Only the lower-case spelling that was issued: two spellings of one token would be two rate limits.
         let form = text.len() == 36
             && text.bytes().enumerate().all(|(at, byte)| match at {
                 8 | 13 | 18 | 23 => byte == b'-',
@@ -65,21 +62,19 @@ impl TokenHash {
         Self(hash)
     }
 
-    /// The bytes, for use in store keys.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// Restores a hash from a store key.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// A handle for people: the first 48 bits in hexadecimal, from which the token cannot be derived.
     #[must_use]
     pub fn handle(&self) -> String {
+        // 48 bits of the hash name a token among a partner's few. The token cannot be derived from them.
         HEXLOWER.encode(self.0.first_chunk::<6>().unwrap_or(&[0; 6]))
     }
 }
@@ -87,7 +82,6 @@ impl TokenHash {
 /// What may be shown of a partner's or operator's token after its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenInfo {
-    /// The handle used to revoke the token.
     pub handle: String,
     pub created: UnixSeconds,
 }
@@ -106,7 +100,6 @@ pub struct Token {
 }
 
 impl Token {
-    /// Makes a token from 256 bits that the caller drew at random.
     #[must_use]
     pub fn new(kind: TokenKind, random: [u8; 32]) -> Self {
         let text = format!("{}{}", kind.prefix(), BASE64URL_NOPAD.encode(&random));
@@ -114,9 +107,9 @@ impl Token {
         Self { text, hash }
     }
 
-    /// Makes a partner's access token from 128 bits that the caller drew at random: a UUID of version 4.
     #[must_use]
     pub fn new_partner(random: [u8; 16]) -> Self {
+        // A UUID of version 4, because deployed clients expect one: six bits are fixed, 122 are random.
         let bits = u128::from_be_bytes(random);
         let versioned = bits & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
         let hex = format!("{versioned:032x}");
@@ -131,7 +124,6 @@ impl Token {
         Self { text, hash }
     }
 
-    /// The plain token, for the one response or mail that carries it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.text

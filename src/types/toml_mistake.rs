@@ -94,13 +94,13 @@ const CONTROL: &str = "expected no control characters";
 const DATE: &str = "expected a date and time such as 2026-01-01T00:00:00Z";
 const NUMBER: &str = "expected a number such as 10, -3 or 1.5";
 
-/// Returns the message for a parser error `description` at byte `at` of `text`.
 #[must_use]
 pub(crate) fn explain(text: &str, at: usize, description: &str) -> String {
     let found = WORDS
         .iter()
         .find(|(begins, _)| description.trim_start().starts_with(begins));
     let words = found.map_or("is not TOML", |(_, words)| words);
+    // The parser may stop inside a character of several bytes.
     let before = text.get(..at).unwrap_or(text);
     let line = before.rsplit('\n').next().unwrap_or_default();
     format!("column {}: {words}", line.chars().count() + 1)

@@ -280,7 +280,7 @@ fn an_unusable_certificate_prevents_the_start() {
     place.put("here.pem", "here.key");
     let key = place.file("served.key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-    refused("everybody on this machine may read");
+    refused("is world-readable");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
     let check = place.command(&["config", "check"]).output().unwrap();
     assert!(check.status.success(), "{}", err(&check));

@@ -27,7 +27,6 @@ impl Admin {
     /// How long to wait for a starting server or another command.
     pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Connects to the running server of the data directory, if there is one.
     pub(crate) async fn running(loaded: &Loaded) -> Result<Option<Self>, Failure> {
         match dial(&loaded.config.server.data_dir).await? {
             Some(stream) => Self::over(stream).await.map(Some),
@@ -52,7 +51,6 @@ impl Admin {
         }
     }
 
-    /// Connects to a service in this process.
     pub(crate) async fn to(app: Arc<App>) -> Result<Self, Failure> {
         Self::over(listener::connect(app)).await
     }
@@ -97,7 +95,6 @@ fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
     open_store(&loaded.config, ports, opening)
 }
 
-/// Connects to the administration socket, if a server listens on it.
 async fn dial(directory: &Path) -> Result<Option<UnixStream>, Failure> {
     let connected = match admin_socket::SocketPath::for_data_dir(directory) {
         Ok(place) => UnixStream::connect(place.path()).await,

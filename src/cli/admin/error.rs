@@ -5,13 +5,10 @@ use serde_json::Value;
 
 use crate::cli::exit::{Exit, Failure};
 
-/// An error response.
 #[derive(Debug)]
 pub(crate) struct AdminError {
     status: StatusCode,
-    /// Stable error code.
     pub code: String,
-    /// Message for the user.
     pub message: String,
     pub details: Value,
     body: Value,
@@ -42,7 +39,6 @@ impl AdminError {
         reasons.is_some_and(|reasons| reasons.keys().all(|named| named == part))
     }
 
-    /// Returns the whole body, for callers that expect an error.
     #[must_use]
     pub(crate) fn into_body(self) -> Value {
         self.body
@@ -51,6 +47,7 @@ impl AdminError {
     fn exit(&self) -> Exit {
         match (self.code.as_str(), self.status) {
             ("IMPORT_HELD", _) => Exit::Held,
+            // The file is wrong, not the command line.
             ("IMPORT_INVALID", _) => Exit::Failed,
             ("INVALID_REQUEST", _) => Exit::Usage,
             ("STORE_UNAVAILABLE", _) => Exit::Fatal,
@@ -67,6 +64,7 @@ impl AdminError {
         problems
             .into_iter()
             .flatten()
+            // The message is about the first problem of a request already; for a file it is only a summary.
             .skip(in_message)
             .map(|problem| {
                 let message = problem

@@ -16,6 +16,7 @@ pub(crate) async fn get(address: &str) -> Result<WebBody, Failure> {
     let known = Validators::default();
     match fetch::get(address, &known, Patience::default()).await {
         Ok(Some(answer)) => Ok(answer.body),
+        // Cannot happen without validators.
         Ok(None) => Err(Failure::failed(format!("{address}: not found"))),
         Err(error) => Err(Failure::new(exit(&error), format!("{address}: {error}"))),
     }

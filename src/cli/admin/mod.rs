@@ -84,7 +84,6 @@ impl Admin {
         watched(asking, |seconds| format!("running for {seconds} s")).await
     }
 
-    /// Streams the response body to standard output.
     pub(super) async fn download(&mut self, path: &str) -> Result<(), Failure> {
         let response = self
             .exchange(
@@ -110,7 +109,6 @@ impl Admin {
         Ok(())
     }
 
-    /// Returns the response body as text, whatever the status.
     pub(super) async fn text(&mut self, path: &str) -> Result<String, Failure> {
         let asked = self.exchange(
             Method::GET,
@@ -143,6 +141,7 @@ impl Admin {
         let request = Request::builder()
             .method(method)
             .uri(path)
+            // HTTP/1.1 requires a host; the administration socket has none.
             .header(HOST, "localhost")
             .header(CONTENT_TYPE, HeaderValue::from_static(content_type))
             .header(AUTHORIZATION, format!("{NAMED}{}", privileges::caller()))
@@ -163,6 +162,7 @@ impl Admin {
 async fn watched<T>(work: impl Future<Output = T>, say: impl Fn(u64) -> String) -> T {
     let second = Duration::from_secs(1);
     let began = Instant::now();
+    // Short commands show nothing.
     let mut tick = interval_at(began + second, second / 4);
     let watched = output::watched();
     tokio::pin!(work);
@@ -176,6 +176,7 @@ async fn watched<T>(work: impl Future<Output = T>, say: impl Fn(u64) -> String) 
             }
         }
     };
+    // Clears the line, which the result would otherwise follow.
     if shown {
         output::progress("");
     }

@@ -54,13 +54,11 @@ impl Sent {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// The number of line ends sent.
     #[must_use]
     pub(crate) fn lines(&self) -> u64 {
         self.0.lines.load(Ordering::Relaxed)
     }
 
-    /// Formats the progress of the upload.
     #[must_use]
     pub(crate) fn progress(&self) -> String {
         match self.total() {
@@ -75,7 +73,6 @@ impl Sent {
         }
     }
 
-    /// The total number of bytes, if known.
     #[must_use]
     pub(crate) fn total(&self) -> Option<u64> {
         Some(self.0.total.load(Ordering::Relaxed)).filter(|total| *total > 0)
@@ -94,7 +91,6 @@ pub(crate) fn line_ends(bytes: &[u8]) -> u64 {
     u64::try_from(ends).unwrap_or(u64::MAX)
 }
 
-/// Counts the data of another body.
 pub(crate) fn counted<B>(body: B, sent: &Sent) -> RequestBody
 where
     B: Body<Data = Bytes> + Send + 'static,
@@ -111,17 +107,18 @@ where
     .boxed_unsync()
 }
 
-/// Opens a file, or standard input for `-`. The client opens it, since the server may not be allowed to.
 pub(crate) fn file(path: &Path) -> Result<FileBody, Failure> {
     if path.as_os_str() == "-" {
         return FileBody::start(io::stdin(), None).map_err(|error| Failure::file(path, &error));
     }
+    // This process opens the file: the server runs as another user, which may not be allowed to.
     let open = || {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
         }
+        // A pipe has no length; it is sent in chunks.
         let length = metadata.is_file().then_some(metadata.len());
         FileBody::start(file, length)
     };

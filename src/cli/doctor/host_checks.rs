@@ -28,13 +28,11 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Returns the output of a program, or `None` if it cannot be run.
 pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Returns the trimmed output of a program, or `None` if it is empty.
 fn command_output(program: &str, arguments: &[&str]) -> Option<String> {
     let text = output_of(program, arguments)?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
@@ -67,6 +65,7 @@ fn clock() -> Finding {
 
 /// Returns free and total bytes of the disk that holds, or would hold, a directory.
 fn space(directory: &Path) -> io::Result<(u64, u64)> {
+    // Before the first start the directory does not exist yet.
     let there = directory.ancestors().find(|path| path.exists());
     let disk = statvfs(there.unwrap_or(Path::new("/")))?;
     Ok((disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize))
@@ -78,6 +77,7 @@ fn disk(directory: &Path) -> Finding {
         Ok((free, all)) => {
             let (gib, percent) = (free / GIB, free * 100 / all.max(1));
             let said = format!("{place}: {gib} GiB free, {percent} %");
+            // Both: 10 % of a large disk is much, and 2 GiB of a small one may be all there is.
             if free < LOW_BYTES && percent < LOW_PERCENT {
                 let mend = "free space, move `data_dir` to a larger disk, or lower `telemetry.retention_days`";
                 Finding::problem("disk", said, mend)
@@ -133,7 +133,6 @@ fn on_one_disk(one: &Path, other: &Path) -> bool {
     disk(one).is_some() && disk(one) == disk(other)
 }
 
-/// Checks the systemd unit; `None` on machines without systemd.
 fn unit() -> Option<Finding> {
     if !sd_notify::booted().unwrap_or(false) {
         return None;

@@ -31,13 +31,10 @@ pub(super) struct Doctor {
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
     Ok,
-    /// Works, but needs attention.
     Warning,
-    /// Must be fixed.
     Problem,
 }
 
-/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     part: &'static str,
@@ -83,6 +80,7 @@ pub(super) async fn run(doctor: Doctor, global: &Global) -> Outcome {
         findings.extend(service_checks::check_configuration(loaded).await);
         admin = service_checks::connect(global, &mut findings).await;
     } else {
+        // The checks of the running server still work with the configuration that it has loaded.
         admin = global.admin_with_invalid_config().await?;
     }
     if let Some(admin) = &mut admin {

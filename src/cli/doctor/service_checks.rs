@@ -17,7 +17,6 @@ use crate::config::{Address, Config, Loaded};
 use crate::ports::http_client::Target;
 use crate::ports::{Clock as _, SystemClock};
 
-/// Time-out of a TCP connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn check_configuration(loaded: &Loaded) -> Vec<Finding> {

@@ -14,18 +14,15 @@ use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
 /// Validity of a signed message, in seconds: it is made for one challenge that is sent at once.
 const LIFE: i64 = 300;
 
-/// User, session and asset that a license is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LicenseSubject {
     pub user: UserId,
     pub session: SessionId,
     pub asset: AssetId,
     pub kids: Vec<[u8; 16]>,
-    /// Time of the request.
     pub now: UnixSeconds,
 }
 
-/// The message format of a vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Base64 of `{"userId","sessionId","assetId"}` in the custom data header, if one is configured.
@@ -40,20 +37,15 @@ pub enum Style {
     Jwt,
 }
 
-/// The configured values that a format needs.
 #[derive(Clone, Default)]
 pub(crate) struct MessageSettings {
     /// The custom data header; vendors' formats have fixed header names.
     pub header: Option<String>,
-    /// The merchant's name.
     pub merchant: Option<String>,
-    /// The id of the signing key.
     pub key_id: Option<String>,
-    /// The signing key, base64.
     pub key: Option<String>,
 }
 
-/// Writes messages in one format.
 pub(crate) struct MessageSigner {
     header: Option<HeaderName>,
     form: Form,
@@ -72,10 +64,6 @@ struct Signer {
 }
 
 impl MessageSigner {
-    /// Validates the settings of a format.
-    ///
-    /// # Errors
-    /// [`BadLicenseServer`] names the setting that is missing or invalid.
     pub(crate) fn new(style: Style, settings: &MessageSettings) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
         let named = settings.header.as_deref().map(|name| {
@@ -105,7 +93,6 @@ impl MessageSigner {
         Ok(Self { header, form })
     }
 
-    /// The header of a message; `None` if the server needs none.
     pub(super) fn header(&self, about: &LicenseSubject) -> Option<(HeaderName, HeaderValue)> {
         let name = self.header.clone()?;
         let text = match &self.form {
@@ -131,6 +118,7 @@ impl MessageSigner {
         };
         // Base64 and dots: always a valid header value.
         let mut value = HeaderValue::try_from(text).ok()?;
+        // Keeps the message, which is a credential, out of `Debug` output.
         value.set_sensitive(true);
         Some((name, value))
     }
@@ -140,7 +128,6 @@ fn in_base64(value: &Value) -> String {
     BASE64.encode(value.to_string().as_bytes())
 }
 
-/// The license is bound to the keys of the asset and to the current time.
 fn axinom(about: &LicenseSubject, key_id: Option<&str>) -> Value {
     let until = DateTime::from_timestamp(about.now.0 + LIFE, 0);
     let until = until.map(|until| until.to_rfc3339_opts(SecondsFormat::Secs, true));
@@ -151,6 +138,7 @@ fn axinom(about: &LicenseSubject, key_id: Option<&str>) -> Value {
     json!({
         "version": 1,
         "com_key_id": key_id,
+        // A captured message is useless after five minutes, and for the keys of any other asset.
         "expiration_date": until,
         "message": {
             "type": "entitlement_message",
@@ -161,6 +149,7 @@ fn axinom(about: &LicenseSubject, key_id: Option<&str>) -> Value {
 }
 
 fn uuid(bytes: &[u8; 16]) -> String {
+    // Axinom names keys by UUIDs.
     let hex = HEXLOWER.encode(bytes);
     let part = |from, to| hex.get(from..to).unwrap_or_default();
     [
@@ -180,6 +169,7 @@ impl Signer {
         let key = key.ok_or(bad("this style needs `message_key`"))?;
         let key = BASE64.decode(key.as_bytes());
         let key = key.map_err(|_| bad("`message_key` must be base64"))?;
+        // A shorter HMAC key could be guessed from one captured message.
         if key.len() < 16 {
             return Err(bad("`message_key` must have 16 bytes or more"));
         }
@@ -189,7 +179,6 @@ impl Signer {
         })
     }
 
-    /// Signs the claims as a JWT (RFC 7519). Playgate never verifies JWTs.
     fn token(&self, claims: &Value) -> String {
         let mut head = json!({"alg": "HS256", "typ": "JWT"});
         if let (Some(id), Value::Object(members)) = (&self.id, &mut head) {

@@ -33,12 +33,10 @@ const REST: Duration = Duration::from_secs(5);
 /// A license or certificate, unchanged from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct License {
-    /// The `Content-Type`, if the server sent one.
     pub media: Option<HeaderValue>,
     pub body: Bytes,
 }
 
-/// Why a license server returned no license.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
     #[error("no answer in time")]
@@ -49,16 +47,12 @@ pub enum UpstreamError {
     /// A refusal with a message for the player: a SOAP fault of PlayReady.
     #[error("a SOAP fault")]
     Refused(License),
-    /// The response exceeds [`LICENSE_MAX`].
     #[error("the response exceeds {LICENSE_MAX} bytes")]
     TooLarge,
-    /// The circuit breaker is open after several consecutive failures.
     #[error("paused for a few seconds after repeated failures")]
     Resting,
-    /// Too many challenges are waiting for the server.
     #[error("too many challenges are waiting for it")]
     Busy,
-    /// The connection could not be established, or broke.
     #[error("the connection failed")]
     Connection(#[source] Broken),
 }
@@ -72,7 +66,6 @@ pub(crate) type LicenseFuture<'a> =
     Pin<Box<dyn Future<Output = Result<License, UpstreamError>> + Send + 'a>>;
 
 pub trait LicenseServer: Send + Sync {
-    /// Sends a challenge unchanged, with a header that identifies the subject of the license.
     fn license(&self, challenge: Bytes, about: LicenseSubject) -> LicenseFuture<'_>;
 }
 
@@ -81,12 +74,10 @@ pub struct LicenseServers {
     pub widevine: Option<Arc<dyn LicenseServer>>,
     pub playready: Option<Arc<dyn LicenseServer>>,
     pub fairplay: Option<Arc<dyn LicenseServer>>,
-    /// The certificate that FairPlay players fetch.
     pub fairplay_certificate: Option<Bytes>,
 }
 
 impl LicenseServers {
-    /// The license server of a DRM system; Clear Key has none.
     #[must_use]
     pub fn get(&self, drm: Drm) -> Option<&dyn LicenseServer> {
         match drm {
@@ -98,24 +89,17 @@ impl LicenseServers {
     }
 }
 
-/// Connection settings of a license server.
 #[derive(Clone)]
 pub(crate) struct LicenseServerSettings {
-    /// Where challenges are sent, http or https.
     pub url: String,
-    /// The value of `Authorization`.
     pub authorization: Option<String>,
-    /// The format of the subject header.
     pub style: Style,
-    /// The settings of that format.
     pub message: MessageSettings,
     /// Whether refusals are SOAP faults, as for PlayReady.
     pub soap: bool,
-    /// Time limit for the complete response.
     pub timeout: Duration,
 }
 
-/// An invalid setting, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct BadLicenseServer(&'static str);
@@ -150,10 +134,6 @@ struct Breaker {
 }
 
 impl HttpLicenseServer {
-    /// Validates the settings; does not connect.
-    ///
-    /// # Errors
-    /// [`BadLicenseServer`] names the invalid setting.
     pub(crate) fn new(settings: &LicenseServerSettings) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
         let authorization = settings.authorization.as_deref().map(|text| {
@@ -219,6 +199,7 @@ impl HttpLicenseServer {
         if status != StatusCode::OK && !may_be_fault {
             return Err(UpstreamError::Status(status));
         }
+        // The license is held in memory for each waiting player: an unlimited body could exhaust it.
         let body = Limited::new(answer.body, LICENSE_MAX).collect().await;
         let body = body.map_err(|error| {
             if error.is::<http_body_util::LengthLimitError>() {
@@ -244,9 +225,9 @@ impl HttpLicenseServer {
             .is_some_and(|until| Instant::now() < until)
     }
 
-    /// A refusal counts as a response: a server that refuses is not down.
     fn count(&self, result: &Result<License, UpstreamError>) {
         let failed = match result {
+            // A server that refuses is not down.
             Ok(_) | Err(UpstreamError::Refused(_)) => false,
             // A 4xx is about the request, not about the server's health.
             Err(UpstreamError::Status(status)) => status.is_server_error(),
@@ -256,6 +237,7 @@ impl HttpLicenseServer {
         breaker.failures = if failed { breaker.failures + 1 } else { 0 };
         if breaker.failures >= FAILURES {
             *breaker = Breaker {
+                // Starts over after the pause, so that one more failure does not open the breaker at once.
                 failures: 0,
                 rests_until: Some(Instant::now() + REST),
             };
