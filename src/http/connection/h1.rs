@@ -22,7 +22,6 @@ use crate::http::connection::state::{ConnectionState, Phase};
 use crate::http::pipeline::Service;
 use crate::http::server::shutdown::{PARTING_TIME, Shutdown, Stage};
 
-/// Time-out for a client that does not read: starts when writes block, restarts when bytes go out.
 #[derive(Default)]
 pub(crate) struct WriteStall {
     written: u32,
@@ -30,10 +29,10 @@ pub(crate) struct WriteStall {
 }
 
 impl WriteStall {
-    /// Returns when the stall time-out expires, if writes are blocked.
     pub(crate) fn limit(&mut self, conn_state: &ConnectionState) -> Option<Instant> {
         if conn_state.blocked() {
             let written = conn_state.written();
+            // Any progress restarts the time-out: a slow reader is served, one that has stopped is not.
             if self.limit.is_none() || written != self.written {
                 self.written = written;
                 self.limit = Some(Instant::now() + WRITE_STALL);
@@ -45,12 +44,10 @@ impl WriteStall {
     }
 }
 
-/// Time-outs of the connection.
 struct Deadlines {
     turn: u32,
     wait: Option<Instant>,
     write_stall: WriteStall,
-    /// During shutdown: how long to wait for the first byte of a new connection.
     first_byte_limit: Option<Instant>,
 }
 
@@ -64,7 +61,6 @@ impl Deadlines {
         }
     }
 
-    /// Returns when the connection must be closed if nothing changes.
     fn limit(&mut self, conn_state: &ConnectionState, stage: Stage) -> Option<Instant> {
         if stage == Stage::Draining && conn_state.is_fresh() {
             let first_byte_limit = self
@@ -78,6 +74,7 @@ impl Deadlines {
             self.turn = turn;
             self.wait = match phase {
                 Phase::Head => Some(Instant::now() + HEAD_TIME),
+                // The deadline of the route bounds a running request.
                 Phase::Busy => None,
                 Phase::Idle => Some(Instant::now() + IDLE_TIME),
             };
@@ -89,9 +86,7 @@ impl Deadlines {
     }
 }
 
-/// One timer for all time-outs of a connection. It is reset when a deadline moves closer. When a deadline
-/// moves away, which happens with every request, the timer fires early once and is set again. That saves a
-/// timer update for each request.
+/// One timer for all time-outs of a connection.
 struct Timer {
     registered: bool,
 }
@@ -113,6 +108,8 @@ impl Timer {
             delay.as_mut().reset(limit);
             self.registered = false;
         } else if limit < delay.deadline() {
+            // A deadline that moves away needs no update: the timer fires early once and is set again above.
+            // That saves a timer update for each request.
             delay.as_mut().reset(limit);
             self.registered = false;
         }
@@ -133,7 +130,9 @@ where
     let stream = ObserveReads::new(stream, Arc::clone(&conn_state));
     let mut builder = http1::Builder::new();
     builder
+        // hyper's only timer would also run between two heartbeats of a player.
         .header_read_timeout(None)
+        // A client may send FIN after its request and still read the response.
         .half_close(true)
         .max_header_size(HEADER_BLOCK_PARSER_MAX)
         .max_buf_size(READ_BUFFER_MAX);
@@ -158,10 +157,10 @@ where
     }
 }
 
-/// Closes a connection so that the client can read everything sent to it. The kernel resets a socket that is
-/// closed with unread input, and a reset discards data that the client has not read yet.
 async fn close_gracefully(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let reading = async {
+        // The kernel resets a socket that is closed with unread input, and a reset discards data that the
+        // client has not read yet.
         stream.shutdown().await?;
         io::copy(&mut stream.take(DRAIN_BYTES as u64), &mut io::sink()).await
     };

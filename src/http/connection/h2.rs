@@ -24,7 +24,6 @@ use crate::http::connection::state::ConnectionState;
 use crate::http::pipeline::{ResponseFuture, Service};
 use crate::http::server::shutdown::{Shutdown, Stage};
 
-/// Wraps the service to count the open streams.
 struct StreamCounter {
     service: Service,
     streams: Arc<Streams>,
@@ -43,9 +42,7 @@ impl hyper::service::Service<Request<Incoming>> for StreamCounter {
     }
 }
 
-/// The response of a stream that is still being computed.
 struct PendingResponse {
-    /// Moved into the body once the response is ready.
     open: Option<OpenStream>,
     response: ResponseFuture,
 }
@@ -63,10 +60,8 @@ impl Future for PendingResponse {
     }
 }
 
-/// Time-outs of the connection.
 struct Deadlines {
     began: Instant,
-    /// When the last stream ended.
     idle: Option<Instant>,
     halfway: Option<Instant>,
     /// When response bytes were last written, and the total written by then.
@@ -101,6 +96,7 @@ impl Deadlines {
             self.moved = None;
             self.idle_deadline(streams, now)
         };
+        // A client that sends a part of a frame and stops would otherwise hold the connection while a stream is open.
         if streams.is_halfway() {
             limit = limit.min(*self.halfway.get_or_insert(now) + HEAD_TIME);
         } else {
@@ -115,6 +111,7 @@ impl Deadlines {
     /// With open streams, a response that is ready must make progress. Requests without a response are
     /// bounded by the deadlines of their routes.
     fn answer_deadline(&mut self, streams: &Streams, now: Instant) -> Instant {
+        // Computing a response is bounded by the deadline of its route.
         if streams.answered() == 0 {
             self.moved = None;
             return now + WRITE_STALL;
@@ -154,6 +151,8 @@ where
     builder
         .max_concurrent_streams(H2_STREAMS)
         .max_header_list_size(H2_HEADER_LIST_MAX)
+        // The rapid-reset attack (CVE-2023-44487): streams that are opened and reset at once cost work and
+        // count towards no limit.
         .max_pending_accept_reset_streams(H2_RESETS)
         .max_local_error_reset_streams(H2_RESETS)
         .initial_stream_window_size(H2_STREAM_WINDOW)

@@ -11,7 +11,6 @@ use crate::config::limits::{H2_FRAMES_A_SECOND, H2_FRAMES_BURST, HEADER_BLOCK_PA
 use crate::http::connection::h2_streams::Streams;
 use crate::http::connection::io_observer::ReadObserver;
 
-/// Length of the connection preface, in bytes.
 const PREFACE: usize = 24;
 
 // Frame types, and the flag that ends a header block.
@@ -28,7 +27,6 @@ const BYTES_PER_FRAME: u64 = 256;
 
 pub(crate) struct FrameLimit {
     streams: Arc<Streams>,
-    /// Frame header, as far as received.
     head: [u8; 9],
     have: usize,
     /// Payload bytes to skip before the next frame header.
@@ -67,11 +65,13 @@ impl FrameLimit {
         self.body = kind == DATA;
         match kind {
             HEADERS => self.allow(FRAMES_PER_REQUEST),
+            // Large DATA frames are bounded by flow control. Tiny ones cost as much work as control frames.
             DATA if self.left as u64 >= BYTES_PER_FRAME => {}
             _ => self.spend()?,
         }
         if matches!(kind, HEADERS | CONTINUATION) {
             let block = self.block.unwrap_or_default() + self.left;
+            // Bounds a header block that a client spreads over endless CONTINUATION frames.
             if block > HEADER_BLOCK_PARSER_MAX {
                 return Err(io::Error::other("header block too large"));
             }
@@ -95,13 +95,13 @@ impl FrameLimit {
         Ok(())
     }
 
-    /// Adds the frames earned by elapsed time and by response bytes since the last call.
     fn refill(&mut self) {
         let millis = self.filled.elapsed().as_millis();
         let by_time = millis.saturating_mul(u128::from(H2_FRAMES_A_SECOND)) / 1_000;
         if by_time > 0 {
             self.filled = Instant::now();
         }
+        // A client that downloads sends window updates in proportion.
         let by_bytes = (self.streams.sent() - self.sent) / BYTES_PER_FRAME;
         self.sent += by_bytes * BYTES_PER_FRAME;
         self.allow(u32::try_from(by_time).unwrap_or(u32::MAX));

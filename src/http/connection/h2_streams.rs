@@ -16,14 +16,10 @@ use crate::http::response::body::{BodyError, ResponseBody};
 /// Shared counters: requests run in tasks of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    /// A request was received.
     begun: AtomicBool,
     open: AtomicU32,
-    /// Open streams with a response that is ready.
     answered: AtomicU32,
-    /// Response bytes written.
     sent: AtomicU64,
-    /// A frame or header block was received in part.
     halfway: AtomicBool,
 }
 
@@ -32,17 +28,14 @@ impl Streams {
         self.begun.load(Relaxed)
     }
 
-    /// Returns the number of requests that have not ended.
     pub(crate) fn open(&self) -> u32 {
         self.open.load(Relaxed)
     }
 
-    /// Returns the number of responses that are ready but not completely written.
     pub(crate) fn answered(&self) -> u32 {
         self.answered.load(Relaxed)
     }
 
-    /// Returns the number of response bytes written.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Relaxed)
     }
@@ -51,7 +44,6 @@ impl Streams {
         self.sent.fetch_add(bytes, Relaxed);
     }
 
-    /// Whether the client has sent a part of a frame or header block other than a body.
     pub(crate) fn is_halfway(&self) -> bool {
         self.halfway.load(Relaxed)
     }
@@ -61,7 +53,6 @@ impl Streams {
     }
 }
 
-/// Marks a stream as open until it is dropped.
 pub(crate) struct OpenStream {
     streams: Arc<Streams>,
     answered: AtomicBool,
@@ -77,7 +68,6 @@ impl OpenStream {
         }
     }
 
-    /// Attaches the response, which now keeps the stream open.
     pub(crate) fn answer(self, body: ResponseBody) -> CountedBody {
         self.streams.answered.fetch_add(1, Relaxed);
         self.answered.store(true, Relaxed);
@@ -97,7 +87,6 @@ impl Drop for OpenStream {
     }
 }
 
-/// A body that keeps its stream open.
 pub(crate) struct CountedBody {
     body: ResponseBody,
     open: Arc<OpenStream>,
@@ -130,7 +119,8 @@ impl Body for CountedBody {
     }
 }
 
-/// Bytes that keep their stream open and report when they are written.
+/// Bytes that keep their stream open and report when they are written: hyper drops the body before the last
+/// bytes are on the wire.
 pub(crate) struct HeldBytes {
     bytes: Bytes,
     open: Arc<OpenStream>,

@@ -22,7 +22,6 @@ impl ReadObserver for Arc<ConnectionState> {
     }
 }
 
-/// Reports writes to the connection state.
 pub(crate) struct ObserveWrites<S> {
     inner: S,
     conn_state: Arc<ConnectionState>,
@@ -86,7 +85,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ObserveWrites<S> {
     }
 }
 
-/// Reports reads to a [`ReadObserver`].
 pub(crate) struct ObserveReads<S, E> {
     inner: S,
     observer: E,

@@ -9,26 +9,18 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 pub(crate) enum Phase {
     /// Waiting for the rest of a request head, or for the first byte.
     Head,
-    /// A request is being served.
     Busy,
-    /// Between two requests.
     Idle,
 }
 
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     phase: AtomicU8,
-    /// Counts the changes of `phase`.
     turn: AtomicU32,
-    /// Bytes were received since the last request began.
     read: AtomicBool,
-    /// A received request line contains `#`.
     fragment: AtomicBool,
-    /// The last write was blocked.
     blocked: AtomicBool,
-    /// Counts the writes that made progress.
     written: AtomicU32,
-    /// The next response is the last one of the connection.
     lame_duck: AtomicBool,
 }
 
@@ -68,7 +60,6 @@ impl ConnectionState {
         fragment
     }
 
-    /// Records that the response was handed to the connection.
     pub(crate) fn end(&self) {
         self.enter(IDLE);
         self.read.store(false, Relaxed);
@@ -87,12 +78,10 @@ impl ConnectionState {
         }
     }
 
-    /// Returns whether no byte was received yet.
     pub(crate) fn is_fresh(&self) -> bool {
         self.phase.load(Relaxed) == HEAD && !self.read.load(Relaxed) && self.turn() == 0
     }
 
-    /// Makes the next response the last one.
     pub(crate) fn enter_lame_duck(&self) {
         self.lame_duck.store(true, Relaxed);
     }
@@ -101,26 +90,23 @@ impl ConnectionState {
         self.lame_duck.load(Relaxed)
     }
 
-    /// Returns a counter that changes with the phase.
     pub(crate) fn turn(&self) -> u32 {
         self.turn.load(Relaxed)
     }
 
-    /// Records received bytes.
     pub(crate) fn on_read(&self, bytes: &[u8]) {
         self.read.store(true, Relaxed);
+        // While a request is served, received bytes are its body.
         if self.phase.load(Relaxed) != BUSY && has_fragment(bytes) {
             self.fragment.store(true, Relaxed);
         }
     }
 
-    /// Records sent bytes.
     pub(crate) fn on_write(&self) {
         self.blocked.store(false, Relaxed);
         self.written.store(self.written().wrapping_add(1), Relaxed);
     }
 
-    /// Records a blocked write.
     pub(crate) fn block(&self) {
         self.blocked.store(true, Relaxed);
     }
@@ -129,7 +115,6 @@ impl ConnectionState {
         self.blocked.load(Relaxed)
     }
 
-    /// Returns a counter that changes with each write that makes progress.
     pub(crate) fn written(&self) -> u32 {
         self.written.load(Relaxed)
     }

@@ -1,7 +1,6 @@
 //! Parses the weights (`q=`) of `Accept-*` headers.
 
-/// Returns the weight among the parameters of a list element, in thousandths. RFC 9110 allows `0` to `1` with
-/// up to three decimals; without a weight it is 1. An invalid weight counts as 0, which means not acceptable.
+/// Returns the weight among the parameters of a list element, in thousandths; 1,000 without one.
 pub(crate) fn quality<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
     let given = parameters.find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
@@ -9,6 +8,7 @@ pub(crate) fn quality<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 
             .eq_ignore_ascii_case("q")
             .then_some(value.trim())
     });
+    // An invalid weight means not acceptable: RFC 9110 allows `0` to `1` with up to three decimals.
     given.map_or(1_000, |text| thousandths(text).unwrap_or(0))
 }
 

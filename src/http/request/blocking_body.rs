@@ -18,19 +18,17 @@ enum Piece {
     End,
 }
 
-/// Reading end, for a thread that may block.
 pub(crate) struct BodyReader {
     pieces: mpsc::Receiver<Piece>,
     rest: Bytes,
     ended: bool,
 }
 
-/// Writing end, for the handler.
 pub(crate) struct BodyFeed(mpsc::Sender<Piece>);
 
-/// Creates both ends.
 #[must_use]
 pub(crate) fn pipe() -> (BodyFeed, BodyReader) {
+    // Bounded: a client that sends faster than the disk writes is slowed down by TCP.
     let (sender, pieces) = mpsc::channel(CAPACITY);
     let reader = BodyReader {
         pieces,

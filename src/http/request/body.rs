@@ -17,7 +17,6 @@ use crate::http::routing::route::BodyRule;
 
 pub(crate) struct BodyStream {
     source: Option<Incoming>,
-    /// Received bytes that were not consumed yet.
     ready: Bytes,
     left: usize,
     limit: usize,
@@ -53,7 +52,6 @@ impl BodyStream {
         }
     }
 
-    /// Wraps a body that is already in memory.
     #[must_use]
     pub(crate) fn ready(bytes: Bytes) -> Self {
         Self {
@@ -105,6 +103,7 @@ impl BodyStream {
                 .ok_or_else(|| too_large(self.limit))?;
             self.taken += data.len() as u64;
             let elapsed = began.elapsed();
+            // A byte every nine seconds never stalls: the average rate bounds such a client too.
             if elapsed > BODY_STALL && self.taken < elapsed.as_secs() * BODY_RATE {
                 return Err(stalled());
             }
@@ -114,10 +113,6 @@ impl BodyStream {
         }
     }
 
-    /// Reads the whole body.
-    ///
-    /// # Errors
-    /// Those of [`BodyStream::chunk`].
     pub(crate) async fn whole(&mut self) -> Result<Bytes, ApiError> {
         let Some(first) = self.chunk().await? else {
             return Ok(Bytes::new());
@@ -135,7 +130,6 @@ impl BodyStream {
         Ok(all.freeze())
     }
 
-    /// Reads a bounded part of the rest, so that the client receives the response instead of a reset.
     pub(crate) async fn drain(self) {
         if let Some(mut source) = self.source {
             drain(&mut source).await;
@@ -143,9 +137,9 @@ impl BodyStream {
     }
 }
 
-/// Reads and discards a bounded part of a body.
 pub(crate) async fn drain(source: &mut Incoming) {
     let reading = async {
+        // Closing a socket with unread input resets it, and the client may lose the response.
         let mut left = DRAIN_BYTES;
         while let Some(Ok(frame)) = source.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len);
@@ -159,7 +153,6 @@ pub(crate) async fn drain(source: &mut Incoming) {
     let _ = timeout(DRAIN_TIME, reading).await;
 }
 
-/// Content coding of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
     Identity,
@@ -176,6 +169,8 @@ pub(crate) fn check(
     rule: BodyRule,
 ) -> Result<Coding, ApiError> {
     let limit = rule.limit();
+    // A declared length is refused before a byte of the body is read. Chunked bodies are counted as they
+    // arrive.
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
     }
@@ -203,6 +198,7 @@ pub(crate) fn check(
 /// `PAYLOAD_TOO_LARGE` over the limit, `INVALID_REQUEST` if it is not gzip.
 pub(crate) fn gunzip(packed: &[u8], limit: usize) -> Result<Bytes, ApiError> {
     let mut unpacked = Vec::new();
+    // One byte over the limit tells a body of exactly the limit from a larger one.
     let most = limit as u64 + 1;
     flate2::read::MultiGzDecoder::new(packed)
         .take(most)

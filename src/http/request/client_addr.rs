@@ -25,8 +25,11 @@ pub(crate) fn client(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> 
         .map(|value| value.to_str().unwrap_or_default())
         .collect();
     let mut last = peer;
+    // From the right: each proxy appends the peer that it saw. What is left of the last trusted proxy is the
+    // client's claim.
     let hops = values.iter().rev().flat_map(|value| value.rsplit(','));
     for (at, hop) in hops.enumerate() {
+        // Proxies send bare addresses or ones with ports; anything else was made up.
         let Some(address) = address(hop.trim()).filter(|_| at < FORWARDED_HOPS) else {
             return peer;
         };

@@ -17,12 +17,10 @@ use crate::types::{Country, UnixSeconds};
 pub enum RequestId {
     /// Generated: a number drawn at process start, and a counter.
     Made(u64, u64),
-    /// Sent by the client.
     Echoed(HeaderValue),
 }
 
 impl RequestId {
-    /// Returns the response header.
     #[must_use]
     pub fn header(&self) -> HeaderValue {
         match self {
@@ -52,7 +50,6 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Generates request ids.
 pub struct RequestIds {
     start: u64,
     count: AtomicU64,
@@ -68,11 +65,11 @@ impl RequestIds {
         }
     }
 
-    /// Returns the id that the client sent if it is valid, else a new one. Ids go into logs and tickets, so
-    /// only letters, digits and `-._~:` are allowed.
+    /// Returns the id that the client sent if it is valid, else a new one.
     #[must_use]
     pub fn for_request(&self, heads: &RequestHeaders<'_>) -> RequestId {
         match heads.request_id.value() {
+            // Ids go into logs and tickets, so only harmless characters are echoed.
             Some(value) if sane(value.as_bytes()) => RequestId::Echoed(value.clone()),
             _ => RequestId::Made(self.start, self.count.fetch_add(1, Ordering::Relaxed)),
         }
@@ -91,13 +88,10 @@ pub(crate) struct Context {
     /// The instant of the request, read only once so that all decisions agree.
     pub now: UnixSeconds,
     pub request_id: RequestId,
-    /// Client address: the peer, or the right-most untrusted hop behind a trusted proxy.
     pub peer: IpAddr,
     /// The viewer's country as reported by a trusted proxy.
     pub told_country: Option<Country>,
-    /// `Accept-Language`, for texts that a viewer reads.
     pub accept_language: Option<HeaderValue>,
-    /// The audit entry, if the request is recorded.
     pub change: Option<Box<Change>>,
 }
 
@@ -106,6 +100,7 @@ impl Context {
     /// on demand, because most requests do not need it.
     #[must_use]
     pub(crate) fn country(&self, places: Option<&GeoIp>) -> Option<Country> {
+        // Looked up on demand: most requests do not need it.
         self.told_country.or_else(|| places?.country(self.peer))
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn check_framing(
             "the request target must not contain a fragment (`#`)",
         ));
     }
+    // The parser lets raw UTF-8 pass; logs, proxies and signatures would disagree on its encoding.
     if !parts.uri.query().unwrap_or_default().is_ascii() {
         return Err(ApiError::malformed(
             "the query has a character that must be percent-encoded",
@@ -72,8 +73,6 @@ pub(crate) fn check_framing(
     }
 }
 
-/// Accepts only a single `chunked`. hyper reads a repeated `chunked` as one, while a proxy could see chunks
-/// within chunks: that would allow request smuggling.
 fn check_transfer_coding(lines: HeaderLines<'_>) -> Result<(), ApiError> {
     let mut chunked = 0;
     let mut others = false;
@@ -86,6 +85,7 @@ fn check_transfer_coding(lines: HeaderLines<'_>) -> Result<(), ApiError> {
             }
         }
     }
+    // hyper reads a repeated `chunked` as one, while a proxy could see chunks within chunks: request smuggling.
     if chunked > 1 {
         return Err(ApiError::malformed(
             "Transfer-Encoding has chunked more than once",
@@ -100,7 +100,6 @@ fn check_transfer_coding(lines: HeaderLines<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks the target host. In HTTP/2, `Host` and `:authority` must agree.
 fn check_host(parts: &Parts, host: SingleHeader<'_>) -> Result<(), ApiError> {
     let authority = match parts.version {
         Version::HTTP_2 => parts.uri.authority().map(|given| given.as_str().as_bytes()),
@@ -108,12 +107,14 @@ fn check_host(parts: &Parts, host: SingleHeader<'_>) -> Result<(), ApiError> {
     };
     let host = match (host, authority) {
         (SingleHeader::One(host), Some(authority))
+            // RFC 9113, 8.3.1: a proxy could route by one, and the service answer for the other.
             if !names_same_host(host.as_bytes(), authority) =>
         {
             return Err(ApiError::malformed("Host differs from :authority"));
         }
         (SingleHeader::One(host), _) => host.as_bytes(),
         (SingleHeader::Absent, Some(authority)) => authority,
+        // HTTP/1.0 has no `Host`. No browser sends it, so DNS rebinding is not possible with it.
         (SingleHeader::Absent, None) if parts.version < Version::HTTP_11 => return Ok(()),
         (SingleHeader::Absent, None) => return Err(ApiError::malformed("header Host is missing")),
         (SingleHeader::Repeated, _) => {
@@ -135,7 +136,6 @@ enum Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Parses a name, an IPv4 address or an IPv6 address in brackets, with an optional port.
     fn parse(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         if let Some(rest) = text.strip_prefix('[') {
@@ -156,17 +156,15 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Whether `Host` and `:authority` name the same host (RFC 9113, section 8.3.1), ignoring case and the
-/// default port. HTTP/2 is only served over TLS, so the default port is 443.
 fn names_same_host(host: &[u8], authority: &[u8]) -> bool {
     let [host, authority] = [host, authority].map(|given| {
+        // HTTP/2 is served over TLS only, so the default port is 443.
         let without = [&b":443"[..], b":"].map(|port| given.strip_suffix(port));
         without.into_iter().flatten().next().unwrap_or(given)
     });
     host.eq_ignore_ascii_case(authority)
 }
 
-/// Whether a text is a port; empty means the default port.
 fn is_port(text: &str) -> bool {
     text.is_empty()
         || text.bytes().all(|b| b.is_ascii_digit())
@@ -187,10 +185,12 @@ pub(crate) fn check_answers_for(
 ) -> Result<(), ApiError> {
     let authority = parts.uri.authority().map(|given| given.as_str().as_bytes());
     let host = heads.host.value().map(HeaderValue::as_bytes);
+    // Both are checked: an absolute request line must not bypass the check of `Host`.
     for given in [authority, host].into_iter().flatten() {
         let ours = match Host::parse(given) {
             Some(Host::Address) => true,
             Some(Host::Name(name)) => {
+                // `localhost.` is the same name, fully qualified.
                 let name = name.strip_suffix('.').unwrap_or(name);
                 let is = |known: &str| name.eq_ignore_ascii_case(known);
                 is("localhost") || hosts.iter().any(|known| is(known))

@@ -8,9 +8,7 @@ use http::{HeaderMap, HeaderValue};
 use crate::config::limits::{HEADER_BLOCK_MAX, HEADERS_MAX};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 
-/// Header names with the configured prefix.
 pub struct HeaderNames {
-    /// In lower case, as in a header map.
     prefix: String,
     /// As configured, for messages and documentation.
     shown: String,
@@ -64,7 +62,6 @@ impl<'a> SingleHeader<'a> {
         };
     }
 
-    /// Returns the value if the header was sent once.
     #[must_use]
     pub fn value(self) -> Option<&'a HeaderValue> {
         match self {
@@ -73,16 +70,11 @@ impl<'a> SingleHeader<'a> {
         }
     }
 
-    /// Returns the value if the header was sent once and is visible ASCII.
     #[must_use]
     pub fn ascii(self) -> Option<&'a str> {
         self.value()?.to_str().ok()
     }
 
-    /// Returns the value of an optional header.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` if it is repeated or not UTF-8.
     pub fn optional(self, names: &HeaderNames, rest: &str) -> Result<Option<&'a str>, ApiError> {
         match self {
             Self::Absent => Ok(None),
@@ -126,7 +118,6 @@ impl<'a> HeaderLines<'a> {
         matches!(self, Self::Absent)
     }
 
-    /// Returns the values of all lines in order.
     pub fn values(self) -> impl Iterator<Item = &'a HeaderValue> {
         let (one, several) = match self {
             Self::Absent => (None, None),
@@ -145,7 +136,6 @@ impl<'a> HeaderLines<'a> {
             .filter(|element| !element.is_empty())
     }
 
-    /// Joins all lines into one value.
     #[must_use]
     pub fn joined(self) -> Option<HeaderValue> {
         match self {
@@ -159,12 +149,10 @@ impl<'a> HeaderLines<'a> {
     }
 }
 
-/// The headers `Service-Play-…`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlayHeaders<'a> {
     pub drm: SingleHeader<'a>,
     pub protocol: SingleHeader<'a>,
-    /// The header `EntitlementId`, which holds the entitlement token.
     pub entitlement: SingleHeader<'a>,
     pub device_platform: SingleHeader<'a>,
     pub device_type: SingleHeader<'a>,
@@ -173,13 +161,10 @@ pub struct PlayHeaders<'a> {
     pub session: SingleHeader<'a>,
     pub timestamp: SingleHeader<'a>,
     pub bitrate: SingleHeader<'a>,
-    /// The header `ResolutionWidth`.
     pub width: SingleHeader<'a>,
-    /// The header `ResolutionHeight`.
     pub height: SingleHeader<'a>,
 }
 
-/// The request headers that the service reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestHeaders<'a> {
     pub access_token: SingleHeader<'a>,
@@ -197,7 +182,6 @@ pub struct RequestHeaders<'a> {
     pub if_range: SingleHeader<'a>,
     pub range: SingleHeader<'a>,
     pub request_id: SingleHeader<'a>,
-    /// Total size of names, values and separators.
     bytes: usize,
     count: usize,
 }
@@ -270,6 +254,7 @@ impl<'a> RequestHeaders<'a> {
     /// # Errors
     /// `HEADERS_TOO_LARGE`.
     pub fn check_size(&self, line: usize) -> Result<(), ApiError> {
+        // The parser's own limit is higher, so that the client gets a body that explains the refusal.
         if self.count > HEADERS_MAX {
             return Err(ApiError::new(
                 ErrorCode::HeadersTooLarge,

@@ -46,6 +46,7 @@ fn check_escapes(path: &str) -> Result<(), ApiError> {
             .ok_or_else(|| ApiError::malformed("the path has a broken percent escape"))?;
         if decoded
             .iter()
+            // Some proxies decode these before routing: the two would then see different paths.
             .any(|b| matches!(*b, b'/' | b'\\' | 0..=0x1f | 0x7f))
         {
             return Err(ApiError::malformed(
@@ -96,7 +97,6 @@ const fn hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// Decodes percent-encoding once. Returns `None` for a broken escape or if the result is not UTF-8.
 pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
     match percent_decode(text.as_bytes())? {
         Cow::Borrowed(_) => Some(Cow::Borrowed(text)),

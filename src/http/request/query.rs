@@ -11,7 +11,6 @@ use crate::http::errors::api_error::ApiError;
 use crate::http::request::path_validation::percent_decode;
 use crate::types::Malformed;
 
-/// The query string, still encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a>(&'a str);
 
@@ -20,13 +19,13 @@ fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.bytes().any(|b| matches!(b, b'+' | b'%')) {
         return Some(Cow::Borrowed(text));
     }
+    // Before percent-decoding: `%2B` is a plus sign.
     let spaced = text.replace('+', " ");
     let bytes = percent_decode(spaced.as_bytes())?.into_owned();
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
 impl<'a> Query<'a> {
-    /// `text` is the part after `?`.
     #[must_use]
     pub const fn new(text: &'a str) -> Self {
         Self(text)
@@ -47,7 +46,6 @@ impl<'a> Query<'a> {
         decoded(name, value).map(Some)
     }
 
-    /// Returns the encoded values of a parameter.
     fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> {
         self.0.split('&').filter_map(move |pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -56,10 +54,6 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// Parses a parameter with `parse`.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` that names the parameter.
     pub fn parsed<T>(
         &self,
         name: &'static str,
@@ -102,6 +96,8 @@ impl<'a> Query<'a> {
             }
         }
         ids.sort_unstable();
+        // Sorted and unique before they are counted: permutations share one cached response, and the limit is
+        // on the objects that a response has.
         ids.dedup();
         if ids.len() > LIST_IDS {
             return Err(ApiError::field(name, "has at most 200 different ids"));
@@ -110,10 +106,6 @@ impl<'a> Query<'a> {
         Ok((!ids.is_empty()).then_some(IdList(ids)))
     }
 
-    /// Same as [`ids`](Self::ids), but required.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` that names the parameter.
     pub fn required_ids<T: Ord>(
         &self,
         name: &'static str,
@@ -129,22 +121,16 @@ fn decoded<'a>(name: &'static str, value: &'a str) -> Result<Cow<'a, str>, ApiEr
 }
 
 /// One to 200 distinct ids, sorted.
-///
-/// The order of a list has no meaning. Sorting makes permutations share one cached response. Duplicates are
-/// removed before counting, because the limit is on the requested objects; the limit on the request head
-/// bounds the length of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdList<T>(Vec<T>);
 
 impl<T> IdList<T> {
-    /// Never empty.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
         &self.0
     }
 }
 
-/// Comma-separated, in order.
 impl<T: fmt::Display> fmt::Display for IdList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, id) in self.0.iter().enumerate() {

@@ -12,7 +12,6 @@ use crate::config::limits::JSON_DEPTH;
 use crate::http::errors::api_error::ApiError;
 use crate::types::Malformed;
 
-/// Deserializes a value at this depth.
 struct Strict(usize);
 
 impl<'de> DeserializeSeed<'de> for Strict {
@@ -74,6 +73,8 @@ impl<'de> Visitor<'de> for Strict {
         let mut members = Map::new();
         while let Some(name) = map.next_key::<String>()? {
             let value = map.next_value_seed(Strict(depth))?;
+            // Parsers differ in which of two members they take. A gateway could check one and we act on the
+            // other.
             if members.insert(name, value).is_some() {
                 return Err(A::Error::custom("occurs twice"));
             }
@@ -106,7 +107,6 @@ pub(crate) fn strict(bytes: &[u8]) -> Result<Value, String> {
     value.map_err(|_| not_json(bytes))
 }
 
-/// Explains why a text is not JSON, after a parser has rejected it.
 #[must_use]
 pub(crate) fn not_json(bytes: &[u8]) -> String {
     match first_mistake(bytes, JSON_DEPTH) {
@@ -127,9 +127,9 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Parses a body. An empty body is an empty object.
     #[must_use]
     pub(crate) fn read(body: &[u8]) -> Self {
+        // A POST without a body must work where no member is required.
         let members = if body.is_empty() {
             Ok(Map::new())
         } else {
@@ -145,10 +145,6 @@ impl Object {
         }
     }
 
-    /// Checks that the body is an object.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` if it is not.
     pub(crate) fn check(&self) -> Result<(), ApiError> {
         self.members().map(drop)
     }
@@ -165,6 +161,7 @@ impl Object {
 
     fn get(&self, name: &str) -> Result<Option<&Value>, ApiError> {
         let value = self.members()?.get(name);
+        // Many clients serialise an unset member as `null`.
         Ok(value.filter(|value| !value.is_null()))
     }
 
@@ -181,10 +178,6 @@ impl Object {
             .ok_or_else(|| self.error(name, "is missing"))
     }
 
-    /// Parses an optional string with `parse`.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` that names the member.
     pub(crate) fn parsed<T>(
         &self,
         name: &str,
@@ -252,7 +245,6 @@ impl Object {
         }
     }
 
-    /// Builds an error about a member, for rules that are checked elsewhere.
     pub(crate) fn refuse(&self, name: &str, why: impl Into<Cow<'static, str>>) -> ApiError {
         self.error(name, why)
     }

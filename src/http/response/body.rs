@@ -13,20 +13,17 @@ use tokio::task::JoinHandle;
 use crate::http::connection::state::ConnectionState;
 use crate::worker_pool::pool::Awaited;
 
-/// Aborts a body; the client sees a closed connection.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 pub(crate) type ResponseStream = Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>;
 
 pub(crate) enum ResponseBody {
     Empty,
-    /// `None` once polled.
     Full(Option<Bytes>),
     /// A stream, with the guard that marks the connection as busy until it ends.
     Stream(ResponseStream, Option<InFlightGuard>),
 }
 
-/// Marks a connection as busy until it is dropped.
 pub(crate) struct InFlightGuard(Arc<ConnectionState>);
 
 impl InFlightGuard {
@@ -95,12 +92,10 @@ pub(crate) struct ChunkStream<P> {
     /// `None` while a chunk is being produced, and at the end.
     maker: Option<P>,
     making: Option<JoinHandle<(P, Option<Piece>)>>,
-    /// Remaining bytes, if the length is known.
     left: Option<u64>,
 }
 
 impl<P: Iterator<Item = Piece>> ChunkStream<P> {
-    /// A body of unknown length.
     #[must_use]
     pub(crate) const fn new(maker: P) -> Self {
         Self {
@@ -112,7 +107,6 @@ impl<P: Iterator<Item = Piece>> ChunkStream<P> {
 }
 
 impl ChunkStream<FilePart> {
-    /// Streams `length` bytes of a file, starting at `from`.
     #[must_use]
     pub(crate) fn from_file(file: File, from: u64, length: u64) -> Self {
         let part = FilePart {
@@ -195,7 +189,6 @@ impl Iterator for FilePart {
     }
 }
 
-/// A body that a worker pool produces in one piece.
 pub(crate) struct LaneBody(Option<Awaited<Option<Bytes>>>);
 
 impl LaneBody {

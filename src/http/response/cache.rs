@@ -32,13 +32,11 @@ pub struct CompressibleBody {
 }
 
 impl CompressibleBody {
-    /// Returns the uncompressed body.
     #[must_use]
     pub const fn identity(&self) -> &Bytes {
         &self.identity
     }
 
-    /// Returns the compressed body if it exists already.
     #[must_use]
     pub fn ready(&self) -> Option<&Bytes> {
         self.gzip.get()?.as_ref()
@@ -63,13 +61,11 @@ impl<B: Into<Bytes>> From<B> for CompressibleBody {
 #[derive(Clone, Debug)]
 pub struct CachedResponse {
     pub body: Arc<CompressibleBody>,
-    /// Number behind the entity tag.
     pub tag: u64,
     /// When the response changes; `None` if only a schedule change affects it.
     pub until: Option<UnixSeconds>,
 }
 
-/// Time and schedule generation of a look-up.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub now: UnixSeconds,
@@ -89,7 +85,6 @@ struct Entry {
 /// texts are compared as well; on a collision the newer entry stays.
 type Checksum = u32;
 
-/// Responses of the newest schedule generation.
 pub struct ResponseCache {
     state: Mutex<State>,
     limit: usize,
@@ -99,7 +94,6 @@ pub struct ResponseCache {
 struct State {
     generation: u64,
     by_meaning: HashMap<Checksum, Arc<Entry>>,
-    /// Size of the entries in `by_meaning`, in bytes.
     filled: usize,
     /// Weak, so that a request text does not keep an evicted response in memory.
     by_request: HashMap<Checksum, (Box<str>, Weak<Entry>)>,
@@ -113,7 +107,6 @@ impl Default for ResponseCache {
 }
 
 impl ResponseCache {
-    /// `limit` bounds the bytes of all bodies.
     #[must_use]
     pub fn within(limit: usize) -> Self {
         Self {
@@ -122,7 +115,6 @@ impl ResponseCache {
         }
     }
 
-    /// Finds a response by request text, if it is still valid.
     #[must_use]
     pub fn find_by_text(&self, request: &str, at: Moment) -> Option<CachedResponse> {
         let mut state = self.state.lock();
@@ -179,9 +171,9 @@ impl State {
         (self.generation == generation).then_some(self)
     }
 
-    /// Returns whether there was room for the entry.
     fn insert(&mut self, entry: &Arc<Entry>, limit: usize) -> bool {
         let bytes = entry.bytes();
+        // One huge response must not evict all others.
         if bytes > limit / 2 {
             return false;
         }
@@ -191,6 +183,7 @@ impl State {
             self.filled = self.by_meaning.values().map(|entry| entry.bytes()).sum();
         }
         if self.filled + bytes > limit {
+            // Every entry was used since the last scan. Starting over costs each response one rendering.
             self.by_meaning.clear();
             self.filled = 0;
         }
@@ -225,6 +218,7 @@ impl Entry {
     }
 
     fn response_at(&self, now: UnixSeconds) -> Option<CachedResponse> {
+        // `made <= now` fails when the clock was set back: the response would then be too new.
         let holds = self.made <= now && self.response.until.is_none_or(|until| now < until);
         self.used.store(true, Ordering::Relaxed);
         holds.then(|| self.response.clone())

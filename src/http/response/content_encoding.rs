@@ -10,14 +10,13 @@ use http::HeaderValue;
 use crate::http::request::accept::quality;
 use crate::http::request::headers::{HeaderLines, RequestHeaders};
 
-/// Compresses with gzip, for speed rather than size.
 pub(crate) fn pack(bytes: &[u8]) -> Option<Bytes> {
+    // The fastest level: a response is compressed once for each change of the schedule, while viewers wait.
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::fast());
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// The content coding that a client prefers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Preference {
     Identity,
@@ -27,9 +26,7 @@ pub(crate) enum Preference {
     OnlyGzip,
 }
 
-/// Parses `Accept-Encoding` (RFC 9110, section 12.5.3). On equal weights gzip wins; `identity` has the lowest
-/// weight if the list does not name it. A client that refuses both gets the body uncompressed, which is more
-/// useful than a 406.
+/// Parses `Accept-Encoding` (RFC 9110, section 12.5.3).
 pub(crate) fn preference(accept: HeaderLines<'_>) -> Preference {
     if accept.is_absent() {
         return Preference::Identity;
@@ -47,6 +44,8 @@ pub(crate) fn preference(accept: HeaderLines<'_>) -> Preference {
         };
         weight.get_or_insert(quality(parts));
     }
+    // `identity` has the lowest weight if the list does not name it, and on equal weights gzip wins. A client that
+    // refuses both gets the body uncompressed, which is more useful than a 406.
     let gzip = gzip.or(other).unwrap_or(0);
     match identity.or(other) {
         _ if gzip == 0 => Preference::Identity,
@@ -75,8 +74,6 @@ pub(crate) fn tag(number: u64, packed: bool) -> HeaderValue {
     value.unwrap_or_else(|_| HeaderValue::from_static("\"0\""))
 }
 
-/// Whether `If-None-Match` lists the tag. The comparison is weak, because a proxy may have weakened the tag
-/// of the client.
 pub(crate) fn is_known(heads: &RequestHeaders<'_>, tag: &HeaderValue) -> bool {
     heads.if_none_match.values().any(|line| {
         let line = line.as_bytes().trim_ascii();
@@ -84,10 +81,10 @@ pub(crate) fn is_known(heads: &RequestHeaders<'_>, tag: &HeaderValue) -> bool {
     })
 }
 
-/// Whether a list of entity tags contains a tag. Commas inside the quotes of a tag are not separators.
 fn names_tag(mut list: &[u8], tag: &[u8]) -> bool {
     loop {
         list = list.trim_ascii_start();
+        // A weak comparison: a proxy that compresses weakens the tag of the client.
         list = list.strip_prefix(b"W/").unwrap_or(list);
         let Some(inner) = list.strip_prefix(b"\"") else {
             // Not a tag: continue after the next comma.

@@ -32,7 +32,6 @@ const TYPED: [(&str, &str); 11] = [
 /// At most this many language ranges of `Accept-Language` are read.
 const RANGES: usize = 16;
 
-/// A message file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("messages in `{language}`: {problem}")]
 pub struct BadMessages {
@@ -46,10 +45,6 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Loads the built-in languages. `default` is used if no better language is known.
-    ///
-    /// # Errors
-    /// [`BadMessages`] if `default` is not among the languages.
     pub fn built_in(default: &str) -> Result<Self, BadMessages> {
         Self::with(default, std::iter::empty())
     }
@@ -117,7 +112,6 @@ impl Messages {
             .map_or("", String::as_str)
     }
 
-    /// Returns the best language, in the same order as [`Messages::pick`].
     #[must_use]
     pub fn language(&self, accept: Option<&str>, user: Option<&Locale>) -> &str {
         let wanted = accept.and_then(|accept| self.accepted(accept));
@@ -125,7 +119,6 @@ impl Messages {
         wanted.or(users).unwrap_or(&self.default)
     }
 
-    /// Returns the available language that `Accept-Language` prefers.
     fn accepted(&self, accept: &str) -> Option<&str> {
         let mut best: Option<(u16, &str)> = None;
         for range in accept.split(',').take(RANGES) {
@@ -142,7 +135,6 @@ impl Messages {
         best.map(|(_, language)| language)
     }
 
-    /// Returns the tag itself if it is available, else its primary language.
     fn known(&self, tag: &str) -> Option<&str> {
         let tag = tag.to_ascii_lowercase();
         let primary = tag.split(['-', '_']).next().unwrap_or_default();

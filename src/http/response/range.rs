@@ -2,11 +2,8 @@
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The whole body: no range, or one that is not supported.
     Whole,
-    /// First and last byte, both inclusive.
     Bytes(u64, u64),
-    /// The range lies outside the body.
     Beyond,
 }
 

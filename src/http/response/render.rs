@@ -31,7 +31,6 @@ const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 const NO_LIVE_RIGHTS: ReasonPhrase = ReasonPhrase::from_static(b"No Live Rights");
 
-/// Capacity for the headers of a usual response, which avoids growing the map.
 const USUAL_HEADERS: usize = 12;
 
 /// Smallest body that is compressed, in bytes. Smaller ones hardly shrink.
@@ -40,7 +39,6 @@ const GZIP_FROM: usize = 1_024;
 /// a millisecond and goes to a worker pool.
 const GZIP_AT_ONCE: usize = 64 * 1_024;
 
-/// Preformatted `private, max-age=n` values.
 static AGES: LazyLock<Vec<HeaderValue>> =
     LazyLock::new(|| (0..=60).filter_map(|age| cache_control(age).ok()).collect());
 
@@ -48,7 +46,6 @@ fn cache_control(age: u32) -> Result<HeaderValue, http::header::InvalidHeaderVal
     HeaderValue::from_str(&format!("private, max-age={age}"))
 }
 
-/// Properties of the request that shape the response.
 #[derive(Clone, Copy)]
 pub(crate) struct ResponseOptions<'a> {
     pub heads: &'a RequestHeaders<'a>,
@@ -57,10 +54,6 @@ pub(crate) struct ResponseOptions<'a> {
     pub compression: Option<(&'a WorkerPool<()>, Turn)>,
 }
 
-/// Renders a reply.
-///
-/// # Errors
-/// `RANGE_NOT_SATISFIABLE`.
 pub(crate) fn render(
     reply: Reply,
     options: ResponseOptions<'_>,
@@ -124,7 +117,6 @@ fn response(status: StatusCode, headers: HeaderMap, body: ResponseBody) -> Respo
     response
 }
 
-/// Returns the bytes as the body, or only `Content-Length` for HEAD.
 fn whole(bytes: Bytes, options: ResponseOptions<'_>, headers: &mut HeaderMap) -> ResponseBody {
     if options.head {
         headers.insert(CONTENT_LENGTH, bytes.len().into());
@@ -142,7 +134,6 @@ fn streamed(body: ResponseStream, options: ResponseOptions<'_>) -> ResponseBody 
     }
 }
 
-/// Sets the caching headers. Returns whether the client already has the body.
 fn insert_caching_headers(
     kept: Kept,
     packed: bool,
@@ -161,7 +152,6 @@ fn insert_caching_headers(
     known
 }
 
-/// Returns `None` if the client already has the body.
 fn prepared_body(
     prepared: Prepared,
     options: ResponseOptions<'_>,
@@ -184,12 +174,13 @@ fn prepared_body(
             headers.insert(CONTENT_ENCODING, GZIP);
             return Some(body);
         }
+        // Sent uncompressed after all, because the pool is full: the tag must be that of the bytes that are
+        // sent.
         headers.insert(ETAG, tag(kept.tag, false));
     }
     Some(whole(body.identity().clone(), options, headers))
 }
 
-/// Returns the compressed body, or `None` if the worker pool is full.
 fn packed(
     body: &Arc<CompressibleBody>,
     options: ResponseOptions<'_>,
@@ -273,13 +264,11 @@ fn content_range(range: &str) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static("bytes */0"))
 }
 
-/// Format of an error body.
 #[derive(Clone, Copy)]
 pub(crate) enum ErrorForm {
     Json,
     /// JSON that repeats the message at top level.
     Flat,
-    /// A SOAP fault.
     Soap,
 }
 
@@ -326,10 +315,9 @@ pub(crate) fn render_error(
     response
 }
 
-/// Sets the `RateLimit` headers of the IETF draft. They are sent only on refusals: a remaining quota would
-/// help password guessers, and the counters also change when attempts succeed.
 fn insert_limit_headers(limit: &LimitReached, seconds: u32, headers: &mut HeaderMap) {
     let name = limit.name;
+    // Only on refusals: a remaining quota would help a password guesser.
     let policy = format!("\"{name}\";q={};w={}", limit.limit, limit.window);
     let left = format!("\"{name}\";r=0;t={seconds}");
     for (field, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
@@ -339,11 +327,11 @@ fn insert_limit_headers(limit: &LimitReached, seconds: u32, headers: &mut Header
     }
 }
 
-/// Returns the `WWW-Authenticate` value. `invalid_token` is added only if a token was sent (RFC 6750).
 fn challenge(error: &ApiError, names: &HeaderNames) -> HeaderValue {
     if error.code() == ErrorCode::PartnerTokenInvalid {
         names.partner_challenge.clone()
     } else if error.token_sent() {
+        // RFC 6750: only if a token was sent.
         HeaderValue::from_static("Bearer error=\"invalid_token\"")
     } else {
         HeaderValue::from_static("Bearer")

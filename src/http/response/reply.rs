@@ -34,12 +34,10 @@ pub(crate) mod media {
     pub(crate) const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 }
 
-/// Caching properties of a body.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     /// Number behind the strong entity tag. Equal bytes must have equal tags.
     pub tag: u64,
-    /// In seconds.
     pub max_age: u32,
 }
 
@@ -49,7 +47,6 @@ pub struct Prepared {
     pub media: HeaderValue,
     pub body: Arc<CompressibleBody>,
     pub kept: Kept,
-    /// When the content changes next; `None` if unknown.
     pub until: Option<UnixSeconds>,
 }
 
@@ -75,9 +72,7 @@ impl Kept {
 
 #[derive(Debug)]
 pub enum FileContent {
-    /// An open file and its length.
     Disk(File, u64),
-    /// Generated for this request.
     Made(Bytes),
 }
 
@@ -91,7 +86,6 @@ impl FileContent {
     }
 }
 
-/// A media file, served with ranges.
 #[derive(Debug)]
 pub struct FileReply {
     pub content: FileContent,
@@ -107,11 +101,9 @@ pub(crate) enum Content {
     Prepared(Prepared),
     File(FileReply),
     Export(Kept, HeaderValue, GzipExport),
-    /// The length is `None` if unknown.
     Stream(HeaderValue, Option<u64>, ResponseStream),
 }
 
-/// The result of a handler.
 pub struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) content: Content,
@@ -138,10 +130,6 @@ impl Reply {
         Self::json_with(StatusCode::OK, value)
     }
 
-    /// Replies with JSON and another status.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the value cannot be serialized.
     pub fn json_with(status: StatusCode, value: &impl Serialize) -> Result<Self, ApiError> {
         let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
         Ok(Self::new(status, Content::Bytes(media::JSON, bytes.into())))
@@ -167,7 +155,6 @@ impl Reply {
         Ok(reply)
     }
 
-    /// Replies 200 with bytes that must not be cached.
     #[must_use]
     pub fn bytes(media: HeaderValue, bytes: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, Content::Bytes(media, bytes.into()))
@@ -183,7 +170,6 @@ impl Reply {
         Self::new(StatusCode::NO_CONTENT, Content::Empty)
     }
 
-    /// Replies 200 with a cacheable body, or 304 if the client has it.
     #[must_use]
     pub fn prepared(prepared: Prepared) -> Self {
         Self::new(StatusCode::OK, Content::Prepared(prepared))
@@ -201,19 +187,16 @@ impl Reply {
         })
     }
 
-    /// Replies with a file or the requested range of it.
     #[must_use]
     pub fn file(file: FileReply) -> Self {
         Self::new(StatusCode::OK, Content::File(file))
     }
 
-    /// Replies 200 with a streamed body that must not be cached.
     #[must_use]
     pub fn stream(media: HeaderValue, length: Option<u64>, body: ResponseStream) -> Self {
         Self::new(StatusCode::OK, Content::Stream(media, length, body))
     }
 
-    /// Replies 200 with a cacheable export, or 304 if the client has it.
     #[must_use]
     pub fn export(kept: Kept, media: HeaderValue, export: GzipExport) -> Self {
         Self::new(StatusCode::OK, Content::Export(kept, media, export))

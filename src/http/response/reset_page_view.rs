@@ -15,7 +15,6 @@ use crate::types::html_escape::escape;
 const SKELETON: &str = include_str!("../../../data/pages/reset.html");
 const FORM: &str = include_str!("../../../data/pages/form.html");
 const STYLE: &str = include_str!("../../../data/pages/page.css");
-/// Language of last resort.
 const FALLBACK: (&str, &str) = ("en", include_str!("../../../data/pages/en.toml"));
 const OTHERS: [(&str, &str); 2] = [
     ("sv", include_str!("../../../data/pages/sv.toml")),
@@ -46,21 +45,15 @@ impl Words {
 pub enum View<'a> {
     /// The form for a token, with the mistake of the previous attempt.
     Form(&'a str, Option<Fault<'a>>),
-    /// The password was set.
     Done,
-    /// The token cannot be used; the text says why.
     Refused(&'a str),
 }
 
-/// A mistake in the form.
 pub enum Fault<'a> {
-    /// The two passwords differ.
     Mismatch,
-    /// A message for the viewer.
     Told(&'a str),
 }
 
-/// Page texts by language.
 pub struct Pages {
     fallback: Words,
     others: Vec<Words>,
@@ -68,10 +61,6 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Loads the built-in texts.
-    ///
-    /// # Errors
-    /// The first language that cannot be parsed.
     pub fn built_in() -> Result<Self, &'static str> {
         Ok(Self {
             fallback: Words::read(FALLBACK)?,
@@ -83,7 +72,6 @@ impl Pages {
         })
     }
 
-    /// Renders the page in a language, or in English if it is not available.
     #[must_use]
     pub fn reset(&self, language: &str, status: StatusCode, view: &View<'_>) -> Reply {
         let mut others = self.others.iter();
@@ -110,6 +98,7 @@ impl Pages {
 /// Content security policy for a page with this style and no scripts: it loads nothing, cannot be framed, and
 /// posts forms only to `forms`.
 pub(crate) fn policy(style: &str, forms: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    // By hash and not `unsafe-inline`: injected styles could leak the token by the addresses that they load.
     let style = digest::digest(&digest::SHA256, style.as_bytes());
     HeaderValue::from_str(&format!(
         "default-src 'none'; style-src 'sha256-{}'; form-action {forms}; base-uri 'none'; \
@@ -152,7 +141,6 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// Replaces the placeholders of a template.
 pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let text = template.to_owned();
     values

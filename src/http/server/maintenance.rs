@@ -34,11 +34,9 @@ use crate::http::server::listener::{Listener, ListenerOptions, Socket};
 use crate::http::state::InvalidSetting;
 use crate::ports::tls::HTTP_1_1;
 
-/// Connections served at a time. Probes and refusals need few.
 const CONNECTIONS: usize = 256;
 /// Time for a request head, and for all responses of a connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// In seconds.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("10");
 
 /// The content of maintenance responses.
@@ -46,15 +44,10 @@ pub(crate) struct Notice {
     reason: String,
     messages: Messages,
     names: HeaderNames,
-    /// Host names that the operations listener serves.
     ops_hosts: Vec<String>,
 }
 
 impl Notice {
-    /// Creates a notice with the reason for operators.
-    ///
-    /// # Errors
-    /// The header prefix, if it is invalid.
     pub(crate) fn new(
         reason: String,
         header_prefix: &str,
@@ -68,13 +61,13 @@ impl Notice {
         })
     }
 
-    /// Runs the checks that the service runs before routing.
     fn check(
         &self,
         table: RouteSet,
         parts: &Parts,
         heads: &RequestHeaders<'_>,
     ) -> Result<(), ApiError> {
+        // A response to an ambiguous request could be attributed to another one by a proxy.
         check_framing(parts, heads, false)?;
         match table {
             RouteSet::Public => Ok(()),
@@ -83,7 +76,6 @@ impl Notice {
     }
 }
 
-/// Answers requests on the listeners until the returned set is dropped.
 #[must_use]
 pub(crate) fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
     let notice = Arc::new(notice);
@@ -150,6 +142,7 @@ where
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(TIMEOUT)
+        // The addresses are handed to the service as soon as the store opens.
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
         .await;

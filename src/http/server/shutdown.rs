@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 /// How long responses announce the end of their connection before idle connections and listeners are closed.
 /// A proxy that reuses a connection in the moment it is closed cannot know whether its request was served,
-/// and reports an error. After this time, busy connections have ended with a response.
+/// and reports an error.
 pub(crate) const PARTING_TIME: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,6 @@ pub(crate) enum Stage {
     Aborting,
 }
 
-/// Current stage, observed by every connection.
 #[derive(Default)]
 pub(crate) struct Shutdown {
     stage: AtomicU8,
@@ -38,10 +37,10 @@ impl Shutdown {
         }
     }
 
-    /// Waits until new connections are refused.
     pub(crate) async fn closed(&self) {
         loop {
             let mut changed = std::pin::pin!(self.changed());
+            // Registered before the stage is read: a change in between is not missed.
             changed.as_mut().enable();
             if self.stage() >= Stage::Draining {
                 return;
@@ -50,7 +49,6 @@ impl Shutdown {
         }
     }
 
-    /// Returns a future that completes when the stage changes after this call.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }

@@ -11,7 +11,6 @@ use crate::http::pipeline::Service;
 use crate::http::server::shutdown::Shutdown;
 use crate::ports::tls::{H2, Tls};
 
-/// Serves a connection until it ends. `began` is when it was accepted.
 pub(crate) async fn drive<S>(
     stream: S,
     tls: &Tls,
@@ -24,6 +23,7 @@ pub(crate) async fn drive<S>(
     let acceptor = TlsAcceptor::from(tls.config());
     let shaken = tokio::select! {
         () = shutdown.closed() => return,
+        // The handshake and the first request head share one time-out: a slow handshake gains no time.
         shaken = timeout_at(began + HEAD_TIME, acceptor.accept(stream)) => shaken,
     };
     // The TLS library has sent an alert; a failed handshake needs no log line.

@@ -13,12 +13,10 @@ pub(crate) struct BackupLine {
     pub name: String,
     pub path: String,
     pub created_at: i64,
-    /// Absent if the backup does not state it.
     pub records: Option<u64>,
     pub bytes: u64,
     /// Number of the last commit in the backup.
     pub number: u64,
-    /// Whether this installation created the backup. Only then may it delete the backup by age.
     pub own: bool,
 }
 
@@ -56,7 +54,6 @@ pub struct ContentsBody {
     pub records: u64,
     pub tables: BTreeMap<String, u64>,
     pub version: Option<String>,
-    /// Identifies the key that encrypts the content keys in the backup.
     pub content_key: Option<String>,
 }
 

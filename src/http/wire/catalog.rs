@@ -81,7 +81,6 @@ impl<'a> From<&'a Livestream> for LivestreamReply<'a> {
     }
 }
 
-/// A period. An absent end is unbounded.
 #[derive(Serialize)]
 pub(crate) struct WindowReply {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +98,6 @@ pub(crate) struct AssetReply<'a> {
     images: Vec<ImageReply<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pg_age: Option<u8>,
-    /// Absent if always available.
     #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<WindowReply>,
     encrypted: bool,
@@ -125,18 +123,15 @@ impl<'a> From<&'a Asset> for AssetReply<'a> {
     }
 }
 
-/// The changes of an import, made or (in a dry run) pending.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ImportReply {
-    /// Whether the import was not made because of `doubts`.
     held: bool,
     dry_run: bool,
     added: usize,
     changed: usize,
     removed: usize,
     unchanged: usize,
-    /// Why the import is held, or would be without `accept`.
     doubts: Vec<String>,
     changes: Vec<ChangeLine>,
 }
@@ -144,12 +139,10 @@ pub(crate) struct ImportReply {
 #[derive(Serialize)]
 pub(crate) struct ChangeLine {
     kind: &'static str,
-    /// The id; for a rule, its text.
     id: String,
     change: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     members: Vec<MemberLine>,
-    /// The change as one line of text.
     text: String,
 }
 
@@ -192,7 +185,6 @@ impl ImportReply {
     }
 }
 
-/// The changes of an undo, made or (in a dry run) pending.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UndoReply {

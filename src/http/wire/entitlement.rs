@@ -8,17 +8,13 @@ use crate::domain::playback::Playability;
 use crate::http::errors::mapping::denial;
 use crate::types::UnixSeconds;
 
-/// An offer that the user has or had.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OfferReply {
     offer_id: String,
-    /// Absent if the offer is no longer in the catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
     r#type: Option<&'static str>,
-    /// `active`, `expired` or `revoked`.
     state: &'static str,
-    /// Absent for a default offer, which all users have.
     #[serde(skip_serializing_if = "Option::is_none")]
     purchased_at: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +35,6 @@ impl OfferReply {
         }
     }
 
-    /// Returns the default offers that are valid now.
     pub(crate) fn public_offers(
         snapshot: &Snapshot,
         now: UnixSeconds,
@@ -72,7 +67,6 @@ fn state(grant: &Grant, now: UnixSeconds) -> &'static str {
 pub(crate) struct GrantLine {
     #[serde(flatten)]
     offer: OfferReply,
-    /// The operator. Absent if the administrator of the installation granted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     granted_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,18 +95,15 @@ impl GrantLine {
 pub(crate) struct WhyReply {
     /// Whether the user gets an entitlement, possibly after entering the PIN.
     granted: bool,
-    /// The error code of a denial.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pin_needed: Option<bool>,
-    /// Whether any player could play the asset. Absent if the asset does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     playable: Option<bool>,
     steps: Vec<StepLine>,
 }
 
-/// One step of the decision.
 #[derive(Serialize)]
 pub(crate) struct StepLine {
     check: &'static str,
@@ -134,6 +125,7 @@ impl WhyReply {
             finding: step.finding,
             passed: step.passed,
         };
+        // Preflight decides this later. Operators who ask why a viewer cannot play want to see it at once.
         let playback = playability.map(|found| StepLine {
             check: "playback",
             subject: None,

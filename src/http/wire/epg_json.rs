@@ -16,13 +16,8 @@ use crate::domain::schedule::import::{
 use crate::domain::schedule::{Image, Metadata};
 use crate::types::UnixSeconds;
 
-/// Number of bytes in which the first non-space character must occur.
 const HEAD_BYTES: u64 = 1_024;
 
-/// Opens an EPG file in JSON or XMLTV, detected by its first character.
-///
-/// # Errors
-/// [`GuideError::Unreadable`].
 pub(crate) fn source<'a>(
     mut unpacked: Box<dyn Read + 'a>,
     options: XmltvOptions,
@@ -41,7 +36,6 @@ pub(crate) fn source<'a>(
     })
 }
 
-/// The members of a broadcast that an import uses.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireBroadcast {
@@ -66,7 +60,6 @@ struct WireImage {
     embedded_text: bool,
 }
 
-/// Position of the reader.
 enum Position {
     Outside,
     /// In the object, at a livestream or the end; `more` if a livestream precedes.
@@ -104,7 +97,6 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// Returns the next byte without consuming it.
     fn peek(&mut self) -> Result<Option<u8>, GuideError> {
         let line = self.bytes.line();
         match self.bytes.fill_buf() {
@@ -119,9 +111,9 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// Skips white space and returns the next byte without consuming it.
     fn token(&mut self) -> Result<Option<u8>, GuideError> {
         loop {
+            // The limit is per piece: white space must not count against a broadcast, nor be unlimited.
             self.bytes.begin_piece();
             match self.peek()? {
                 Some(b' ' | b'\t' | b'\r' | b'\n') => self.bytes.consume(1),
@@ -130,7 +122,6 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// Skips white space and consumes the byte, which must be `wanted`.
     fn expect(&mut self, wanted: u8, what: &str) -> Result<(), GuideError> {
         match self.token()? {
             Some(found) if found == wanted => {
@@ -166,6 +157,7 @@ impl<R: Read> JsonGuide<R> {
                 b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
                 _ => {}
             }
+            // The JSON library recurses over the text that is collected here.
             if depth > DEPTH_MAX {
                 return Err(GuideError::TooLarge("elements are nested over 64 deep"));
             }
@@ -175,7 +167,6 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// Advances to the next broadcast. Returns `None` at the end of the file.
     fn next_broadcast(&mut self) -> Result<Option<()>, GuideError> {
         loop {
             let token = self.token()?;
@@ -208,6 +199,7 @@ impl<R: Read> JsonGuide<R> {
                 }
                 (Position::Done, None) => return Ok(None),
                 (Position::Done, Some(_)) => {
+                    // Two files in one: the second would be lost silently.
                     return Err(self.broken("something follows the object"));
                 }
             };
@@ -229,7 +221,6 @@ impl<R: Read> JsonGuide<R> {
         }
     }
 
-    /// Skips a byte order mark.
     fn read_mark(&mut self) -> Result<(), GuideError> {
         for wanted in [0xef, 0xbb, 0xbf] {
             if self.peek()? != Some(wanted) {
@@ -240,7 +231,6 @@ impl<R: Read> JsonGuide<R> {
         Ok(())
     }
 
-    /// Reads a livestream id and the opening bracket of its list.
     fn read_livestream(&mut self) -> Result<(), GuideError> {
         match self.token()? {
             Some(b'"') => self.read_value()?,

@@ -9,17 +9,13 @@ use crate::ports::http_client::without_query;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireSource {
     name: String,
-    /// Without its query, which may contain API keys.
     url: String,
-    /// Seconds between two fetches.
     interval: i64,
     priority: u32,
     zone: &'static str,
     ignore_offsets: bool,
     languages: Vec<String>,
-    /// Number of channels that are mapped to livestreams with other ids.
     mapped: usize,
-    /// `new`, `ok`, `held` or `failing`.
     state: &'static str,
     last_attempt: Option<i64>,
     last_success: Option<i64>,
@@ -42,8 +38,6 @@ struct WireLastImport {
     skipped: u64,
     unmapped: u64,
     unmapped_ids: Vec<String>,
-    /// Number of channels that the previous import of the source did not have, and the first of
-    /// them.
     new_channels: u64,
     new_channel_ids: Vec<String>,
     doubts: Vec<String>,
@@ -54,6 +48,7 @@ impl From<EpgSourceView> for WireSource {
         let held = |last: &LastImport| last.standstill == HoldReason::Held;
         Self {
             name: source.name,
+            // The query may contain the customer's key at the publisher.
             url: without_query(&source.location),
             interval: source.interval,
             priority: source.priority,

@@ -12,33 +12,22 @@ use crate::http::errors::api_error::ImportProblem;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireReport {
-    /// Whether the import was not made because of `doubts`.
     held: bool,
     dry_run: bool,
     channels: u64,
-    /// Number of programmes in the file, including skipped ones.
     programmes: u64,
     added: u64,
     changed: u64,
     removed: u64,
     unchanged: u64,
-    /// Number of skipped programmes by reason.
     skipped: BTreeMap<&'static str, u64>,
-    /// Line numbers of the first skipped programmes by reason.
     skipped_lines: BTreeMap<&'static str, Vec<u64>>,
-    /// Number of programmes with a text or list that was shortened.
     shortened: u64,
-    /// Number of programmes without a rating.
     unrated: u64,
-    /// Channels without a livestream in the catalogue.
     unmapped: Vec<String>,
-    /// Livestreams that the import created or would create.
     created: Vec<String>,
-    /// Channels that the previous import of the source did not have.
     new_channels: Vec<String>,
-    /// Why the import is held, or would be without `accept`.
     doubts: Vec<String>,
-    /// The first changes that a dry or held import would make.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<WireChanges>,
 }
@@ -47,12 +36,10 @@ pub(crate) struct WireReport {
 #[serde(rename_all = "camelCase")]
 struct WireChanges {
     livestream: String,
-    /// The time zone of the livestream, for display.
     zone: &'static str,
     added: u64,
     changed: u64,
     removed: u64,
-    /// The first changes, ordered by time.
     edits: Vec<WireEdit>,
 }
 
@@ -129,7 +116,6 @@ impl From<&ImportReport> for WireReport {
     }
 }
 
-/// Turns an error of an EPG file into a problem with a line number.
 #[must_use]
 pub(crate) fn problem(error: &GuideError) -> ImportProblem {
     let line = match error {
@@ -142,10 +128,11 @@ pub(crate) fn problem(error: &GuideError) -> ImportProblem {
     }
 }
 
-/// Describes an error of an EPG file. Texts of I/O and decompression libraries are left out.
+/// Describes an error of an EPG file.
 #[must_use]
 pub(crate) fn guide_fault(error: &GuideError) -> String {
     match error {
+        // The texts of I/O and decompression libraries say nothing to a user, and may contain paths.
         GuideError::Unreadable(_) => {
             "the guide cannot be read or unpacked: send it whole, as plain text, gzip or xz"
                 .to_owned()

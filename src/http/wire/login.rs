@@ -9,15 +9,12 @@ use crate::domain::accounts::NewLogin;
 pub(crate) struct LoginReply<'a> {
     pub token: &'a str,
     pub user_id: String,
-    /// The login session that the token belongs to.
     pub session_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<&'a str>,
-    /// The normalized e-mail address.
     pub open_id: &'a str,
     /// Always true: a user who can log in is registered.
     pub registered: bool,
-    /// Whether this request created the account.
     pub new_user: bool,
 }
 

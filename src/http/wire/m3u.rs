@@ -32,12 +32,13 @@ pub(crate) fn list<'a>(
     out
 }
 
-/// Writes an attribute value. M3U has no escape for a quote.
 fn quoted(text: &str) -> String {
+    // M3U has no escape for a quote, and players end the value at the first one.
     one_line(text).replace('"', "'")
 }
 
 fn one_line(text: &str) -> String {
+    // A line end in a name would begin a new entry of the list.
     text.replace(char::is_control, " ")
 }
 

@@ -37,7 +37,6 @@ pub(crate) struct MailEntry {
     pub attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<i64>,
-    /// The response of the mail server, or why it was not reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
 }
@@ -59,7 +58,6 @@ pub(crate) struct MailReply {
     pub entry: MailEntry,
     pub text: String,
     pub html: String,
-    /// Whether token or PIN are replaced by asterisks.
     pub masked: bool,
 }
 
@@ -85,7 +83,6 @@ pub(crate) struct PreviewReply {
 pub(crate) struct TestReply {
     pub id: String,
     pub status: &'static str,
-    /// The SMTP dialogue, one line each. Empty without a connection.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dialogue: Vec<String>,
 }

@@ -13,7 +13,6 @@ pub(crate) struct PartnerLine {
     pub name: String,
     pub created_timestamp: i64,
     pub disabled: bool,
-    /// `ms`, `s`, or `default` for the configured unit.
     pub telemetry_duration_unit: &'static str,
     pub tokens: usize,
     pub users: usize,
@@ -36,7 +35,6 @@ impl PartnerLine {
     }
 }
 
-/// The response to adding a partner. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedPartner<'a> {
@@ -61,7 +59,6 @@ impl From<&TokenInfo> for TokenLine {
     }
 }
 
-/// The response to issuing an access token. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedToken<'a> {
@@ -90,7 +87,6 @@ impl From<&Operator> for OperatorLine {
     }
 }
 
-/// The response to adding an operator. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedOperator<'a> {
@@ -98,7 +94,6 @@ pub(crate) struct AddedOperator<'a> {
     pub token: &'a str,
 }
 
-/// The response to issuing an operator token. The token cannot be retrieved later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedOperatorToken<'a> {

@@ -9,7 +9,6 @@ use crate::domain::playback::model::Entitlement;
 use crate::domain::playback::{self, Issued, Registered, SessionView};
 use crate::http::wire::users::LoginLine;
 
-/// The program of a livestream for which the entitlement was requested.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ProgramBody {
@@ -44,13 +43,10 @@ impl<'a> EntitlementBody<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PreflightBody {
     pub playlist: String,
-    /// Absent for unencrypted media.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
     pub heartbeat: String,
-    /// Seconds between two heartbeats.
     pub heartbeat_interval: u32,
-    /// Headers that the client must send unchanged with license requests and heartbeats.
     pub headers: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
@@ -63,7 +59,6 @@ struct ClearKey {
     k: String,
 }
 
-/// A Clear Key license in the format of the EME specification.
 #[derive(Serialize)]
 pub(crate) struct ClearKeyBody {
     keys: Vec<ClearKey>,
@@ -121,7 +116,6 @@ pub(crate) enum SessionBody {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlaybackSessionBody {
     session_id: String,
-    /// Only for operators, who see the sessions of all users.
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,7 +137,6 @@ pub(crate) struct PlaybackSessionBody {
 }
 
 impl PlaybackSessionBody {
-    /// A session for its user.
     #[must_use]
     pub(crate) fn own(view: SessionView) -> Self {
         let (width, height) = view.resolution;
@@ -190,7 +183,6 @@ struct EntitlementLine {
     expires: i64,
 }
 
-/// The playback data in a user's export.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlaybackExport {

@@ -10,7 +10,6 @@ use crate::domain::schedule::Broadcast;
 #[derive(Serialize)]
 pub(crate) struct RuleLine {
     number: usize,
-    /// In the format of a catalogue file.
     rule: Value,
     /// The rule as one line of text.
     text: String,
@@ -35,7 +34,6 @@ pub(crate) struct WhyRightsReply {
     title: String,
     start: i64,
     stop: i64,
-    /// The time zone in which rules match times of day.
     zone: &'static str,
     categories: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,21 +48,16 @@ pub(crate) struct WhyRightsReply {
 /// One layer: the livestream's defaults, a rule, or the override of the broadcast.
 #[derive(Serialize)]
 pub(crate) struct LayerLine {
-    /// `livestream`, `rule 1`, `broadcast`.
     by: String,
-    /// Whether the layer matches this broadcast.
     applies: bool,
-    /// The first condition of the rule that does not match.
     #[serde(skip_serializing_if = "Option::is_none")]
     misfit: Option<&'static str>,
     /// The rule as one line of text.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
-    /// The rights that the layer sets, with the names of catalogue files.
     says: Value,
 }
 
-/// A right, and the layer that determines it.
 #[derive(Serialize)]
 pub(crate) struct RightLine {
     right: &'static str,
@@ -127,7 +120,6 @@ fn name(source: &Source) -> String {
     }
 }
 
-/// Returns the value that a layer sets for one right.
 type Getter = fn(&Effects) -> Option<Value>;
 
 /// All rights, by their names in catalogue files.

@@ -28,7 +28,6 @@ pub(crate) struct Rejected {
     message: Cow<'static, str>,
 }
 
-/// A batch, split into valid and rejected events.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub events: Vec<NewEvent>,
@@ -122,10 +121,8 @@ impl<'de> Visitor<'de> for Elements {
     }
 }
 
-/// The magic number of gzip.
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// Returns the texts of the first `EVENTS_MAX` events and the number of further ones.
 fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
     if body.starts_with(&[0xef, 0xbb, 0xbf]) {
         return Err(ApiError::field(
@@ -148,6 +145,7 @@ fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
         };
         ApiError::field("body", what)
     })?;
+    // Each rejected element is named in the response, which would grow to 40 MB.
     if texts.len() + more > ELEMENTS_MAX {
         let message = format!("a batch has at most {ELEMENTS_MAX} elements: halve it and retry");
         return Err(ApiError::new(ErrorCode::PayloadTooLarge, message));
@@ -161,9 +159,8 @@ fn invalid(message: impl Into<Cow<'static, str>>) -> Refusal {
     ("INVALID_EVENT", message.into())
 }
 
-/// Parses one event. An oversized event is rejected like a malformed one: with a 413 for the whole
-/// batch, the player would lose all its events.
 fn event(text: &str) -> Result<NewEvent, Refusal> {
+    // Rejected by itself: with a 413 for the batch, the player would lose all its events.
     if text.len() > EVENT_BYTES_MAX {
         let message = format!("the event is longer than {EVENT_BYTES_MAX} bytes");
         return Err(("EVENT_TOO_LARGE", message.into()));
@@ -182,6 +179,7 @@ fn event(text: &str) -> Result<NewEvent, Refusal> {
         }
     }
     let timestamp = integer(&members, "timestamp")?;
+    // Players send either unit. Unlike durations, the two ranges of plausible times do not overlap.
     let timestamp_millis = if timestamp < MILLIS_FROM {
         timestamp.saturating_mul(1_000)
     } else {
@@ -206,7 +204,6 @@ fn event(text: &str) -> Result<NewEvent, Refusal> {
     })
 }
 
-/// Returns a member. `null` counts as absent.
 fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     members.get(name).filter(|value| !value.is_null())
 }
@@ -224,18 +221,17 @@ fn context<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value>
     member(member(members, "context")?.as_object()?, name)
 }
 
-/// Accepts numbers as well, because some players send numeric ids.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
+        // Some players send numeric ids.
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     }
 }
 
-/// Replaces line breaks by spaces, since an export has one event per line. In valid JSON they can
-/// occur only between tokens, where both mean the same.
 fn one_line(text: &str) -> Vec<u8> {
+    // An export has one event per line. In valid JSON, line breaks occur only between tokens, where a space means the same.
     let space = |byte| match byte {
         b'\n' | b'\r' => b' ',
         other => other,
@@ -270,7 +266,6 @@ pub(crate) fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::
     Ok(())
 }
 
-/// Extracts the facts that the quality report uses.
 #[must_use]
 pub(crate) fn facts(json: &[u8]) -> Option<Facts> {
     let members: Map<String, Value> = serde_json::from_slice(json).ok()?;
@@ -302,7 +297,6 @@ struct QualityRow<'a> {
 #[derive(Serialize)]
 pub(crate) struct QualityBody<'a> {
     rows: Vec<QualityRow<'a>>,
-    /// Whether the report was truncated at the maximum number of rows.
     cut: bool,
 }
 

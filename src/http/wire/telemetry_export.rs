@@ -6,7 +6,6 @@ use super::telemetry::write_line;
 use crate::domain::telemetry::Events;
 use crate::http::response::body::{BodyError, PIECE, Piece};
 
-/// An export that is generated chunk by chunk.
 pub(crate) struct EventPieces {
     head: Option<Bytes>,
     events: Events,

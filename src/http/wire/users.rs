@@ -12,7 +12,6 @@ use crate::types::LoginId;
 #[derive(Serialize)]
 pub(crate) struct Parental {
     pub enabled: bool,
-    /// Content rated at or above this age requires the PIN.
     pub limit: u8,
 }
 
@@ -52,7 +51,6 @@ impl From<&User> for UserReply {
     }
 }
 
-/// The account as operators see it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ManagedUser {
@@ -84,13 +82,10 @@ pub(crate) struct AddedUser {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UserImportReport {
     pub dry_run: bool,
-    /// Number of lines read, including empty ones.
     pub lines: u64,
     pub added: u64,
-    /// Number of lines whose e-mail address has an account already.
     pub existing: u64,
     pub rejected: u64,
-    /// The first rejected lines.
     pub failed: Vec<ImportProblem>,
 }
 
@@ -107,7 +102,6 @@ impl UserImportReport {
         }
     }
 
-    /// The counts, for the audit entry.
     #[must_use]
     pub(crate) fn counts(&self) -> String {
         let Self {
@@ -125,9 +119,7 @@ impl UserImportReport {
 pub(crate) struct LoginLine {
     pub session_id: String,
     pub created_timestamp: i64,
-    /// When the session expires.
     pub expires: i64,
-    /// Whether it is the session of the request. Absent for operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<bool>,
 }

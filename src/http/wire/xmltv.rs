@@ -69,7 +69,6 @@ fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
     out
 }
 
-/// The rating of the EPG, or the age if there is none.
 fn rating(out: &mut String, rating: Option<&str>, age: Option<u8>) {
     let age = age.map(|age| age.to_string());
     let (system, value) = match (rating, &age) {
@@ -126,7 +125,6 @@ fn attributes(out: &mut String, open: &str, attributes: &[(&str, &str)]) {
     }
 }
 
-/// Escapes a text. Characters that XML cannot contain, even escaped, are dropped.
 fn escape(out: &mut String, content: &str) {
     for c in content.chars() {
         match c {
@@ -138,6 +136,7 @@ fn escape(out: &mut String, content: &str) {
             '\t' => out.push_str("&#9;"),
             '\n' => out.push_str("&#10;"),
             '\r' => out.push_str("&#13;"),
+            // XML cannot contain these, even escaped: one of them would make the whole file unreadable.
             '\0'..' ' | '\u{fffe}' | '\u{ffff}' => {}
             other => out.push(other),
         }

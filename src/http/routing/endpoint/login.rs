@@ -9,7 +9,6 @@ use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, Toke
 
 pub(crate) struct SignUpRequest {
     pub identity: Email,
-    /// Only its length is checked here; `accounts` checks the other rules.
     pub access_key: Password,
     pub name: Option<PersonName>,
     pub locale: Option<Locale>,
@@ -19,35 +18,29 @@ pub(crate) struct SignUpRequest {
 
 pub(crate) struct LoginRequest {
     pub identity: Email,
-    /// May be empty: an empty password is answered as a wrong one.
     pub access_key: Password,
 }
 
 pub(crate) struct SendResetRequest {
     pub email: Email,
-    /// An unreadable locale is ignored, because clients expect 400 for the address only.
     pub locale: Option<Locale>,
 }
 
 pub(crate) struct ResetRequest {
     pub password: Password,
-    /// The hash of the reset token, under which it is stored.
     pub token: TokenHash,
 }
 
-/// Parses a required password. A password of more than 256 characters has a separate error code.
 pub(crate) fn password(body: &Object, name: &'static str) -> Result<Password, ApiError> {
     Password::new(body.required_text(name)?).map_err(|why| {
         ApiError::new(ErrorCode::PasswordTooLong, why.0).for_member(name, ErrorCode::BAD_PASSWORD)
     })
 }
 
-/// Parses a new password.
-///
-/// The minimum length is checked here, so that it is reported together with other mistakes in the
-/// body. The remaining rules depend on the user and are checked by `accounts`.
 fn new_password(body: &Object, name: &'static str, min: usize) -> Result<Password, ApiError> {
     let password = password(body, name)?;
+    // Checked here, so that it is reported with the other mistakes of the body. The remaining rules depend on
+    // the user.
     if password.length() < min {
         return Err(ApiError::from(AccountsError::PasswordTooShort { min })
             .for_member(name, ErrorCode::BAD_PASSWORD));
@@ -70,6 +63,7 @@ impl SignUpRequest {
         Ok(Self {
             identity,
             access_key,
+            // A form sends an empty field for no name.
             name: name.filter(|name| !name.as_str().is_empty()),
             locale,
             country,
@@ -98,6 +92,7 @@ impl SendResetRequest {
         let body = payload.object()?;
         Ok(Self {
             email: body.required("email", Email::parse)?,
+            // Clients expect 400 for the address only.
             locale: body
                 .text("locale")
                 .ok()

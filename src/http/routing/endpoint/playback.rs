@@ -17,7 +17,6 @@ use crate::types::{AssetId, DeviceId, Drm, LiveOffset, Pin, Protocol, SessionId,
 
 pub(crate) enum PinEntry {
     Absent,
-    /// Text that is not a PIN. It is an error only if a PIN is needed.
     Unreadable,
     Given(Pin),
 }
@@ -25,9 +24,7 @@ pub(crate) enum PinEntry {
 pub(crate) struct EntitlementRequest {
     pub asset: AssetId,
     pub offset: LiveOffset,
-    /// Ignored if no PIN is needed, even if unreadable.
     pub pin: PinEntry,
-    /// The running playback session. An unknown id counts as absent.
     pub session: Option<SessionId>,
 }
 
@@ -36,6 +33,7 @@ impl EntitlementRequest {
         let body = payload.object()?;
         let pin = body.text("pinCode").map(|pin| match pin {
             None | Some("") => PinEntry::Absent,
+            // Refused only if a PIN is needed: one that is not needed is ignored, whatever it is.
             Some(text) => Pin::parse(text).map_or(PinEntry::Unreadable, PinEntry::Given),
         });
         let session = input.heads.play.session;
@@ -50,6 +48,7 @@ impl EntitlementRequest {
             asset,
             offset: offset.unwrap_or(LiveOffset::LIVE),
             pin,
+            // A player that changes the channel still sends its last session.
             session: session.and_then(|text| SessionId::parse(text).ok()),
         })
     }
@@ -61,7 +60,6 @@ pub(crate) struct PreflightRequest {
     pub protocol: Protocol,
     /// Hash of the Entitlement Token. `None` if the text cannot be a token.
     pub entitlement: Option<TokenHash>,
-    /// The token as sent, because the response returns it in `headers`.
     pub token: String,
     pub device: DeviceHeaders,
 }
@@ -77,6 +75,7 @@ impl PreflightRequest {
         )
             .combine()?;
         let token = input.heads.play.entitlement.ascii().unwrap_or_default();
+        // After all headers: a client that misses several learns of them at once.
         if !drm.offered_with(protocol) {
             return Err(ApiError::new(
                 ErrorCode::DrmProtocolMismatch,
@@ -100,7 +99,6 @@ pub(crate) struct LicenseRequest {
     /// Hash of the Entitlement Token. `None` if the text cannot be a token.
     pub entitlement: Option<TokenHash>,
     pub challenge: Bytes,
-    /// The key ids in the challenge, if the DRM system has them in readable form.
     pub kids: Vec<[u8; 16]>,
 }
 
@@ -133,10 +131,8 @@ impl LicenseRequest {
     }
 }
 
-/// Maximum number of key ids in a Clear Key request; no asset has as many.
 const KIDS_MAX: usize = 64;
 
-/// A Clear Key license request in the format of the EME specification.
 #[derive(Debug, Deserialize)]
 struct ClearKeyRequest<'a> {
     #[serde(borrow)]
@@ -175,9 +171,7 @@ pub(crate) struct HeartbeatRequest {
     /// Hash of the Entitlement Token. `None` if the text cannot be a token.
     pub entitlement: Option<TokenHash>,
     pub device: DeviceId,
-    /// The media position: Unix seconds or milliseconds, or seconds from the start.
     pub timestamp: i64,
-    /// Bits per second.
     pub bitrate: i64,
     pub width: i64,
     pub height: i64,

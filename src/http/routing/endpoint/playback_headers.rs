@@ -11,7 +11,6 @@ use crate::types::{DeviceId, Drm, Malformed, Protocol, SessionId, TokenHash, Tok
 /// The device of a preflight. Platform, type and model are open lists of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceHeaders {
-    /// Identifies the device; requests with the same id come from the same device.
     pub id: DeviceId,
     pub platform: String,
     pub kind: String,
@@ -30,7 +29,6 @@ impl DeviceHeaders {
         })
     }
 
-    /// Validates all device headers of a heartbeat, which uses only the id.
     pub(crate) fn check(input: &Input<'_>) -> Result<DeviceId, ApiError> {
         let (_, _, _, id) =
             (platform(input), kind(input), model(input), device_id(input)).combine()?;
@@ -41,6 +39,7 @@ impl DeviceHeaders {
 fn bounded<'a>(input: &Input<'a>, slot: SingleHeader<'a>, name: &str) -> Result<&'a str, ApiError> {
     let text = slot.required(input.names, name)?;
     let fits = !text.is_empty()
+        // Characters are counted only where bytes do not decide: every heartbeat has four of these.
         && (text.len() <= DEVICE_TEXT_MAX
             || text.len() <= DEVICE_TEXT_MAX * 4 && text.chars().count() <= DEVICE_TEXT_MAX);
     if !fits {
@@ -50,9 +49,8 @@ fn bounded<'a>(input: &Input<'a>, slot: SingleHeader<'a>, name: &str) -> Result<
     visible(input, name, text)
 }
 
-/// Rejects control characters, because operators and viewers see these values in lists of sessions
-/// and devices.
 fn visible<'a>(input: &Input<'a>, name: &str, text: &'a str) -> Result<&'a str, ApiError> {
+    // Operators and viewers see these values in lists of sessions and devices.
     check_visible(text)
         .map(|()| text)
         .map_err(|why| ApiError::field(input.names.full(name), why.0))
@@ -111,22 +109,18 @@ pub(crate) fn entitlement(input: &Input<'_>) -> Result<Option<TokenHash>, ApiErr
     Ok(TokenHash::hash_presented(TokenKind::Entitlement, text))
 }
 
-/// Parses the id of the playback session. Ids are opaque to clients: malformed text is answered as
-/// an unknown id.
 pub(crate) fn session(input: &Input<'_>) -> Result<SessionId, ApiError> {
     let name = "Play-Session";
     let text = input.heads.play.session.required(input.names, name)?;
     if text.is_empty() {
         return Err(ApiError::field(input.names.full(name), "is empty"));
     }
+    // Ids are opaque to clients: malformed text is an unknown id.
     SessionId::parse(text)
         .map_err(|_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session"))
 }
 
 /// Parses a decimal number with optional sign and fraction and returns its whole part.
-///
-/// Players report positions with fractions. A number that is too large is clamped instead of
-/// rejected, since a rejected heartbeat would end the session.
 pub(crate) fn number(text: &str) -> Result<i64, Malformed> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = whole.strip_prefix(['-', '+']).unwrap_or(whole);
@@ -134,6 +128,7 @@ pub(crate) fn number(text: &str) -> Result<i64, Malformed> {
     if !decimal(digits) || !decimal(fraction) {
         return Err(Malformed("must be a decimal number, such as 1500 or -0.5"));
     }
+    // Clamped and not rejected: a player reacts to a rejected heartbeat by stopping.
     let limit = match whole.starts_with('-') {
         true => i64::MIN,
         false => i64::MAX,

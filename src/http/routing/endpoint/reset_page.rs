@@ -5,11 +5,8 @@ use crate::http::request::query::Query;
 use crate::http::routing::endpoint::{Input, Payload};
 use crate::types::{TokenHash, TokenKind};
 
-/// A reset token from a link or a form.
 pub(crate) struct LinkToken {
-    /// The token as text, for the hidden field of the form.
     pub text: String,
-    /// The hash under which the token is stored.
     pub hash: TokenHash,
 }
 

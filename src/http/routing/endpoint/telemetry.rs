@@ -5,10 +5,9 @@ use bytes::Bytes;
 use crate::http::errors::api_error::ApiError;
 use crate::http::routing::endpoint::Payload;
 
-/// `POST /api/tracker/v1/telemetry-events`. The body is not parsed here: events are parsed one by
-/// one, so that a malformed event does not reject its batch.
+/// The body is not parsed here: events are parsed one by one, so that a malformed event does not reject its
+/// batch.
 pub(crate) struct TelemetryRequest {
-    /// The decompressed body.
     pub body: Bytes,
 }
 

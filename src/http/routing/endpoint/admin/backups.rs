@@ -7,7 +7,6 @@ use crate::http::routing::endpoint::{Input, Payload};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackupRequest {
-    /// The file name, as the list of backups has it.
     pub name: String,
 }
 

@@ -36,10 +36,8 @@ impl ExportCatalogRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ImportCatalogRequest {
     pub file: Bytes,
-    /// Only adds and changes; otherwise the file replaces the whole catalogue.
     pub merge: bool,
     pub dry_run: bool,
-    /// Imports even if the changes look wrong.
     pub accept: bool,
 }
 
@@ -62,7 +60,6 @@ impl ImportCatalogRequest {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UndoCatalogRequest {
-    /// The newest version if absent.
     pub version: Option<u64>,
     pub dry_run: bool,
 }
@@ -79,10 +76,8 @@ impl UndoCatalogRequest {
 }
 
 pub(crate) struct ImportGuideRequest {
-    /// The EPG source whose settings apply and which gets the report.
     pub source: Option<String>,
     pub how: Refresh,
-    /// XMLTV or JSON; plain, gzip or xz.
     pub file: BodyStream,
 }
 

@@ -28,7 +28,6 @@ impl BroadcastRightsRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SetRightsRequest {
     pub broadcast: BroadcastId,
-    /// Replaces the previous override.
     pub says: Effects,
 }
 
@@ -45,7 +44,6 @@ impl SetRightsRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SetDefaultsRequest {
     pub livestream: LivestreamId,
-    /// Absent members keep their values.
     pub says: Effects,
 }
 
@@ -77,7 +75,6 @@ impl AddRuleRequest {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RemoveRuleRequest {
-    /// The position of the rule, counted from 1.
     pub rule: usize,
 }
 

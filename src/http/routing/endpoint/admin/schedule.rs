@@ -7,7 +7,6 @@ use crate::http::request::query::IdList;
 use crate::http::routing::endpoint::Input;
 use crate::types::{LiveOffset, LivestreamId, TvDay};
 
-/// `None` for all livestreams.
 type Named = Option<IdList<LivestreamId>>;
 
 fn named(input: &Input<'_>) -> Result<Named, ApiError> {

@@ -16,16 +16,13 @@ use crate::types::{
 /// `PUT /admin/v1/clock`. The body has exactly one of the two members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MoveClockRequest {
-    /// The clock continues from this instant.
     Now(UnixSeconds),
-    /// The clock is this many seconds ahead of real time.
     Offset(i64),
 }
 
 impl MoveClockRequest {
     /// End of the year 9999. Later dates have no common text form.
     const NOW_MAX: i64 = 253_402_300_799;
-    /// About three centuries, in both directions.
     const OFFSET_MAX: i64 = 10_000_000_000;
 
     pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
@@ -45,12 +42,12 @@ impl MoveClockRequest {
     }
 }
 
-/// Parses the name of a partner or operator. Operators type these names on the command line, so
-/// they are short and without special characters.
+/// Parses the name of a partner or operator.
 fn name(body: &Object) -> Result<String, ApiError> {
     body.required("name", |text| {
         let text = text.trim();
         check_visible(text)?;
+        // Operators type these names on the command line, and read them in the audit record.
         let fits = (1..=128).contains(&text.chars().count());
         fits.then(|| text.to_owned())
             .ok_or(Malformed("has 1 to 128 characters"))
@@ -259,7 +256,6 @@ impl EndPlaybackSessionRequest {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AuditRequest {
-    /// Only entries with a lower number.
     pub before: Option<u64>,
     pub limit: usize,
 }

@@ -7,9 +7,7 @@ use crate::types::{UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExportTelemetryRequest {
-    /// Only events received at or after this time.
     pub from: Option<UnixSeconds>,
-    /// Only events received before this time.
     pub to: Option<UnixSeconds>,
     pub user: Option<UserId>,
 }
