@@ -359,6 +359,7 @@ fn operator(
     route: &Route,
     credentials: &Credentials<'_>,
 ) -> Result<OperatorAuth, ApiError> {
+    // The file mode of the socket is the access control; a token would have to be stored next to it.
     if let Some(administrator) = credentials.local {
         return Ok(OperatorAuth {
             asker: AdminIdentity::Administrator(administrator),

@@ -14,21 +14,17 @@ use crate::config::limits::RETRY_OVERLOAD;
 pub(crate) use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::types::LimitReached;
 
-/// A playback session that blocks a new one because of the stream limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInTheWay {
     pub session_id: String,
-    /// The device id from its preflight.
     pub device_id: String,
     pub device_model: String,
     pub device_type: String,
     pub asset_id: String,
-    /// Start, in Unix seconds.
     pub since: i64,
 }
 
-/// A mistake in an imported file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ImportProblem {
     /// Line number, counted from 1, if known.
@@ -40,7 +36,6 @@ pub struct ImportProblem {
 /// A mistake in a JSON member, a parameter or a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldProblem {
-    /// Name as sent by the client.
     pub field: Cow<'static, str>,
     pub message: Cow<'static, str>,
 }
@@ -55,26 +50,18 @@ pub enum Details {
         problems: Vec<FieldProblem>,
     },
     Attempts {
-        /// Wrong entries left before the lock.
         attempts_left: u32,
     },
     Retry {
-        /// Seconds from now.
         retry_after: u32,
     },
-    /// The sessions that use up the stream limit.
     Sessions {
-        /// Oldest first.
         sessions: Vec<SessionInTheWay>,
     },
-    /// Why a session ended.
     Reason {
-        /// One word of a closed list.
         reason: &'static str,
     },
-    /// The mistakes in an imported file.
     Problems {
-        /// In file order.
         problems: Vec<ImportProblem>,
     },
     /// The report of an operator's command.
@@ -115,6 +102,7 @@ impl ApiError {
             inner: Box::new(Inner {
                 message: message.into(),
                 details: None,
+                // Every 429 and 503 carries `Retry-After`, also where nothing better is known.
                 retry_after: overload.then_some(RETRY_OVERLOAD),
                 limit: None,
                 token_sent: false,
@@ -152,6 +140,7 @@ impl ApiError {
                 Some(Details::Fields { problems: more, .. }),
             ) => {
                 for problem in more {
+                    // A body that is not an object is reported by each read of a member.
                     if !problems.contains(problem) {
                         problems.push(problem.clone());
                     }
@@ -163,7 +152,6 @@ impl ApiError {
         }
     }
 
-    /// Names of the invalid fields.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         let problems = match &self.inner.details {
             Some(Details::Fields { problems, .. }) => problems.as_slice(),
@@ -172,7 +160,6 @@ impl ApiError {
         problems.iter().map(|problem| &*problem.field)
     }
 
-    /// Creates an `INVALID_REQUEST` error about the request as a whole.
     pub fn malformed(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::InvalidRequest, message)
     }
@@ -186,7 +173,6 @@ impl ApiError {
         .with_cause(cause)
     }
 
-    /// Creates an `OVERLOADED` error: a worker pool is full.
     #[must_use]
     pub fn overloaded() -> Self {
         Self::new(
@@ -223,14 +209,12 @@ impl ApiError {
         self
     }
 
-    /// Adds the limit that was reached and the time to retry.
     #[must_use]
     pub fn with_limit(mut self, limit: LimitReached) -> Self {
         self.inner.limit = Some(limit);
         self.with_retry_after(u32::try_from(limit.retry_after.max(1)).unwrap_or(u32::MAX))
     }
 
-    /// Adds the underlying error, for the log.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.inner.cause = Some(cause.into());
@@ -244,14 +228,12 @@ impl ApiError {
         self
     }
 
-    /// Adds a response header.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.inner.headers.push((name, value));
         self
     }
 
-    /// Response headers in addition to those of every error.
     #[must_use]
     pub fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.inner.headers
@@ -272,7 +254,6 @@ impl ApiError {
         self.inner.details.as_ref()
     }
 
-    /// Seconds after which the client may retry.
     #[must_use]
     pub fn retry_after(&self) -> Option<u32> {
         self.inner.retry_after
@@ -283,7 +264,6 @@ impl ApiError {
         self.inner.limit.as_ref()
     }
 
-    /// Whether a 401 was caused by a token that was sent.
     #[must_use]
     pub fn token_sent(&self) -> bool {
         self.inner.token_sent
@@ -315,7 +295,6 @@ struct ErrorObject<'a> {
     details: Option<&'a Details>,
 }
 
-/// JSON body of an error; the same form on every route.
 #[derive(Serialize)]
 pub(crate) struct ErrorBody<'a> {
     error: ErrorObject<'a>,
@@ -325,7 +304,6 @@ pub(crate) struct ErrorBody<'a> {
 }
 
 impl<'a> ErrorBody<'a> {
-    /// Builds the body. `user_message` is for the viewer; `flat` repeats the message at top level.
     #[must_use]
     pub(crate) fn new(error: &'a ApiError, user_message: &'a str, flat: bool) -> Self {
         Self {

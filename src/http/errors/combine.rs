@@ -4,13 +4,8 @@
 use crate::http::errors::api_error::ApiError;
 
 pub(crate) trait CombineResults {
-    /// The values of the results, as a tuple.
     type Values;
 
-    /// Returns all values.
-    ///
-    /// # Errors
-    /// All errors, merged in the order of the results by [`ApiError::and`].
     fn combine(self) -> Result<Self::Values, ApiError>;
 }
 

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::page::{Listed, list, text};
 
-/// Returns the shell variable for the token of a security scheme.
 fn token(scheme: &str) -> &'static str {
     match scheme {
         "UserToken" => "$USER_TOKEN",
@@ -13,7 +12,6 @@ fn token(scheme: &str) -> &'static str {
     }
 }
 
-/// Builds the command, one line for each argument.
 pub(super) fn command(document: &Value, listed: &Listed<'_>) -> String {
     let Listed {
         method,
@@ -45,6 +43,7 @@ pub(super) fn command(document: &Value, listed: &Listed<'_>) -> String {
         let needed = parameter.get("required") == Some(&Value::Bool(true));
         match text(parameter, "in") {
             "path" => path = path.replace(&format!("{{{name}}}"), &example),
+            // Only what is required: the command must work as it is pasted.
             "query" if needed => query.push(format!("{name}={example}")),
             "header" if needed => headers.push(format!("{name}: {example}")),
             _ => {}
@@ -64,7 +63,6 @@ pub(super) fn command(document: &Value, listed: &Listed<'_>) -> String {
     parts.join(" \\\n  ")
 }
 
-/// The schemes of the first security alternative.
 fn tokens(operation: &Value) -> impl Iterator<Item = &str> {
     let first = list(operation, "security")
         .first()
@@ -74,7 +72,6 @@ fn tokens(operation: &Value) -> impl Iterator<Item = &str> {
         .flat_map(|all| all.keys().map(String::as_str))
 }
 
-/// A value as text of an address or a header.
 fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -47,21 +47,18 @@ pub(super) struct Part {
     pub text: String,
     pub path: Notes,
     pub headers: Notes,
-    /// Objects in responses.
     pub objects: BTreeMap<String, Notes>,
     /// Objects in requests, where an optional member may also be `null`.
     pub requests: BTreeMap<String, Notes>,
     /// JSON Schemas of types that the type notation cannot express.
     pub schemas: BTreeMap<String, Value>,
     pub examples: Notes,
-    /// The operations, by route label.
     pub operations: BTreeMap<String, Operation>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Operation {
-    /// One line.
     pub summary: String,
     #[serde(default)]
     pub text: String,
@@ -77,7 +74,6 @@ pub(super) struct Operation {
     #[serde(default)]
     pub kept: bool,
     pub send: Option<Content>,
-    /// The successful responses, by status.
     #[serde(default)]
     pub returns: BTreeMap<String, Content>,
     /// The error codes, except those that follow from the route.
@@ -88,7 +84,6 @@ pub(super) struct Operation {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Content {
-    /// JSON of this type, in the type notation.
     Json(String),
     Other(OtherContent),
 }
@@ -102,7 +97,6 @@ pub(super) struct OtherContent {
     #[serde(default)]
     pub media: Vec<String>,
     pub r#type: Option<String>,
-    /// An example, if the type has no suitable one.
     pub example: Option<String>,
     #[serde(default)]
     pub headers: Notes,
@@ -124,6 +118,7 @@ pub(super) fn read(table: RouteSet, names: &[(&str, &str)]) -> Result<Vec<Part>,
         .map(|file| {
             let text = names
                 .iter()
+                // Before parsing: the names occur in keys, texts and examples.
                 .fold((*file).to_owned(), |text, (name, value)| {
                     text.replace(name, value)
                 });

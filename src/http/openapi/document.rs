@@ -56,7 +56,6 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Whether a schema is an array, directly or by reference.
     fn is_list(&self, schema: &Value) -> bool {
         let named = schema.get("$ref").and_then(Value::as_str);
         match named.and_then(|place| self.schemas.get(place.strip_prefix(SCHEMAS)?)) {
@@ -65,7 +64,6 @@ impl Shared {
         }
     }
 
-    /// Returns an example of a schema, if the schema or one of its parts has one.
     pub(super) fn example(&self, schema: &Value) -> Option<Value> {
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
             let name = name.strip_prefix(SCHEMAS)?;
@@ -85,7 +83,6 @@ impl Shared {
     }
 }
 
-/// Returns the members of an object, including those of the object it extends with `...`.
 fn expand_members(members: &Notes, parts: &[Part]) -> Result<Notes, String> {
     let mut members = members.clone();
     if let Some(base) = members.remove("...") {
@@ -136,6 +133,7 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
         }
     }
     let mut labels = parts.iter().flat_map(|part| part.operations.keys());
+    // A description whose route is gone must not stay behind unnoticed.
     if let Some(label) = labels.find(|label| !described.contains(label.as_str())) {
         return Err(format!("{label}: described, but no route has this label"));
     }
@@ -184,6 +182,7 @@ fn find_operation<'a>(
     });
     let found = described.next();
     if described.next().is_some() {
+        // One of the two would be shown, depending on the order of the files.
         return Err(format!("{}: described twice", route.label));
     }
     found.ok_or_else(|| format!("{}: not described", route.label))
@@ -368,14 +367,11 @@ fn common_responses(about: &About<'_>) -> Map<String, Value> {
         .collect()
 }
 
-/// The format of an operation's error responses.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     /// The message at top level as well, as the login routes have it.
     pub flat: bool,
-    /// A SOAP fault, if the client sends SOAP.
     pub soap: bool,
-    /// An HTML page.
     pub page: bool,
 }
 

@@ -34,7 +34,6 @@ pub(super) const ANYWHERE: [ErrorCode; 12] = [
     ErrorCode::StoreUnavailable,
 ];
 
-/// Codes that follow from the route: authentication, roles and rate limits.
 fn codes_from_table(route: &Route) -> Vec<ErrorCode> {
     let mut codes = match route.target {
         Endpoint::Open(_) => Vec::new(),
@@ -80,6 +79,7 @@ pub(super) fn codes_of_route(
     let mut of_status = Codes::new();
     for code in codes.into_iter().chain(ANYWHERE) {
         let codes = of_status.entry(code.status().as_u16()).or_default();
+        // A description may list a code that follows from the route too.
         if !codes.contains(&code) {
             codes.push(code);
         }
@@ -96,7 +96,6 @@ fn parse_code(word: &str) -> Option<ErrorCode> {
     })
 }
 
-/// Whether a status has only codes of [`ANYWHERE`].
 #[must_use]
 pub(super) fn are_common(codes: &[ErrorCode]) -> bool {
     codes.iter().all(|code| ANYWHERE.contains(code))

@@ -3,7 +3,6 @@
 
 use crate::types::html_escape::escape;
 
-/// Renders paragraphs and lists.
 pub(super) fn blocks(text: &str, out: &mut String) {
     for block in text.split("\n\n").map(str::trim).filter(|b| !b.is_empty()) {
         match block.strip_prefix("- ") {

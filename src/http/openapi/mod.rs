@@ -32,10 +32,8 @@ pub use document::{Document, document};
 #[derive(Clone, Copy)]
 pub struct About<'a> {
     pub names: &'a HeaderNames,
-    /// The public address of the service.
     pub base: &'a str,
     pub environment: Environment,
-    /// The localized messages, for the examples of errors.
     pub messages: &'a Messages,
 }
 
@@ -62,7 +60,6 @@ struct RenderedDescription {
     policy: HeaderValue,
 }
 
-/// The descriptions of both listeners, each built on first use.
 #[derive(Default)]
 pub struct Descriptions {
     public: OnceLock<Result<RenderedDescription, String>>,
@@ -79,23 +76,16 @@ impl Descriptions {
             RouteSet::Public => &self.public,
             RouteSet::Ops => &self.ops,
         };
+        // On first use: a start must not wait for half a megabyte of JSON that few clients read.
         let ready = cell.get_or_init(|| render(table, about)).as_ref();
         ready.map_err(|why| ApiError::internal(why.clone()))
     }
 
-    /// Returns the OpenAPI document of a listener.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the built-in files are inconsistent.
     pub fn json(&self, table: RouteSet, about: &About<'_>) -> Result<Reply, ApiError> {
         let ready = self.rendered(table, about)?;
         Ok(prepared(media::JSON, &ready.json))
     }
 
-    /// Returns the HTML page of a listener.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the built-in files are inconsistent.
     pub fn page(&self, table: RouteSet, about: &About<'_>) -> Result<Reply, ApiError> {
         let ready = self.rendered(table, about)?;
         let page = prepared(media::HTML, &ready.page);

@@ -14,7 +14,6 @@ use crate::types::Role;
 
 const JSON: &str = "application/json";
 
-/// Builds the operation of a route from its tag and its description.
 pub(super) fn operation(
     route: &Route,
     (tag, description): (&str, &Operation),
@@ -136,7 +135,6 @@ fn parameters(
     Ok(parameters)
 }
 
-/// The parameters in a path pattern.
 fn names_in(pattern: &str) -> impl Iterator<Item = &str> {
     pattern.split('/').filter_map(|segment| {
         let name = segment.strip_prefix('{')?.strip_suffix('}')?;
@@ -163,7 +161,6 @@ fn request(route: &Route, send: &Content, shared: &Shared) -> Result<Value, Stri
     }))
 }
 
-/// Returns the body's content, its description, and whether it is optional.
 fn content<'a>(content: &'a Content, shared: &Shared) -> Result<(Value, &'a str, bool), String> {
     let (note, other) = match content {
         Content::Json(note) => (Some(note), None),

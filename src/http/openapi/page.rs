@@ -13,13 +13,10 @@ use crate::http::response::reset_page_view::{escaped, fill};
 const SKELETON: &str = include_str!("../../../data/pages/docs.html");
 pub(super) const STYLE: &str = include_str!("../../../data/pages/docs.css");
 
-/// The order of methods within a path.
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
-/// The schema that the page shows as the table of error codes.
 const CODE: &str = "ErrorCode";
 
-/// An operation with its method and path.
 pub(super) struct Listed<'a> {
     pub method: &'a str,
     pub path: &'a str,
@@ -36,7 +33,6 @@ impl Listed<'_> {
     }
 }
 
-/// Returns a string member; empty if it is absent.
 pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
@@ -165,7 +161,6 @@ fn operation(json: &Value, listed: &Listed<'_>, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// Names the tokens that an operation requires.
 fn required_tokens(operation: &Value) -> String {
     let tokens: Vec<String> = list(operation, "security")
         .iter()
@@ -200,7 +195,6 @@ fn parameters(operation: &Value, out: &mut String) {
     out.push_str("</table>\n");
 }
 
-/// Writes the media types of a body, for JSON its type.
 fn media_types(body: &Value, out: &mut String) {
     for (at, (media, body)) in members(body, "content").enumerate() {
         out.push_str(if at == 0 { "" } else { ", " });
@@ -276,7 +270,6 @@ fn type_of(name: &str, schema: &Value, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// Renders a type as text with links to named types.
 fn kind(schema: &Value) -> String {
     if let Some(name) = text(schema, "$ref").strip_prefix(SCHEMAS) {
         return match name {

@@ -13,10 +13,6 @@ pub(super) struct Note<'a> {
 }
 
 impl<'a> Note<'a> {
-    /// Parses a note.
-    ///
-    /// # Errors
-    /// The note, if it names no type.
     pub(super) fn read(note: &'a str) -> Result<Self, String> {
         let (kind, text) = note.split_once(": ").unwrap_or((note, ""));
         let (kind, optional) = match kind.strip_suffix('?') {
@@ -31,7 +27,6 @@ impl<'a> Note<'a> {
     }
 }
 
-/// Path of the schemas within a document.
 pub(super) const SCHEMAS: &str = "#/components/schemas/";
 
 fn schema(kind: &str) -> Option<Value> {
@@ -59,7 +54,6 @@ fn schema(kind: &str) -> Option<Value> {
     }
 }
 
-/// Extends a schema by `null`.
 fn nullable(mut schema: Value) -> Value {
     let words = schema.get_mut("enum").and_then(Value::as_array_mut);
     if let Some(words) = words {

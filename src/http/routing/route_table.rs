@@ -25,7 +25,6 @@ const fn open(
     Route::new(Get, pattern, label, Endpoint::Open(target), Ignored, lane)
 }
 
-/// A route that a page posts its form to.
 const fn form(
     pattern: &'static str,
     label: &'static str,

@@ -14,16 +14,12 @@ use crate::http::routing::route_table::{OPS, PUBLIC};
 /// The routes that a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RouteSet {
-    /// The partner interface.
     Public,
-    /// Operations and administration.
     Ops,
 }
 
-/// Most parameters in one pattern.
 const PARAMS: usize = 3;
 
-/// Positions of the parameters within the path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Params {
     spans: [(&'static str, usize, usize); PARAMS],
@@ -41,10 +37,6 @@ impl Params {
             .ok_or_else(|| ApiError::internal(format!("the route has no parameter {name}")))
     }
 
-    /// Returns the parameter, percent-decoded once.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` if the decoded bytes are not UTF-8.
     pub fn text<'p>(&self, path: &'p str, name: &'static str) -> Result<Cow<'p, str>, ApiError> {
         decode(self.raw(path, name)?).ok_or_else(|| ApiError::field(name, "is not valid UTF-8"))
     }
@@ -52,13 +44,10 @@ impl Params {
 
 #[derive(Clone, Copy)]
 pub enum RouteMatch {
-    /// Index in the route table, the route, and its path parameters.
     Route(usize, &'static Route, Params),
-    /// The path exists, but not with this method.
     Path(&'static PathEntry),
 }
 
-/// The routes of one pattern.
 pub struct PathEntry {
     routes: [Option<(usize, &'static Route)>; 4],
     /// Value of `Allow` and of `Access-Control-Allow-Methods`.
@@ -90,7 +79,6 @@ impl PathEntry {
         }
     }
 
-    /// Builds the error for a method that the path does not support.
     #[must_use]
     pub fn refuse(&self, method: &Method) -> ApiError {
         let allowed = self.allow.to_str().unwrap_or_default();
@@ -184,6 +172,7 @@ impl RouteSet {
         let mut params = Params::default();
         let start = path.as_ptr().addr();
         for (slot, (name, value)) in params.spans.iter_mut().zip(matched.params.iter()) {
+            // Positions and not texts: the parameters outlive the borrow of the request without an allocation.
             let from = value.as_ptr().addr().saturating_sub(start);
             *slot = (name, from, from + value.len());
         }
@@ -195,14 +184,13 @@ impl RouteSet {
 /// clients, so messages name the newer one.
 const VERSIONS: [&str; 2] = ["v2", "v1"];
 
-/// Longest part of a path that a message repeats, in bytes.
 const ECHO: usize = 120;
-/// Longest path segment that a message repeats. All our tokens are longer, so no message contains one.
+/// Longest path segment that a message repeats.
 const ECHO_SEGMENT: usize = 32;
 
-/// Shortens a path for a message. `check_path` has verified that it is visible ASCII.
 fn shorten(path: &str) -> String {
     let short = |segment| match segment {
+        // All our tokens are longer, so no message, log or screenshot of one contains a token.
         long if str::len(long) > ECHO_SEGMENT => "…",
         short => short,
     };

@@ -65,7 +65,6 @@ impl From<GrantError> for ApiError {
     }
 }
 
-/// Returns the code of a denied entitlement.
 #[must_use]
 pub(crate) const fn denial(denied: Denied) -> ErrorCode {
     match denied {
