@@ -162,6 +162,7 @@ pub(super) fn show(report: &Value, json: bool) -> Outcome {
 
 fn drop_keys(global: &Global, yes: bool) -> Outcome {
     const WHAT: &str = "this deletes the content keys that `keys/content.key` cannot decrypt";
+    // Keys cannot be restored: a script has to say that it means it.
     if !yes && !output::can_ask() {
         let why = format!("{WHAT}; no terminal to confirm on");
         return Err(Failure::usage(why).hint("add `--yes` to confirm"));
@@ -189,6 +190,7 @@ fn flag(set: bool) -> Option<&'static str> {
 
 /// Imports a file and shows the report. If the import is held, asks on the terminal whether to accept it.
 async fn import(admin: &mut Admin, file: &Path, how: How) -> Outcome {
+    // Kept in memory, because a held import is sent again when the user accepts it.
     let text = read(file)?;
     match send(admin, text.clone(), how).await? {
         Ok(report) => {
@@ -262,6 +264,7 @@ fn read(file: &Path) -> Result<String, Failure> {
         File::open(file).and_then(|file| file.take(limit).read_to_string(&mut text))
     };
     read.map_err(|error| Failure::file(file, &error))?;
+    // Key files are named relative to the catalogue file, wherever the command is run.
     let folder = file.parent().unwrap_or(Path::new(""));
     inline_key_files(&text, &|name| fs::read(folder.join(name))).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();

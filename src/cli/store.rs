@@ -235,6 +235,7 @@ fn finish(mut out: BufWriter<Box<dyn Write>>, file: &Path) -> Outcome {
     if file == Path::new("-") {
         return Ok(());
     }
+    // The export may be the only copy of a damaged store: it must survive a power cut.
     File::open(file)
         .and_then(|file| file.sync_all())
         .map_err(|error| Failure::file(file, &error))
@@ -285,6 +286,7 @@ fn import(file: &Path, json: bool, global: &Global) -> Outcome {
             imported.skipped
         )));
     }
+    // The export ends with its number of records: a file that was cut at a line end is noticed.
     if imported.complete {
         return Ok(());
     }

@@ -50,6 +50,7 @@ impl Demo {
         }
         let loaded = load_at_start(&inputs)?;
         start_log(&loaded)?;
+        // A reload would begin with an empty temporary store, and the printed tokens would no longer work.
         let again = place.is_none().then_some(Reload { inputs });
         on_runtime(async {
             let startup = Startup::new(loaded).with_tls()?;

@@ -80,6 +80,7 @@ async fn partner(admin: &mut Admin) -> Result<String, Failure> {
         .await?;
     let made = match unless_taken(answer)? {
         Some(made) => made,
+        // A second demo on one store: tokens are stored as hashes, so the old one cannot be printed again.
         None => {
             let tokens = path(&["partners", NAME, "tokens"]);
             admin.call(Method::POST, &tokens, None).await?
@@ -94,6 +95,7 @@ async fn operator(admin: &mut Admin) -> Result<String, Failure> {
     let answer = admin.ask(Method::POST, &operators, Some(&body)).await?;
     let made = match unless_taken(answer)? {
         Some(made) => made,
+        // As for the partner. The name must be free for the new operator.
         None => {
             admin
                 .call(Method::DELETE, &path(&["operators", NAME]), None)

@@ -18,6 +18,8 @@ impl TempDataDir {
         let name = format!("playgate-demo-{}", HEXLOWER.encode(&entropy.array::<8>()));
         let path = std::env::temp_dir().join(name);
         DirBuilder::new()
+            // Other users of the machine may write to the directory for temporary files. `create` fails if the name
+            // exists, so nobody can prepare the directory.
             .mode(0o700)
             .create(&path)
             .map_err(|error| Failure::file(&path, &error))?;

@@ -160,6 +160,7 @@ pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Opt
             "systemctl start playgate, or playgate serve; if one is running, pass its --data-dir or --config",
         ));
     }
+    // Without a server this opens the store itself, which shows whether the next start would work.
     match global.admin().await {
         Ok(service) => Some(service),
         Err(failure) => {
@@ -247,6 +248,7 @@ pub(super) async fn countries(
     config: &Config,
 ) -> Result<Option<Finding>, Failure> {
     const FIX: &str = "set `geo.database`, or `geo.header` if a proxy sends the country";
+    // Another source than the user's own claim is known.
     if config.geo.database.is_some() || config.geo.header.is_some() {
         return Ok(None);
     }

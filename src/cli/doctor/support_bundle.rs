@@ -72,6 +72,7 @@ pub(super) async fn write(
 fn pack(file: &Path, parts: &[(&str, String)]) -> io::Result<()> {
     let file: File = OpenOptions::new()
         .write(true)
+        // The log may contain personal data: readable by its owner only, and never through a prepared link.
         .create_new(true)
         .mode(0o600)
         .open(file)?;
