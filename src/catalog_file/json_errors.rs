@@ -351,10 +351,10 @@ mod tests {
                     bytes.extend_from_slice(piece.as_bytes());
                     bytes.extend_from_slice(SEED.as_bytes().get(at + cut..).unwrap_or_default());
                     let read = serde_json::from_slice::<serde_json::Value>(&bytes);
-                    let found = read.is_ok();
+                    let accepted = read.is_ok();
                     let mistake = first_mistake(&bytes, 32);
                     let text = String::from_utf8_lossy(&bytes);
-                    assert_eq!(mistake.is_none(), taken, "{text}: {mistake:?}");
+                    assert_eq!(mistake.is_none(), accepted, "{text}: {mistake:?}");
                 }
             }
         }
