@@ -65,7 +65,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
         (usize::from(*first), rest)
     } else {
         let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-        // Four digits are 4 GiB, far beyond the file's limit; more would overflow the sum.
+        // Four length bytes express 4 GiB, far beyond the file's limit; more would overflow the sum.
         if digits.is_empty() || digits.len() > 4 {
             return None;
         }

@@ -47,7 +47,7 @@ impl TokenHash {
 
     #[must_use]
     pub fn hash_partner_token(text: &str) -> Option<Self> {
-        // Only the lower-case spelling that was issued: two spellings of one token would be two rate limits.
+        // Only the lower-case spelling that was issued is known: one token has one hash.
         let form = text.len() == 36
             && text.bytes().enumerate().all(|(at, byte)| match at {
                 8 | 13 | 18 | 23 => byte == b'-',
