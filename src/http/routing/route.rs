@@ -36,9 +36,12 @@ impl RouteMethod {
 /// matching proof as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
+    /// No token, or a signed token in the path.
     Open(PublicRoute),
     Partner(PartnerRoute),
+    /// Partner token and user token.
     User(UserRoute),
+    /// Operator token, or the local administration socket.
     Operator(OperatorRoute),
 }
 
@@ -57,6 +60,7 @@ pub enum PublicRoute {
     ConsoleFile,
 }
 
+/// Endpoints that require only the partner token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PartnerRoute {
     LivestreamNow,
@@ -77,6 +81,7 @@ pub enum PartnerRoute {
     FairplayCertificate,
 }
 
+/// Endpoints that require the partner token and the user token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UserRoute {
     Logout,
@@ -104,6 +109,7 @@ pub enum UserRoute {
     Telemetry,
 }
 
+/// Endpoints of the administration interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperatorRoute {
     About,
@@ -181,9 +187,11 @@ pub enum OperatorRoute {
 pub enum BodyRule {
     /// Read up to [`BODY_SMALL`] and ignored: some clients send `{}` to routes without a body.
     Ignored,
+    /// Buffered.
     Whole(usize),
     /// Buffered; gzip is accepted and the limit applies to the unpacked size.
     Gzip(usize),
+    /// Streamed to the handler.
     Streamed(usize),
 }
 
@@ -203,11 +211,14 @@ pub enum WorkClass {
     Memory,
     Hashing,
     Store,
+    /// Another server.
     Upstream,
+    /// An import or a verification.
     Bulk,
 }
 
 impl WorkClass {
+    /// Returns the time after which the request is answered with 503.
     #[must_use]
     pub const fn deadline(self) -> Duration {
         match self {
@@ -223,10 +234,13 @@ impl WorkClass {
 /// Rate limit by client address, applied before the body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RateClass {
+    /// Only the limit of the partner, if it has one.
     General,
     SignUp,
     Login,
+    /// Request for a password-reset mail.
     ResetMail,
+    /// Completion of a password reset.
     Reset,
 }
 
@@ -239,6 +253,7 @@ pub struct Route {
     pub body: BodyRule,
     pub lane: WorkClass,
     pub rate: RateClass,
+    /// The pattern of the route that replaces this one.
     pub deprecated: Option<&'static str>,
     /// Responses are cached from this length of path and query, in bytes: a shorter request is answered
     /// faster than looked up. `None` disables the cache.
@@ -246,6 +261,7 @@ pub struct Route {
     /// Whether the query parameter `accessToken` may carry the partner token, for players that only take an
     /// address.
     pub query_token: bool,
+    /// Name in metrics and logs.
     pub label: &'static str,
 }
 
@@ -302,6 +318,7 @@ impl Route {
         )
     }
 
+    /// Whether SOAP clients use this route.
     #[must_use]
     pub const fn speaks_soap(&self) -> bool {
         matches!(
@@ -310,11 +327,14 @@ impl Route {
         )
     }
 
+    /// Whether an operator's request is written to the audit record: every change and every read of secrets.
     #[must_use]
     pub fn is_recorded(&self, role: Role) -> bool {
         self.is_change() || (self.shows_secrets() && role.sees_secrets())
     }
 
+    /// Whether the response contains secrets of users (tokens and PINs in mail), for a role that may see
+    /// them.
     #[must_use]
     pub fn shows_secrets(&self) -> bool {
         self.target == Endpoint::Operator(OperatorRoute::ShowMail)
@@ -326,10 +346,10 @@ impl Route {
     pub fn is_change(&self) -> bool {
         use OperatorRoute as O;
         let looks = [O::VerifyStore, O::VerifyBackup, O::CreateSnapshot].map(Endpoint::Operator);
-        // A POST that only reads is not a change: an observer may not start it, but nothing is recorded.
         self.method != RouteMethod::Get && !looks.contains(&self.target)
     }
 
+    /// Whether the route supports `dryRun`. Other routes ignore the parameter.
     #[must_use]
     pub fn can_be_tried(&self) -> bool {
         use OperatorRoute as O;

@@ -29,6 +29,10 @@ pub(crate) enum PublicEndpoint {
 }
 
 impl PublicEndpoint {
+    /// Parses the parameters of a route.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the parameters.
     pub(crate) fn parse(
         route: PublicRoute,
         input: &Input<'_>,

@@ -11,24 +11,28 @@ use crate::http::routing::endpoint::{Input, Payload};
 use crate::http::routing::route::PartnerRoute;
 use crate::types::{AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay};
 
+/// The live view of several livestreams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LiveRequest {
     pub livestreams: IdList<LivestreamId>,
     pub offset: LiveOffset,
 }
 
+/// The live view of one livestream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LivestreamNowRequest {
     pub livestream: LivestreamId,
     pub offset: LiveOffset,
 }
 
+/// The broadcasts of several livestreams on a TV day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DayRequest {
     pub day: TvDay,
     pub livestreams: IdList<LivestreamId>,
 }
 
+/// The broadcasts of one livestream on a TV day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LivestreamDayRequest {
     pub day: TvDay,
@@ -45,12 +49,16 @@ pub(crate) struct BroadcastsRequest {
     pub broadcasts: IdList<BroadcastId>,
 }
 
+/// A list of the catalogue, complete or one page of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageRequest<T> {
+    /// Maximum number of rows; `None` for all.
     pub limit: Option<usize>,
+    /// Only rows with a greater id.
     pub after: Option<T>,
 }
 
+/// Maximum page size.
 const PAGE_MAX: usize = 500;
 
 impl<T> PageRequest<T> {
@@ -71,6 +79,7 @@ impl<T> PageRequest<T> {
 }
 
 pub(crate) struct M3uRequest {
+    /// The partner token as sent; the addresses in the playlist contain it.
     pub access_token: String,
 }
 
@@ -86,9 +95,11 @@ impl M3uRequest {
     }
 }
 
+/// An entry of the M3U playlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlaylistRedirectRequest {
     pub livestream: LivestreamId,
+    /// Determined by the file name of the manifest.
     pub protocol: Protocol,
 }
 
@@ -111,6 +122,7 @@ impl PlaylistRedirectRequest {
     }
 }
 
+/// The endpoints that require only the partner token.
 pub(crate) enum PartnerEndpoint {
     LiveOne(LivestreamNowRequest),
     DayOne(LivestreamDayRequest),
@@ -131,6 +143,10 @@ pub(crate) enum PartnerEndpoint {
 }
 
 impl PartnerEndpoint {
+    /// Parses the parameters of a route.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the parameters.
     pub(crate) fn parse(
         route: PartnerRoute,
         input: &Input<'_>,
@@ -186,13 +202,13 @@ impl PartnerEndpoint {
         })
     }
 
-    /// Returns the cache key of a request for several livestreams or broadcasts.
+    /// Returns the cache key of a request for several livestreams or broadcasts. Ids contain no
+    /// comma, so different lists have different keys.
     #[must_use]
     pub(crate) fn cache_key(&self) -> Option<String> {
         match self {
             Self::Live(request) => {
                 let offset = request.offset.seconds();
-                // Ids contain no comma, so different lists have different keys.
                 Some(format!("live {offset} {}", request.livestreams))
             }
             Self::Day(request) => Some(format!("day {} {}", request.day, request.livestreams)),
@@ -213,6 +229,8 @@ impl PartnerEndpoint {
         }
     }
 
+    /// Returns the address for several livestreams that replaces a deprecated address for one
+    /// livestream.
     #[must_use]
     pub(crate) fn successor(&self) -> Option<String> {
         match self {
@@ -249,6 +267,7 @@ impl PartnerEndpoint {
     }
 }
 
+/// Percent-encodes all characters except the unreserved ones of RFC 3986.
 pub(crate) fn encoded(text: &str) -> String {
     use std::fmt::Write;
 

@@ -18,9 +18,11 @@ use crate::types::{
     BirthDate, DeviceId, Locale, LoginId, Password, PersonName, Pin, SessionId, UserId,
 };
 
+/// A change of the parental control settings. Absent members keep their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ParentalControlChange {
     pub enabled: Option<bool>,
+    /// Content rated at or above this age requires the PIN.
     pub limit: Option<u8>,
 }
 
@@ -44,7 +46,9 @@ impl ParentalControlChange {
 pub(crate) struct UpdateUserRequest {
     pub name: Option<PersonName>,
     pub locale: Option<Locale>,
+    /// Requires the PIN, if one is set.
     pub birth_date: Option<BirthDate>,
+    /// Requires the PIN, if one is set.
     pub parental_control: Option<ParentalControlChange>,
     pub pin_code: Option<Pin>,
 }
@@ -55,6 +59,7 @@ pub(crate) struct ChangePasswordRequest {
 }
 
 pub(crate) struct ChangePinRequest {
+    /// Required if a PIN is set, unless the password is sent.
     pub current: Option<Pin>,
     /// Authorizes the PIN instead of the current one, for example the first PIN.
     pub password: Option<Password>,
@@ -103,6 +108,7 @@ pub(crate) enum UserEndpoint {
 }
 
 impl UserRoute {
+    /// Whether the path contains the user, who must be the authenticated one.
     #[must_use]
     pub const fn is_of_own_record(self) -> bool {
         match self {
@@ -177,8 +183,8 @@ impl UserEndpoint {
     }
 }
 
+/// The id of another user gets the same response as an unknown id, so that it reveals nothing.
 fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
-    // The id of another user gets the response of an unknown one, so that it reveals nothing.
     match UserId::parse(&input.text("userId")?) {
         Ok(user) if user == auth.user() => Ok(()),
         _ => Err(ApiError::new(
@@ -194,9 +200,9 @@ fn device(input: &Input<'_>) -> Result<DeviceRequest, ApiError> {
     })
 }
 
+/// Ids are opaque to clients: malformed text is answered as an unknown id.
 fn session(input: &Input<'_>) -> Result<SessionRequest, ApiError> {
     let id = input.text("sessionId")?;
-    // Ids are opaque to clients: malformed text is an unknown id.
     let unknown = |_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session");
     Ok(SessionRequest {
         login: LoginId::parse(&id).map_err(unknown)?,

@@ -107,6 +107,11 @@ pub(crate) enum OperatorEndpoint {
 }
 
 impl OperatorEndpoint {
+    /// Parses the parameters of a route.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the parameters; a "not found" code for a malformed id in the
+    /// path.
     pub(crate) fn parse(
         route: OperatorRoute,
         input: &Input<'_>,
@@ -195,8 +200,8 @@ impl OperatorEndpoint {
     }
 }
 
+/// An id in a path that cannot be parsed cannot exist: it is answered as an unknown one.
 fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
-    // An id that cannot be parsed cannot exist: 404 and not 400, so that ids stay opaque.
     read.map_err(|_| {
         let what = code.as_str().trim_end_matches("_NOT_FOUND");
         ApiError::new(
