@@ -17,7 +17,7 @@ mod tests;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     ("backup", files::backup),
     ("catalog", files::catalog),
     ("challenge", requests::challenge),
@@ -31,6 +31,7 @@ pub const TARGETS: [Target; 18] = [
     ("key", crate::store::fuzzing::key),
     ("log", files::log),
     ("manifest", crate::media::loop_channel::fuzzing::manifest),
+    ("packed", crate::domain::telemetry::fuzzing::packed),
     ("record", files::record),
     ("request", requests::request),
     ("rights", files::rights),

@@ -1,7 +1,15 @@
-//! Fuzzing entry point for segment files, called by [`crate::fuzzing`].
+//! Fuzzing entry points for segment files, plain and compressed, called by [`crate::fuzzing`].
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
+
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::frame::{Frames, write};
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
+use super::packed::{Form, Packer, SegmentReader, unpacked_length};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
 /// Reads arbitrary bytes as a segment, then the same bytes between two valid events: both events must be read back.
@@ -47,4 +55,100 @@ pub fn events(data: &[u8]) {
         swallowed || read.get(1) == Some(&last),
         "the event behind is lost"
     );
+}
+
+/// Reads arbitrary bytes as a finished segment. Then compresses them in three members: every offset must be
+/// readable, and a damaged byte may cost one member and must change no other byte.
+///
+/// # Panics
+/// If something is not as it must be, or the machine has no descriptors left.
+pub fn packed(data: &[u8]) {
+    let from = data.first().map_or(0, |byte| usize::from(*byte));
+    let file = MemoryFile::new(data);
+    let read = file.read(from);
+    if matches!(Form::detect(&file.0), Ok(Form::Plain)) {
+        let expected = data.get(from..).unwrap_or_default();
+        assert!(read == expected, "a plain file is read unchanged");
+        assert!(file.length() == data.len(), "a plain file has its length");
+    }
+    // Frames contain no gzip magic. With it, a stored block could contain a whole second file.
+    let text = data
+        .iter()
+        .map(|byte| if *byte == 0x1f { b' ' } else { *byte });
+    let text: Vec<u8> = text.collect();
+    let third = text.len() / 3;
+    if third == 0 {
+        return;
+    }
+    let (first, rest) = text.split_at(third);
+    let (second, last) = rest.split_at(third);
+    let mut bytes = pack(&[first, second, last]).unwrap_or_default();
+    let file = MemoryFile::new(&bytes);
+    assert!(file.length() == text.len(), "the unpacked length");
+    for from in [0, from, third, text.len()] {
+        let expected = text.get(from..).unwrap_or_default();
+        assert!(file.read(from) == expected, "the text from {from}");
+    }
+    let damaged = data
+        .iter()
+        .fold(0, |sum, byte| (sum * 31 + usize::from(*byte)) % bytes.len());
+    if let Some(byte) = bytes.get_mut(damaged) {
+        *byte ^= 0x55;
+    }
+    let read = MemoryFile::new(&bytes).read(0);
+    let mut pairs = read.iter().zip(&text);
+    assert!(pairs.all(|(is, was)| *is == 0 || is == was), "a wrong byte");
+    let members = [0..third, third..2 * third, 2 * third..text.len()];
+    let lost = members
+        .into_iter()
+        .filter(|member| read.get(member.clone()) != text.get(member.clone()));
+    assert!(lost.count() <= 1, "byte {damaged} cost two members");
+}
+
+fn pack(members: &[&[u8]]) -> io::Result<Vec<u8>> {
+    let mut packer = Packer::new(Vec::new());
+    for member in members {
+        packer.member(member)?;
+    }
+    packer.finish()
+}
+
+/// A file without a directory, which can be opened by its path.
+struct MemoryFile(File);
+
+impl MemoryFile {
+    fn new(bytes: &[u8]) -> Self {
+        let made = memfd_create("segment", MemfdFlags::CLOEXEC).map(File::from);
+        let filled = made.map_err(io::Error::from).and_then(|mut file| {
+            file.write_all(bytes)?;
+            Ok(Self(file))
+        });
+        match filled {
+            Ok(file) => file,
+            Err(error) => panic!("no file in memory: {error}"),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+
+    /// The unpacked bytes from an offset. A header can claim any offset, and the file reads as zeros up to it:
+    /// the limit ends that.
+    fn read(&self, from: usize) -> Vec<u8> {
+        const MOST: u64 = 8 * 1024 * 1024;
+        let mut read = Vec::new();
+        let reader = SegmentReader::open_at(&self.path(), from as u64);
+        let done = reader.and_then(|reader| reader.take(MOST).read_to_end(&mut read));
+        assert!(done.is_ok(), "damage is no failure of the disk: {done:?}");
+        read
+    }
+
+    fn length(&self) -> usize {
+        let length = unpacked_length(&self.path());
+        length
+            .ok()
+            .and_then(|length| usize::try_from(length).ok())
+            .unwrap_or(usize::MAX)
+    }
 }

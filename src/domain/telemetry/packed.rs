@@ -349,7 +349,7 @@ impl Members {
             }
             None => {
                 self.report_damage();
-                self.zeros += u64::from(header.unpacked);
+                self.zeros = self.zeros.saturating_add(header.unpacked.into());
                 // Bytes may be missing or inserted, so the packed length of a damaged member is not reliable.
                 let from = self.at + HEAD as u64;
                 let next = find_header(&self.file, from, u64::MAX)?;
