@@ -6,7 +6,7 @@ use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::types::{PartnerId, UnixSeconds};
 use crate::worker_pool::fair_queue::{Network, Turn};
-use crate::worker_pool::pool::{JobError, WorkerPool};
+use crate::worker_pool::pool::{JobError, PoolFull, WorkerPool};
 
 /// The hashing pool, with the turn of the client.
 pub(crate) struct Offload<'a> {
@@ -18,10 +18,10 @@ pub(crate) struct Offload<'a> {
 /// Returns the hashing pool for a client.
 pub(crate) fn pool<'a>(app: &'a App, cx: &Context, partner: Option<PartnerId>) -> Offload<'a> {
     let turn = Turn {
-        suspect: app
+        standing: app
             .front
             .failures
-            .is_suspect(Network::from_address(cx.peer), cx.now),
+            .standing(Network::from_address(cx.peer), cx.now),
         ..Turn::for_client(partner, cx.peer)
     };
     let now = cx.now;
@@ -33,18 +33,25 @@ impl HashPool for Offload<'_> {
         &self,
         job: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        let queued = self.app.hashing.run_for(self.turn, job);
-        match queued.map_err(|_full| PoolError::Full)?.await {
-            Ok(done) => Ok(done),
-            Err(JobError::Shed) => Err(PoolError::Full),
-            Err(JobError::Failed) => Err(PoolError::Lost),
-        }
+        let done = match self.app.hashing.run_for(self.turn, job) {
+            Ok(queued) => queued.await,
+            Err(PoolFull) => Err(JobError::Shed),
+        };
+        done.map_err(|error| match error {
+            JobError::Shed => {
+                if let Some(network) = self.turn.network {
+                    self.app.front.failures.record_refusal(network, self.now);
+                }
+                PoolError::Full
+            }
+            JobError::Failed => PoolError::Lost,
+        })
     }
 }
 
 impl Offload<'_> {
-    /// Waits for an account operation that hashes. A wrong guess is recorded: after many, the jobs of the
-    /// client's network wait behind those of others.
+    /// Waits for an account operation that hashes. A wrong guess is recorded: the next jobs of the client's network
+    /// wait behind those of others.
     ///
     /// # Errors
     /// `OVERLOADED` immediately if the pool is full; otherwise the error of the operation.
@@ -59,7 +66,7 @@ impl Offload<'_> {
         if result.as_ref().is_err_and(E::is_wrong_guess)
             && let Some(network) = self.turn.network
         {
-            self.app.front.failures.record(network, self.now);
+            self.app.front.failures.record_guess(network, self.now);
         }
         Ok(result?)
     }

@@ -1,16 +1,17 @@
 //! A bounded fair queue: partners take turns, and within a partner the client networks take turns. Neither a
 //! flood from one partner nor one from a few networks can starve the others.
 //!
-//! Networks with many recent login failures wait in a second queue, which gets one turn in four while the
-//! first has work. A guesser slows down other users of the same network but never locks them out.
+//! Networks with recent login failures wait in further queues, by their [`Standing`]. Each queue gets one turn in
+//! four while those before it have work, so a guesser slows down other users of the same network but never
+//! locks them out.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use crate::types::PartnerId;
 
-/// Turns for each turn of a suspect network.
-const CLEAN_TURNS: usize = 3;
+/// Turns of networks in a better standing for each turn of the others.
+const BETTER_TURNS: usize = 3;
 /// The jobs of one network may fill at most a quarter of the queue.
 const NETWORK_PART: usize = 4;
 /// One partner must leave an eighth of the queue to others.
@@ -32,13 +33,27 @@ impl Network {
     }
 }
 
+/// What the recent login failures of a network say about it; each has its own queue, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// No recent failure.
+    #[default]
+    Clean,
+    /// A few, as users who mistype have. A flood from many networks reaches this standing with one guess of each, so
+    /// that it delays clean networks for a moment only.
+    Doubtful,
+    /// Many, as only guessers have.
+    Suspect,
+}
+
+const STANDINGS: usize = 3;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// `None` for operators and for internal work.
     pub partner: Option<PartnerId>,
     pub network: Option<Network>,
-    /// It has many recent login failures.
-    pub suspect: bool,
+    pub standing: Standing,
 }
 
 impl Turn {
@@ -47,7 +62,7 @@ impl Turn {
         Self {
             partner,
             network: Some(Network::from_address(address)),
-            suspect: false,
+            standing: Standing::Clean,
         }
     }
 }
@@ -194,10 +209,10 @@ impl<J> Ring<J> {
 }
 
 pub struct FairQueue<J> {
-    clean: Ring<J>,
-    suspect: Ring<J>,
-    /// Since the last turn of a suspect network.
-    clean_turns: usize,
+    /// By [`Standing`].
+    rings: [Ring<J>; STANDINGS],
+    /// Turns of each ring but the last since the last turn of those behind it.
+    turns: [usize; STANDINGS - 1],
     capacity: usize,
 }
 
@@ -209,45 +224,47 @@ impl<J> FairQueue<J> {
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         Self {
-            clean: Ring::new(),
-            suspect: Ring::new(),
-            clean_turns: 0,
+            rings: [Ring::new(), Ring::new(), Ring::new()],
+            turns: [0; STANDINGS - 1],
             capacity,
         }
     }
 
     #[must_use]
-    pub const fn len(&self) -> usize {
-        self.clean.jobs + self.suspect.jobs
+    pub fn len(&self) -> usize {
+        self.rings.iter().map(|ring| ring.jobs).sum()
     }
 
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     #[must_use]
     pub fn ahead(&self, turn: &Turn) -> usize {
-        if turn.suspect {
-            let own = self.suspect.ahead(turn);
-            // Clean networks get `CLEAN_TURNS` turns for each of this one.
-            own + self.clean.jobs.min((own + 1) * CLEAN_TURNS)
-        } else {
-            let own = self.clean.ahead(turn);
-            own + self.suspect.jobs.min(own / CLEAN_TURNS + 1)
-        }
+        let (better, from_own) = self.rings.split_at(turn.standing as usize);
+        let Some((own, worse)) = from_own.split_first() else {
+            return 0;
+        };
+        let ahead = own.ahead(turn);
+        let worse: usize = worse.iter().map(|ring| ring.jobs).sum();
+        let ahead = ahead + worse.min(ahead / BETTER_TURNS + 1);
+        // Each ring before takes its turns of what remains.
+        better.iter().rev().fold(ahead, |ahead, ring| {
+            ahead + ring.jobs.min((ahead + 1) * BETTER_TURNS)
+        })
     }
 
     /// In a full queue the newest job of the client with the most jobs is removed and returned.
     pub fn push(&mut self, turn: &Turn, job: J) -> Result<Option<J>, NoRoom> {
-        let rings = [&self.clean, &self.suspect];
-        let network_jobs = rings
-            .map(|ring| ring.network_jobs(turn))
+        let network_jobs = self.rings.iter().map(|ring| ring.network_jobs(turn));
+        let network_jobs: usize = network_jobs.sum();
+        let partner_jobs = self
+            .rings
             .iter()
-            .sum::<usize>();
-        let partner_jobs = rings.map(|ring| ring.turns(turn.partner).map_or(0, |turns| turns.jobs));
-        let partner_jobs = partner_jobs.iter().sum::<usize>();
-        // Both rings count: a network must not get a second share by becoming suspect.
+            .filter_map(|ring| ring.turns(turn.partner));
+        let partner_jobs: usize = partner_jobs.map(|turns| turns.jobs).sum();
+        // All rings count: a network must not get a second share by another standing.
         if turn.network.is_some() && network_jobs >= self.capacity.div_ceil(NETWORK_PART) {
             return Err(NoRoom);
         }
@@ -255,37 +272,37 @@ impl<J> FairQueue<J> {
         if turn.partner.is_some() && partner_jobs >= self.capacity - self.capacity / PARTNER_REST {
             return Err(NoRoom);
         }
+        let full = self.len() >= self.capacity;
+        let from_own = self.rings.get_mut(turn.standing as usize..);
+        let Some((own, worse)) = from_own.and_then(<[_]>::split_first_mut) else {
+            return Err(NoRoom);
+        };
         let mut shed = None;
-        if self.len() >= self.capacity {
-            shed = if turn.suspect {
-                self.suspect.shed(Some(turn))
-            } else {
-                // Suspect networks lose their jobs first.
-                self.suspect
-                    .shed(None)
-                    .or_else(|| self.clean.shed(Some(turn)))
-            };
+        if full {
+            // Networks in a worse standing lose their jobs first.
+            let worse = worse.iter_mut().rev().find_map(|ring| ring.shed(None));
+            shed = worse.or_else(|| own.shed(Some(turn)));
             if shed.is_none() {
                 return Err(NoRoom);
             }
         }
-        if turn.suspect {
-            self.suspect.push(turn, job);
-        } else {
-            self.clean.push(turn, job);
-        }
+        own.push(turn, job);
         Ok(shed)
     }
 
     pub fn pop(&mut self) -> Option<J> {
-        if self.clean_turns >= CLEAN_TURNS || self.clean.jobs == 0 {
-            self.clean_turns = 0;
-            if let Some(job) = self.suspect.pop() {
+        let (last, better) = self.rings.split_last_mut()?;
+        for (ring, turns) in better.iter_mut().zip(&mut self.turns) {
+            if *turns < BETTER_TURNS
+                && let Some(job) = ring.pop()
+            {
+                *turns += 1;
                 return Some(job);
             }
+            *turns = 0;
         }
-        self.clean_turns += 1;
-        self.clean.pop()
+        // Without work of those whose turn it is, the others go on.
+        last.pop().or_else(|| better.iter_mut().find_map(Ring::pop))
     }
 }
 
@@ -297,7 +314,7 @@ mod tests {
         Turn {
             partner: Some(PartnerId::from_bytes([partner; 16])),
             network: Some(Network::from_address(IpAddr::from([192, 0, network, 1]))),
-            suspect: false,
+            standing: Standing::Clean,
         }
     }
 
@@ -368,7 +385,7 @@ mod tests {
     #[test]
     fn suspect_networks_get_one_turn_in_four_and_make_room_first() {
         let guesser = Turn {
-            suspect: true,
+            standing: Standing::Suspect,
             ..turn(1, 1)
         };
         let mut queue = FairQueue::new(8);
@@ -384,7 +401,7 @@ mod tests {
             queue
                 .push(
                     &Turn {
-                        suspect: true,
+                        standing: Standing::Suspect,
                         ..turn(n, 1)
                     },
                     "guess",
@@ -396,12 +413,79 @@ mod tests {
         assert_eq!(
             queue.push(
                 &Turn {
-                    suspect: true,
+                    standing: Standing::Suspect,
                     ..turn(9, 2)
                 },
                 "guess"
             ),
             Err(NoRoom)
         );
+    }
+
+    #[test]
+    fn each_standing_gets_one_turn_in_four_of_what_those_before_it_leave() {
+        let of = |standing, network| Turn {
+            standing,
+            ..turn(1, network)
+        };
+        let mut queue = FairQueue::new(256);
+        for network in 0..20 {
+            queue
+                .push(&of(Standing::Suspect, network), "suspect")
+                .unwrap();
+            queue
+                .push(&of(Standing::Doubtful, 20 + network), "doubtful")
+                .unwrap();
+            queue
+                .push(&of(Standing::Clean, 40 + network), "clean")
+                .unwrap();
+        }
+        let order = all(&mut queue);
+        let first = |name| order[..16].iter().filter(|found| **found == name).count();
+        assert_eq!(
+            (first("clean"), first("doubtful"), first("suspect")),
+            (12, 3, 1)
+        );
+        assert_eq!(order.len(), 60);
+    }
+
+    #[test]
+    fn a_job_waits_for_no_more_jobs_than_were_estimated() {
+        for new in [Standing::Clean, Standing::Doubtful, Standing::Suspect] {
+            for turns in 0..5 {
+                let mut queue = FairQueue::new(256);
+                for (standing, networks) in [
+                    (Standing::Clean, 7),
+                    (Standing::Doubtful, 40),
+                    (Standing::Suspect, 40),
+                ] {
+                    for network in 0..networks {
+                        let turn = Turn {
+                            standing,
+                            ..turn(1, 50 * standing as u8 + network)
+                        };
+                        queue.push(&turn, "other").unwrap();
+                    }
+                }
+                for _ in 0..turns {
+                    queue.pop();
+                }
+                let new = Turn {
+                    standing: new,
+                    ..turn(1, 255)
+                };
+                let estimated = queue.ahead(&new);
+                queue.push(&new, "new").unwrap();
+                let waited = all(&mut queue)
+                    .iter()
+                    .position(|job| *job == "new")
+                    .unwrap();
+                assert!(waited <= estimated, "{new:?}: {waited} of {estimated}");
+                assert!(
+                    new.standing != Standing::Clean || estimated <= 10,
+                    "{estimated}"
+                );
+            }
+        }
     }
 }

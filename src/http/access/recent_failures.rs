@@ -1,17 +1,24 @@
-//! Counts recent login failures by network, so that jobs of password guessers wait behind those of others.
+//! Counts recent login failures by network, so that jobs of password guessers wait behind those of others: wrong
+//! guesses, and, for less, jobs that were refused because too many waited.
 //!
 //! A fixed array of counters that halve every minute. Two networks may share a counter: an innocent network
-//! is then slowed down a little, and no guesser escapes.
+//! is then slowed down a little, and no guesser escapes. There are enough counters that a flood from a
+//! thousand networks slows down one innocent network in 65.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::types::UnixSeconds;
-use crate::worker_pool::fair_queue::Network;
+use crate::worker_pool::fair_queue::{Network, Standing};
 
-const COUNTERS: usize = 4_096;
+const COUNTERS: usize = 65_536;
+/// What a wrong guess counts. A refusal counts 1: a flood that is refused comes again at once, and must not keep
+/// others out until each of its networks has had a guess judged.
+const GUESS: u64 = 8;
+/// A network is doubtful from this count on. Users also try again a few times.
+const FEW: u64 = GUESS;
 /// A network is suspect from this count on. Single users also mistype.
-const MANY: u64 = 8;
+const MANY: u64 = 8 * GUESS;
 const MINUTE: i64 = 60;
 
 /// Each counter holds the minute of its last change in its upper bits and the count in its lower bits.
@@ -30,20 +37,35 @@ impl Default for RecentFailures {
 }
 
 impl RecentFailures {
-    pub fn record(&self, network: Network, now: UnixSeconds) {
+    pub fn record_guess(&self, network: Network, now: UnixSeconds) {
+        self.add(network, now, |count| count + GUESS);
+    }
+
+    /// Refusals alone make no network suspect: a network of many users is refused often after an outage.
+    pub fn record_refusal(&self, network: Network, now: UnixSeconds) {
+        self.add(network, now, |count| count.max((count + 1).min(MANY - 1)));
+    }
+
+    fn add(&self, network: Network, now: UnixSeconds, more: impl Fn(u64) -> u64) {
         let minute = minute(now);
         if let Some(counter) = self.counter(network) {
-            let add = |old| Some(minute << 32 | (count(old, minute) + 1).min(u64::from(u32::MAX)));
+            let add = |old| {
+                let count = more(count(old, minute)).min(u64::from(u32::MAX));
+                Some(minute << 32 | count)
+            };
             // The closure always returns `Some`.
             let _ = counter.fetch_update(Relaxed, Relaxed, add);
         }
     }
 
-    /// Whether the network has many recent failures.
     #[must_use]
-    pub fn is_suspect(&self, network: Network, now: UnixSeconds) -> bool {
+    pub fn standing(&self, network: Network, now: UnixSeconds) -> Standing {
         let counter = self.counter(network).map_or(0, |of| of.load(Relaxed));
-        count(counter, minute(now)) >= MANY
+        match count(counter, minute(now)) {
+            0..FEW => Standing::Clean,
+            FEW..MANY => Standing::Doubtful,
+            MANY.. => Standing::Suspect,
+        }
     }
 
     fn counter(&self, network: Network) -> Option<&AtomicU64> {
@@ -69,24 +91,46 @@ mod tests {
 
     use super::*;
 
+    const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
+
+    fn network(n: u8) -> Network {
+        Network::from_address(IpAddr::from([198, 51, n, 1]))
+    }
+
     #[test]
-    fn a_network_is_suspect_while_its_failures_are_recent() {
+    fn a_network_is_doubtful_then_suspect_while_its_guesses_are_recent() {
+        use Standing::{Clean, Doubtful, Suspect};
         let failures = RecentFailures::default();
-        let network = |n: u8| Network::from_address(IpAddr::from([198, 51, n, 1]));
-        let now = UnixSeconds(1_767_225_600);
-        for n in 1..MANY {
-            failures.record(network(1), now);
-            assert!(!failures.is_suspect(network(1), now), "{n}");
+        assert_eq!(failures.standing(network(1), NOW), Clean);
+        for n in 1..8 {
+            failures.record_guess(network(1), NOW);
+            assert_eq!(failures.standing(network(1), NOW), Doubtful, "{n}");
         }
-        failures.record(network(1), now);
-        assert!(failures.is_suspect(network(1), now));
-        assert!(!failures.is_suspect(network(1), now + MINUTE));
-        for _ in 0..10 * MANY {
-            failures.record(network(1), now);
+        failures.record_guess(network(1), NOW);
+        for (minutes, expected) in [(0, Suspect), (1, Doubtful), (3, Doubtful), (4, Clean)] {
+            let later = NOW + minutes * MINUTE;
+            assert_eq!(failures.standing(network(1), later), expected, "{minutes}");
         }
-        assert!(failures.is_suspect(network(1), now + 3 * MINUTE));
-        assert!(!failures.is_suspect(network(1), now + 4 * MINUTE));
+        for _ in 0..80 {
+            failures.record_guess(network(1), NOW);
+        }
+        assert_eq!(failures.standing(network(1), NOW + 3 * MINUTE), Suspect);
+        assert_eq!(failures.standing(network(1), NOW + 4 * MINUTE), Doubtful);
         // The clock may go back.
-        assert!(failures.is_suspect(network(1), now + -MINUTE));
+        assert_eq!(failures.standing(network(1), NOW + -MINUTE), Suspect);
+    }
+
+    #[test]
+    fn refusals_make_a_network_doubtful_and_never_suspect() {
+        use Standing::{Clean, Doubtful, Suspect};
+        let failures = RecentFailures::default();
+        for n in 1..1_000 {
+            failures.record_refusal(network(1), NOW);
+            let expected = if n < 8 { Clean } else { Doubtful };
+            assert_eq!(failures.standing(network(1), NOW), expected, "{n}");
+        }
+        failures.record_guess(network(1), NOW);
+        failures.record_refusal(network(1), NOW);
+        assert_eq!(failures.standing(network(1), NOW), Suspect);
     }
 }
