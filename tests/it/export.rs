@@ -7,6 +7,7 @@ use std::thread;
 
 use playgate::config::http::Network;
 use playgate::http::access::auth::Authenticator as _;
+use playgate::types::PartnerId;
 use playgate::worker_pool::fair_queue::Turn;
 use serde_json::json;
 
@@ -55,32 +56,65 @@ fn exports_are_cached_until_the_schedule_changes() {
     assert!(!held(xmltv, &tags[0]) && !held(m3u, &tags[1]));
 }
 
+/// Holds every thread of the pool that compresses, until [`HeldPool::go`] or the end.
+struct HeldPool {
+    partner: Option<PartnerId>,
+    go: mpsc::Sender<()>,
+    threads: usize,
+}
+
+impl HeldPool {
+    /// Holds the threads by jobs of a client of the partner.
+    fn new(lab: &GateOnly, from: &str) -> Self {
+        let (go, waits) = mpsc::channel::<()>();
+        let waits = Arc::new(Mutex::new(waits));
+        let (begun, begins) = mpsc::channel();
+        let held = Self {
+            partner: lab.gate.partner(&lab.gate.tokens.partner.hash()),
+            go,
+            threads: thread::available_parallelism().unwrap().get(),
+        };
+        let jobs = (0..held.threads).map(|_| {
+            let (waits, begun) = (Arc::clone(&waits), begun.clone());
+            let hold = move |_: &mut ()| {
+                begun.send(()).unwrap();
+                // The sender is gone at the end.
+                let _ = waits.lock().unwrap().recv();
+            };
+            lab.app
+                .compression
+                .run_for(held.turn(from), hold)
+                .ok()
+                .unwrap()
+        });
+        // A job that was dropped before it began would not run.
+        let _begin: Vec<_> = jobs.collect();
+        for _ in 0..held.threads {
+            begins.recv().unwrap();
+        }
+        held
+    }
+
+    fn turn(&self, from: &str) -> Turn {
+        Turn::for_client(self.partner, from.parse().unwrap())
+    }
+
+    fn go(&self) {
+        for _ in 0..self.threads {
+            self.go.send(()).unwrap();
+        }
+    }
+}
+
 #[test]
 fn networks_of_a_partner_share_the_compression_pool_fairly() {
     let lab = stocked_with(|http, _| {
         http.trusted_proxies = vec![Network::parse("127.0.0.1").unwrap()];
     });
-    let partner = lab.gate.partner(&lab.gate.tokens.partner.hash());
     let pool = &lab.app.compression;
-    let turn = |from: &str| Turn::for_client(partner, from.parse().unwrap());
-    // Every thread is held, then a network fills its part of the queue.
-    let (go, held) = mpsc::channel::<()>();
-    let held = Arc::new(Mutex::new(held));
-    let (begun, begins) = mpsc::channel();
-    let cores = thread::available_parallelism().unwrap().get();
-    let holding: Vec<_> = (0..cores)
-        .map(|_| {
-            let (held, begun) = (Arc::clone(&held), begun.clone());
-            let hold = move |_: &mut ()| {
-                begun.send(()).unwrap();
-                held.lock().unwrap().recv().unwrap();
-            };
-            pool.run_for(turn("203.0.113.9"), hold).ok().unwrap()
-        })
-        .collect();
-    for _ in 0..cores {
-        begins.recv().unwrap();
-    }
+    // A network fills its part of the queue.
+    let held = HeldPool::new(&lab, "203.0.113.9");
+    let turn = |from: &str| held.turn(from);
     let floods = ["198.51.100.1", "2001:db8:1:2::1"].map(|from| {
         let jobs = std::iter::from_fn(|| pool.run_for(turn(from), |()| ()).ok());
         jobs.collect::<Vec<_>>()
@@ -99,14 +133,65 @@ fn networks_of_a_partner_share_the_compression_pool_fairly() {
         let others =
             ["198.51.101.1", "2001:db8:2::1"].map(|from| scope.spawn(move || export(from).status));
         // Both wait: one makes the export, which the other one gets too.
-        for _ in 0..cores {
-            go.send(()).unwrap();
-        }
+        held.go();
         for other in others {
             assert_eq!(other.join().unwrap(), 200);
         }
     });
-    drop((holding, floods));
+    drop(floods);
+}
+
+/// What is made once is kept by its meaning: with every thread of the pool held and no room left in its queue,
+/// nothing can be made.
+#[test]
+fn other_spellings_of_a_request_reuse_its_compressed_answer() {
+    let lab = stocked();
+    let story = "A long story. ".repeat(40);
+    let programs: Vec<_> = (0..200)
+        .map(|n| {
+            json!({
+                "id": format!("n{n}"), "title": "T", "description": story, "start": at(n), "stop": at(n + 1),
+            })
+        })
+        .collect();
+    let import = |title: &str| {
+        let guide = json!({"news": programs, "film": [
+            {"id": "f", "title": title, "start": at(-120), "stop": at(60)},
+        ]});
+        let target = "/admin/v1/epg/import?accept=true";
+        assert_eq!(post(&lab, target, guide.to_string().as_bytes()).status, 200);
+    };
+    import("F");
+    let gzip = [("Accept-Encoding", "gzip")];
+    let is_packed = |target: &str| {
+        let answer = ask_with(&lab, "GET", target, &gzip);
+        assert_eq!(answer.status, 200, "{target}");
+        answer.header("content-encoding") == Some("gzip")
+    };
+    let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=";
+    assert!(is_packed(&format!("{day}film,news")) && is_packed(XMLTV));
+    let held = HeldPool::new(&lab, "127.0.0.1");
+    let pool = &lab.app.compression;
+    let waiting = || pool.run_for(held.turn("127.0.0.1"), |()| ()).ok();
+    let _queue: Vec<_> = std::iter::from_fn(waiting).collect();
+    for same in [
+        "film,news",
+        "news,film",
+        "film,news&x=1",
+        "film,news&x=2",
+        "news&livestreams=film,film",
+        "%6Eews%2Cfilm",
+    ] {
+        assert!(is_packed(&format!("{day}{same}")), "{same}");
+    }
+    for export in [XMLTV.to_owned(), format!("{XMLTV}?x=1")] {
+        assert!(is_packed(&export), "{export}");
+    }
+    // Controls: another meaning, and the same after a change.
+    assert!(!is_packed(&format!("{day}news")));
+    import("Another");
+    assert!(!is_packed(&format!("{day}film,news")));
+    assert_eq!(ask_with(&lab, "GET", XMLTV, &gzip).code(), "OVERLOADED");
 }
 
 #[test]

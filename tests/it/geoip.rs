@@ -238,3 +238,15 @@ fn a_database_without_countries_prevents_the_start() {
         );
     }
 }
+
+#[test]
+fn country_of_the_account_is_a_fallback_that_can_be_disabled() {
+    let off = [("geo.profile_fallback", "false")];
+    for (settings, expected) in [(&[][..], "200"), (&off, BLOCKED)] {
+        let stage = PlaybackFixture::with(settings);
+        let entitle = || outcome(&stage.entitle(&stage.ann, "swedish", ""));
+        assert_eq!(entitle(), BLOCKED, "{settings:?}");
+        stage.change(&stage.ann, &serde_json::json!({"country": "SE"}));
+        assert_eq!(entitle(), expected, "{settings:?}");
+    }
+}

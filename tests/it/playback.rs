@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::gate_only::NOON;
 use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player, never_issued, player};
 use crate::support::raw_http::Answer;
-use crate::support::server::{PASSWORD, Viewer, viewer};
+use crate::support::server::{PASSWORD, TestServer, Viewer, viewer};
 
 /// Status and code of an error, status alone otherwise.
 fn outcome(answer: &Answer) -> String {
@@ -177,6 +177,31 @@ fn a_pin_unlocks_one_program_in_one_session() {
     let locked = stage.entitle(ann, "adult", r#"{"pinCode":"2468"}"#);
     assert_eq!(outcome(&locked), "429 PIN_CODE_LOCKED");
     assert!(locked.header("retry-after").is_some());
+}
+
+#[test]
+fn unrated_programs_count_as_their_livestream_says() {
+    let asked = "403 PIN_CODE_REQUIRED";
+    for (general, own, expected) in [
+        ("pin", "", asked),
+        ("pin", "unrated = \"allow\"", "200"),
+        ("pin", "unrated = 14", "200"),
+        ("pin", "unrated = 15", asked),
+        ("allow", "", "200"),
+        ("allow", "unrated = \"pin\"", asked),
+    ] {
+        let house = TestServer::with(&[("parental.unrated", general)]);
+        let catalogue = format!(
+            "[[livestream]]\nid = \"news\"\n{own}\n\n\
+             [[offer]]\nid = \"all\"\ntype = \"default\"\npack = \"all\"\n"
+        );
+        let stage = PlaybackFixture::of(house, tempfile::tempdir().unwrap(), &catalogue);
+        let program = json!({"id": "p", "title": "P", "start": NOON.0 - 600, "stop": NOON.0 + 600});
+        stage.import("epg", &json!({"news": [program]}).to_string());
+        stage.protect(&stage.ann);
+        let found = outcome(&stage.entitle(&stage.ann, "news", ""));
+        assert_eq!(found, expected, "{general} {own}");
+    }
 }
 
 #[test]

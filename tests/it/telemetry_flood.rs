@@ -1,12 +1,14 @@
 //! One user floods telemetry, packed; the others go on.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
 use crate::support::appliance::Appliance;
-use crate::support::raw_http::{Answer, ask};
-use crate::support::server::PASSWORD;
+use crate::support::gate_only::NOON;
+use crate::support::raw_http::{Answer, ask, request};
+use crate::support::server::{PASSWORD, TestServer, viewer};
 
 const TARGET: &str = "/api/tracker/v1/telemetry-events";
 
@@ -21,7 +23,7 @@ fn flood(batch: usize) -> Vec<u8> {
     packed.finish().unwrap()
 }
 
-fn post(server: &Appliance, partner: &str, bearer: &str, body: &[u8]) -> Answer {
+fn post(to: SocketAddr, partner: &str, bearer: &str, body: &[u8]) -> Answer {
     let mut bytes = format!(
         "POST {TARGET} HTTP/1.1\r\nHost: t\r\nService-AccessToken: {partner}\r\nAuthorization: {bearer}\r\n\
          Content-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
@@ -29,7 +31,7 @@ fn post(server: &Appliance, partner: &str, bearer: &str, body: &[u8]) -> Answer 
     )
     .into_bytes();
     bytes.extend_from_slice(body);
-    ask(server.address, bytes)
+    ask(to, bytes)
 }
 
 fn sign_up(server: &Appliance, partner: &str, email: &str) -> String {
@@ -54,7 +56,7 @@ fn telemetry_of_one_user_is_limited_and_others_are_unaffected() {
     let (mut sent, mut kept, mut refused) = (0, 0, None);
     for batch in 0..20 {
         let body = flood(batch);
-        let answer = post(&server, &partner, &mallory, &body);
+        let answer = post(server.address, &partner, &mallory, &body);
         match answer.status {
             202 => kept += 1,
             429 => refused = Some(answer),
@@ -68,13 +70,16 @@ fn telemetry_of_one_user_is_limited_and_others_are_unaffected() {
     assert!((1..=86_400).contains(&wait));
     assert_eq!(kept, 8, "{sent} bytes packed");
     // Control: the same from somebody else is taken, and nobody else is held up.
-    assert_eq!(post(&server, &partner, &ann, &flood(0)).status, 202);
+    assert_eq!(post(server.address, &partner, &ann, &flood(0)).status, 202);
     sign_up(&server, &partner, "bob@example.com");
 
     server.end();
     let server = Appliance::with(data.path(), &settings);
-    assert_eq!(post(&server, &partner, &mallory, &flood(100)).status, 429);
-    assert_eq!(post(&server, &partner, &ann, &flood(1)).status, 202);
+    assert_eq!(
+        post(server.address, &partner, &mallory, &flood(100)).status,
+        429
+    );
+    assert_eq!(post(server.address, &partner, &ann, &flood(1)).status, 202);
 }
 
 #[test]
@@ -97,5 +102,77 @@ fn of_501_events_the_first_500_are_stored() {
     assert_eq!(
         (&rejected[0]["index"], &rejected[0]["code"]),
         (&json!(500), &json!("TOO_MANY_EVENTS"))
+    );
+}
+
+/// Sends batches of a megabyte until one is refused; how many were taken, and the refusal.
+fn flood_of(house: &TestServer, name: &str, most: usize) -> (usize, Answer) {
+    let viewer = house.sign_up(&format!("{name}@example.com"));
+    let bearer = format!("Bearer {}", viewer.token);
+    for batch in 0..most {
+        let answer = post(house.public, &house.partner, &bearer, &flood(batch));
+        if answer.status != 202 {
+            assert_eq!(
+                (answer.status, answer.code()),
+                (429, "RATE_LIMITED".to_owned())
+            );
+            return (batch, answer);
+        }
+    }
+    panic!("{most} batches are taken");
+}
+
+#[test]
+fn users_of_a_partner_share_its_telemetry_budget() {
+    let house = TestServer::with(&[("telemetry.partner_bytes_per_day", "8MiB")]);
+    let (taken, refused) = flood_of(&house, "mallory", 20);
+    assert_eq!(taken, 8);
+    let wait: i64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert_eq!(wait, 86_400 - NOON.0 % 86_400, "until the next day");
+    assert_eq!(flood_of(&house, "ann", 1).0, 0);
+    let made = house.operator("POST", "partners", &json!({"name": "Other"}));
+    let other = made.json()["accessToken"].as_str().unwrap().to_owned();
+    let form = json!({"identity": "bob@example.com", "accessKey": PASSWORD}).to_string();
+    let headers = [("Service-AccessToken", other.as_str())];
+    let form = request("PUT", "/api/login/v2/auth/email", &headers, &form);
+    let bearer = format!("Bearer {}", viewer(&ask(house.public, form)).token);
+    assert_eq!(post(house.public, &other, &bearer, &flood(0)).status, 202);
+    house.wait(wait);
+    let next = post(house.public, &other, &bearer, &flood(1));
+    assert_eq!(next.status, 202);
+}
+
+#[test]
+fn telemetry_stays_within_its_total_limit_and_drops_the_oldest_hours() {
+    let house = TestServer::with(&[
+        ("telemetry.max_bytes", "64MiB"),
+        ("telemetry.user_bytes_per_day", "1GiB"),
+    ]);
+    let (taken, refused) = flood_of(&house, "mallory", 80);
+    assert!((60..=67).contains(&taken), "{taken}");
+    assert_eq!(refused.header("retry-after"), Some("30"));
+    let make_room = || {
+        house
+            .app
+            .telemetry
+            .make_room(house.app.clock.now())
+            .unwrap()
+    };
+    assert_eq!(make_room(), 0, "the hour that is written to stays");
+    assert_eq!(flood_of(&house, "ann", 1).0, 0);
+    // A smaller batch begins the next hour.
+    house.wait(3_600);
+    let viewer = house.sign_up("bob@example.com");
+    let few = json!([{"timestamp": 1, "action": "a", "seqId": 1}]);
+    let target = "/api/tracker/v1/telemetry-events";
+    let small = house.user(&viewer.token, "POST", target, &few);
+    assert_eq!(small.status, 202, "{}", small.json());
+    assert_eq!(make_room(), 1);
+    let warning = house.app.telemetry.trouble(house.app.clock.now()).unwrap();
+    assert!(warning.contains("telemetry.max_bytes"), "{warning}");
+    let bearer = format!("Bearer {}", viewer.token);
+    assert_eq!(
+        post(house.public, &house.partner, &bearer, &flood(0)).status,
+        202
     );
 }
