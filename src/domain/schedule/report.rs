@@ -1,3 +1,5 @@
+//! The report of a guide import: what changed, what was skipped, and what holds it.
+
 use super::diff::DiffCounts;
 use super::import::Skipped;
 use super::import_preview::LivestreamEdits;
