@@ -85,11 +85,11 @@ impl Disk {
     /// Unmounts it, whereby the kernel forgets what was not on the disk.
     pub fn unmount(&mut self) {
         for _ in 0..100 {
-            // Whoever has just been killed may still hold a file for a moment.
+            // A process that has just been killed may still hold a file for a moment.
             match run(Command::new("umount").arg(&self.mount)) {
                 Ok(()) => {
                     self.mounted = false;
-                    return;
+                    return self.wait_until_released();
                 }
                 Err(why) if why.contains("busy") => {
                     thread::park_timeout(Duration::from_millis(20));
@@ -98,6 +98,23 @@ impl Disk {
             }
         }
         panic!("{} stays busy", self.mount.display());
+    }
+
+    /// Waits until the kernel has dropped the file system. A mount namespace that was created while it was
+    /// mounted, as by `unshare --mount`, keeps it, and the next mount would be of the one that was cut off.
+    fn wait_until_released(&self) {
+        let Kind::Image(image) = &self.kind else {
+            return;
+        };
+        for _ in 0..500 {
+            let mut devices = Command::new("losetup");
+            let output = devices.arg("--associated").arg(image).output().unwrap();
+            if output.stdout.is_empty() {
+                return;
+            }
+            thread::park_timeout(Duration::from_millis(20));
+        }
+        panic!("another mount namespace keeps {} mounted", image.display());
     }
 
     pub fn power_cycle(&mut self) {
