@@ -109,10 +109,10 @@ impl WriteBatch {
 
 /// Calls `each` for every change of an encoded batch: tree, key and range of the new value. Returns
 /// `None` if the bytes are invalid or name a tree that the schema lacks.
-pub(super) fn visit(
-    input: &[u8],
+pub(super) fn visit<'a>(
+    input: &'a [u8],
     schema: &Schema,
-    each: &mut dyn FnMut(TreeName, &[u8], Option<Range<usize>>),
+    each: &mut dyn FnMut(TreeName, &'a [u8], Option<Range<usize>>),
 ) -> Option<()> {
     let mut rest = input;
     while !rest.is_empty() {

@@ -86,26 +86,13 @@ impl Store {
     }
 
     fn listen(&self, tree: TreeName, listener: Arc<dyn Listener>) -> Result<(), StoreError> {
-        const BATCH: usize = 4_096;
         // Exclusive, so that no commit falls between the fill and the registration below.
         self.run_exclusive(move |writer| {
             // Read before the engine: a commit that is applied in between is then seen twice, never
             // missed.
             let tail = writer.core.memtable.range(tree, &[], None);
             let engine = writer.core.engine();
-            let mut scan = engine.scan(tree, &[], None);
-            loop {
-                let batch = scan.by_ref().take(BATCH).collect::<Result<Vec<_>, _>>()?;
-                listener.apply(
-                    &mut batch
-                        .iter()
-                        .map(|(key, value)| (key.as_slice(), Some(value.as_slice()))),
-                );
-                if batch.len() < BATCH {
-                    break;
-                }
-            }
-            drop(scan);
+            engine.replay_tree(tree, &mut |changes| listener.apply(changes))?;
             // The memtable after the engine: its values are newer.
             let tail = tail.iter();
             listener.apply(&mut tail.map(|(key, change)| (key.as_slice(), change.as_deref())));

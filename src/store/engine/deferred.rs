@@ -17,6 +17,7 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
 use crate::store::StoreError;
+use crate::store::commit::memory_table::RawChange;
 use crate::store::engine::{Engine, Scan, SledEngine, WatchedEngine, leftovers, panic_message};
 use crate::store::recovery::layout::{EngineDir, StoreLayout};
 use crate::store::recovery::opening::{make_engine, watched};
@@ -189,7 +190,21 @@ impl Engine for DeferredEngine {
             Ok(engine) => engine.scan(tree, from, to),
             // A reversed range is empty, as in the other engines.
             Err(_) if to.is_some_and(|to| from > to) => Box::new(std::iter::empty()),
-            Err(reader) => Box::new(reader.scan(tree, from, to)),
+            Err(reader) => match reader.scan(tree, from, to) {
+                Ok(scan) => Box::new(scan),
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            },
+        }
+    }
+
+    fn replay_tree(
+        &self,
+        tree: TreeName,
+        each: &mut dyn FnMut(&mut dyn Iterator<Item = RawChange<'_>>),
+    ) -> Result<(), StoreError> {
+        match self.shared.reader() {
+            Ok(engine) => engine.replay_tree(tree, each),
+            Err(reader) => reader.replay_tree(tree, each),
         }
     }
 

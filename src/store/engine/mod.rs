@@ -18,6 +18,7 @@ pub(super) use supervised::{WatchedEngine, panic_message};
 use super::StoreError;
 use super::table::TreeName;
 use super::write_batch::WriteBatch;
+use crate::store::commit::memory_table::RawChange;
 
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
@@ -28,6 +29,25 @@ pub(super) trait Engine: Send + Sync {
 
     /// Iterates the pairs of a tree within `from..to`, in order. Not a consistent snapshot.
     fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a>;
+
+    /// Calls `each` with batches of changes that lead to the present pairs of a tree if they are
+    /// applied in this order. Faster than [`Engine::scan`] for whole trees.
+    fn replay_tree(
+        &self,
+        tree: TreeName,
+        each: &mut dyn FnMut(&mut dyn Iterator<Item = RawChange<'_>>),
+    ) -> Result<(), StoreError> {
+        const BATCH: usize = 4_096;
+        let mut scan = self.scan(tree, &[], None);
+        loop {
+            let batch = scan.by_ref().take(BATCH).collect::<Result<Vec<_>, _>>()?;
+            let pairs = batch.iter();
+            each(&mut pairs.map(|(key, value)| (key.as_slice(), Some(value.as_slice()))));
+            if batch.len() < BATCH {
+                return Ok(());
+            }
+        }
+    }
 
     /// Applies a write batch and its number atomically.
     fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError>;

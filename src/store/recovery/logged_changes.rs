@@ -6,26 +6,35 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-/// Sorted at the first read.
-pub(in crate::store) struct LoggedTree {
-    unsorted: Mutex<Changes>,
-    sorted: OnceLock<Changes>,
-}
+use crate::store::StoreError;
 
-impl From<Changes> for LoggedTree {
-    fn from(changes: Changes) -> Self {
-        Self {
-            unsorted: Mutex::new(changes),
-            sorted: OnceLock::new(),
-        }
-    }
+/// The changes of one tree. Collected at the first read of single keys, since most trees are never
+/// read before the engine is ready.
+#[derive(Default)]
+pub(in crate::store) struct LoggedTree {
+    /// Indexes of the segments that change the tree, in order.
+    pub(in crate::store) segments: Vec<u32>,
+    sorted: OnceLock<Changes>,
+    collecting: Mutex<()>,
 }
 
 impl LoggedTree {
-    pub(in crate::store) fn sorted(&self) -> &Changes {
-        // Most trees are never read before the engine is ready.
-        self.sorted
-            .get_or_init(|| std::mem::take(&mut *self.unsorted.lock()).sort())
+    /// Returns the changes, which `collect` reads if they are not in memory yet.
+    pub(in crate::store) fn sorted(
+        &self,
+        collect: impl FnOnce(&mut Changes) -> Result<(), StoreError>,
+    ) -> Result<&Changes, StoreError> {
+        // The changes of a large import take many megabytes, so only one thread collects them.
+        let _collecting = match self.sorted.get() {
+            Some(sorted) => return Ok(sorted),
+            None => self.collecting.lock(),
+        };
+        if let Some(sorted) = self.sorted.get() {
+            return Ok(sorted);
+        }
+        let mut changes = Changes::default();
+        collect(&mut changes)?;
+        Ok(self.sorted.get_or_init(|| changes.sort()))
     }
 }
 
@@ -83,6 +92,7 @@ impl Changes {
         entries.reverse();
         entries.dedup_by(|next, kept| key_of(&keys, next) == key_of(&keys, kept));
         entries.reverse();
+        entries.shrink_to_fit();
         Self { keys, entries }
     }
 

@@ -5,4 +5,5 @@ pub(in crate::store) mod durable_reader;
 pub(in crate::store) mod durable_state;
 pub(in crate::store) mod format;
 pub(in crate::store) mod history;
+pub(in crate::store) mod snapshot_reader;
 pub(in crate::store) mod verify;

@@ -24,7 +24,7 @@ use end::EndFile;
 pub(super) use end::{End, StoredEnd, boot_id};
 pub(super) use frame::{announced_size, frame, parse, payload_at};
 use preallocate::PreallocatedSegment;
-pub(super) use segment::{Closed, Expected, Segment, Segments, Survey, read_segment};
+pub(super) use segment::{Closed, Expected, Segment, Segments, Survey, read_frames, read_segment};
 
 use super::StoreError;
 use super::files::{create_private, make_directory, sync_data, sync_directory, sync_file};

@@ -355,10 +355,10 @@ fn used(mut bytes: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-fn frames(
-    bytes: &[u8],
+fn frames<'a>(
+    bytes: &'a [u8],
     mut at: usize,
-    each: &mut dyn FnMut(Frame<'_>, usize) -> Result<(), StoreError>,
+    each: &mut dyn FnMut(Frame<'a>, usize) -> Result<(), StoreError>,
 ) -> Result<usize, StoreError> {
     while let Some(frame) = bytes.get(at..).and_then(parse) {
         let size = frame.size();
@@ -375,11 +375,19 @@ pub(in crate::store) fn read_segment(
     if segment.first >= segment.end {
         return Ok(());
     }
-    let bytes = fs::read(&segment.path)?;
+    read_frames(&fs::read(&segment.path)?, segment, each)
+}
+
+/// Like [`read_segment`], for the bytes of its file.
+pub(in crate::store) fn read_frames<'a>(
+    bytes: &'a [u8],
+    segment: &Segment,
+    each: &mut dyn FnMut(Frame<'a>, usize) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let mut next = segment.first;
-    let mut at = begin(&bytes).1;
+    let mut at = begin(bytes).1;
     loop {
-        at = frames(&bytes, at, &mut |frame, at| {
+        at = frames(bytes, at, &mut |frame, at| {
             // A repeated or older number is a remnant of an earlier log in the same file.
             if !(next..segment.end).contains(&frame.number) {
                 return Ok(());
@@ -387,7 +395,7 @@ pub(in crate::store) fn read_segment(
             next = frame.number + 1;
             each(frame, at)
         })?;
-        match later(&bytes, at + 8, 1) {
+        match later(bytes, at + 8, 1) {
             Some((found, _)) => at = found,
             None => return Ok(()),
         }
