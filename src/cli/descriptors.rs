@@ -1,6 +1,10 @@
 //! Raises the limit of open files and fits the number of connections to it.
 
+use std::io::pipe;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::exit::{Exit, Failure, Outcome};
 
 /// Descriptors reserved for other uses: files of store, telemetry and media, mail and license servers,
 /// listeners, pipes of child processes.
@@ -19,6 +23,18 @@ pub(super) fn provide(connections: &mut u32) {
         "limits.connections was lowered to fit the limit of open files; raise LimitNOFILE"
     );
     *connections = allowed;
+}
+
+/// Fails if too few descriptors are left for the runtime, which would panic.
+pub(super) fn check() -> Outcome {
+    let pipes = [(); 3].map(|()| pipe());
+    for opened in pipes {
+        opened.map_err(|error| {
+            Failure::new(Exit::Fatal, format!("too few file descriptors: {error}"))
+                .hint("raise the limit of open files: `ulimit -n`, or LimitNOFILE of the unit")
+        })?;
+    }
+    Ok(())
 }
 
 fn raise() -> Option<u64> {

@@ -292,6 +292,7 @@ fn run(arguments: Arguments) -> Outcome {
 
 /// Runs a client of the operators' interface to completion.
 fn wait(command: impl Future<Output = Outcome>) -> Outcome {
+    descriptors::check()?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -12,7 +12,9 @@ use super::reexec::{reexec, remember_process_name};
 use super::reload::Reload;
 use super::signals::{SignalAction, Signals};
 use super::startup::Startup;
-use super::{admin_socket, inherited_sockets, listeners, output, systemd, verify_subprocess};
+use super::{
+    admin_socket, descriptors, inherited_sockets, listeners, output, systemd, verify_subprocess,
+};
 use crate::app::{App, AppError, Parts, Restart};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Loaded, LogFormat, LogLevel};
@@ -251,6 +253,7 @@ impl From<AppError> for Failure {
 
 /// Runs a server on a runtime with one thread per core, and restarts the process if the server asks for it.
 pub(super) fn on_runtime(future: impl Future<Output = Result<ServerExit, Failure>>) -> Outcome {
+    descriptors::check()?;
     // Changes the environment, so before the runtime starts its threads.
     inherited_sockets::adopt()?;
     remember_process_name();
