@@ -75,15 +75,12 @@ pub(super) fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyE
     }
 }
 
-/// Reads a key, or creates it.
-pub(super) fn read_or_make(
+/// Creates a key.
+pub(super) fn make(
     data_dir: &Path,
     name: &str,
     entropy: &dyn Entropy,
 ) -> Result<[u8; 32], KeyError> {
-    if let Some(key) = read(data_dir, name)? {
-        return Ok(key);
-    }
     let (path, key) = (path(data_dir, name), entropy.array());
     match write(&data_dir.join(DIRECTORY), &path, &key) {
         Ok(()) => Ok(key),
@@ -133,11 +130,11 @@ mod tests {
     use crate::ports::entropy::SeededEntropy;
 
     #[test]
-    fn a_key_is_created_once_and_readable_only_by_its_owner() {
+    fn a_key_is_complete_and_readable_only_by_its_owner() {
         let data = tempfile::tempdir().unwrap();
-        let key = read_or_make(data.path(), CONTENT, &SeededEntropy::new(1)).unwrap();
-        let again = read_or_make(data.path(), CONTENT, &SeededEntropy::new(2)).unwrap();
-        assert_eq!(key, again);
+        assert_eq!(read(data.path(), CONTENT).unwrap(), None);
+        let key = make(data.path(), CONTENT, &SeededEntropy::new(1)).unwrap();
+        assert_eq!(read(data.path(), CONTENT).unwrap(), Some(key));
         let print = fingerprint(data.path(), CONTENT).unwrap();
         assert_eq!(print.len(), 16);
         assert!(!HEXLOWER.encode(&key).contains(&print));
@@ -148,7 +145,7 @@ mod tests {
             0o600
         );
         fs::write(&path, "torn").unwrap();
-        let damaged = read_or_make(data.path(), CONTENT, &SeededEntropy::new(3));
+        let damaged = read(data.path(), CONTENT);
         assert!(matches!(damaged, Err(KeyError::Malformed(_))));
     }
 }

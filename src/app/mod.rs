@@ -212,8 +212,10 @@ impl App {
         let metrics = Arc::new(Registry::default());
         let guard = ClockGuard::open(store.clone(), Arc::clone(&clock), boot_id())?;
         let clock_guard = Arc::new(guard);
-        let assembly = Assembly::new(&config, &store, &entropy, clock_guard.expiry());
         let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
+        // A store without a partner has served nobody: this is its first start.
+        let in_use = !partners.list().is_empty();
+        let assembly = Assembly::new(&config, &store, &entropy, clock_guard.expiry(), in_use);
         let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
         let mail = assembly.mail(&http.public_url)?;
         let accounts = assembly.accounts(&mail, &partners)?;

@@ -31,6 +31,8 @@ pub(super) struct Assembly<'a> {
     store: &'a Store,
     entropy: &'a Arc<dyn Entropy>,
     expiry: Arc<ExpiryClock>,
+    /// Whether the store has served before, so that its key files must exist.
+    in_use: bool,
 }
 
 impl<'a> Assembly<'a> {
@@ -39,13 +41,28 @@ impl<'a> Assembly<'a> {
         store: &'a Store,
         entropy: &'a Arc<dyn Entropy>,
         expiry: Arc<ExpiryClock>,
+        in_use: bool,
     ) -> Self {
         Self {
             config,
             store,
             entropy,
             expiry,
+            in_use,
         }
+    }
+
+    /// Reads a key, or creates it. If a store in use had it before, logs what its loss means.
+    fn key(&self, name: &str, loss: &str) -> Result<[u8; 32], KeyError> {
+        let data_dir = &self.config.server.data_dir;
+        if let Some(key) = key_files::read(data_dir, name)? {
+            return Ok(key);
+        }
+        if self.in_use {
+            let file = key_files::path(data_dir, name);
+            tracing::warn!(file = %file.display(), "key file missing, creating a new key: {loss}");
+        }
+        key_files::make(data_dir, name, &**self.entropy)
     }
 
     pub(super) fn front(
@@ -58,8 +75,10 @@ impl<'a> Assembly<'a> {
     }
 
     pub(super) fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
-        let data_dir = &self.config.server.data_dir;
-        let key = key_files::read_or_make(data_dir, key_files::MAIL, &**self.entropy)?;
+        let key = self.key(
+            key_files::MAIL,
+            "queued mails with a PIN or a reset token cannot be sent",
+        )?;
         let letters = settings::mail(self.config, public_url);
         let mailer = settings::mailer(self.config)?;
         let entropy = Arc::clone(self.entropy);
@@ -72,7 +91,6 @@ impl<'a> Assembly<'a> {
     }
 
     pub(super) fn accounts(&self, mail: &Mail, partners: &Partners) -> Result<Accounts, AppError> {
-        let data_dir = &self.config.server.data_dir;
         let erasers: Vec<Eraser> = vec![
             |txn, user, _| entitlement::erase_user(txn, user),
             playback::tables::erase,
@@ -87,7 +105,10 @@ impl<'a> Assembly<'a> {
                 partners: partners.clone(),
                 erasers,
                 revokers: vec![playback::tables::revoke],
-                key: key_files::read_or_make(data_dir, key_files::ACCOUNTS, &**self.entropy)?,
+                key: self.key(
+                    key_files::ACCOUNTS,
+                    "the decoy hashes of unknown addresses change",
+                )?,
                 expiry: Arc::clone(&self.expiry),
             },
         )?;
@@ -107,7 +128,10 @@ impl<'a> Assembly<'a> {
                 Some(_) => KeyError::Exchanged { path, sealed },
             }));
         }
-        let master = key_files::read_or_make(data_dir, key_files::CONTENT, &**self.entropy)?;
+        let master = self.key(
+            key_files::CONTENT,
+            "content keys in older backups need the old file",
+        )?;
         let zone = settings::catalog(self.config);
         let catalog = Catalog::open(self.store.clone(), Arc::clone(self.entropy), &master, zone)?;
         Ok(catalog)
@@ -144,10 +168,12 @@ impl<'a> Assembly<'a> {
 
     pub(super) fn playback(&self, world: ServiceContext) -> Result<Playback, AppError> {
         let world: Arc<dyn PlaybackContext> = Arc::new(world);
-        let data_dir = &self.config.server.data_dir;
         let origin_key = match &self.config.origin.signing_key {
             Some(secret) => settings::signing_key(secret),
-            None => key_files::read_or_make(data_dir, key_files::ORIGIN, &**self.entropy)?,
+            None => self.key(
+                key_files::ORIGIN,
+                "addresses of the built-in origin that were signed before are rejected",
+            )?,
         };
         let signing = Signing::new(&origin_key, self.config.cdn.networks.clone());
         let limits = settings::playback(self.config);

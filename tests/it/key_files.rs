@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::appliance::playgate;
+use crate::support::appliance::{Appliance, playgate};
 
 /// The key that seals content keys is lost: no start makes another one in silence.
 #[test]
@@ -65,4 +65,29 @@ fn a_lost_or_replaced_master_key_prevents_the_start_until_discarded() {
     assert!(fs::read(&file).unwrap() != master);
     assert_eq!(run(&import).0, 0);
     assert_eq!(run(&["partner", "list"]).0, 0);
+}
+
+/// The other keys seal nothing that is worth a refusal; their loss is logged all the same.
+#[test]
+fn every_lost_key_file_is_logged_and_a_first_start_logs_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let logged = || {
+        let log = folder.path().join("log");
+        let settings = [("PLAYGATE_LOG_LEVEL", "warn")];
+        let file = fs::File::create(&log).unwrap();
+        Appliance::with_log(&data, &settings, file.into()).end();
+        let log = fs::read_to_string(&log).unwrap();
+        log.matches("key file missing").count()
+    };
+    assert_eq!(logged(), 0);
+    let added = playgate(&data).args(["partner", "add", "Acme"]).output();
+    assert!(added.unwrap().status.success());
+    assert_eq!(logged(), 0);
+    for name in ["accounts", "content", "mail", "origin"] {
+        fs::remove_file(data.join(format!("keys/{name}.key"))).unwrap();
+        assert_eq!((name, logged()), (name, 1));
+    }
+    fs::remove_dir_all(data.join("keys")).unwrap();
+    assert_eq!(logged(), 4);
 }
