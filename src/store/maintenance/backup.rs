@@ -80,7 +80,7 @@ impl Store {
         Some(self.0.core.disk.as_ref()?.seed)
     }
 
-    /// Returns the note that a restore left for this store, until [`Store::forget_word`] is called.
+    /// Returns the note that a restore left for this store, until [`Store::delete_restore_note`] is called.
     #[must_use]
     pub fn restore_note<R: Record>(&self) -> Option<R> {
         let disk = self.0.core.disk.as_ref()?;
