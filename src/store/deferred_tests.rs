@@ -98,9 +98,9 @@ fn store_is_usable_while_its_engine_is_verified_or_rebuilt() {
     for (round, damage) in (0..).zip(damages) {
         damage();
         let store = open_at_once(path).unwrap();
-        let mirror = Arc::new(MemoryTable::<People>::default());
-        store.attach::<People>(mirror.clone()).unwrap();
-        assert_eq!(mirror.len(), model.len(), "round {round}");
+        let table = Arc::new(MemoryTable::<People>::default());
+        store.attach::<People>(table.clone()).unwrap();
+        assert_eq!(table.len(), model.len(), "round {round}");
         let ystad = indexed(&store);
         put(&store, 10_000 + round, person("Ystad", 7)).unwrap();
         put(&store, 1, person("Malmo", 8)).unwrap();
@@ -116,7 +116,7 @@ fn store_is_usable_while_its_engine_is_verified_or_rebuilt() {
         assert_eq!(all(&store), model, "round {round}");
         let records: BTreeMap<u32, Person> = {
             let mut records = BTreeMap::new();
-            mirror.for_each(|key, record| {
+            table.for_each(|key, record| {
                 records.insert(*key, (**record).clone());
             });
             records

@@ -89,9 +89,9 @@ pub fn log(schema: &Schema, data: &[u8]) {
 /// Reads any bytes as a segment, as they are and with valid frame numbers and checksums. Every
 /// readable frame must be within the range that the survey reports.
 pub fn segment(data: &[u8]) {
-    for mended in [false, true] {
+    for repaired in [false, true] {
         let mut bytes = data.to_vec();
-        if mended {
+        if repaired {
             fix_checksums(&mut bytes, 16);
         }
         let Some((_file, path)) = in_memory(&bytes) else {

@@ -103,8 +103,8 @@ fn look(store: &Store, model: &BTreeMap<u32, Person>, key: u32, town: &str) {
 /// listener.
 fn check_model(operations: &[Operation], mut open: impl FnMut(Option<Store>) -> Store) {
     let mut store = open(None);
-    let mut mirror = Arc::new(MemoryTable::<People>::default());
-    store.attach::<People>(mirror.clone()).unwrap();
+    let mut table = Arc::new(MemoryTable::<People>::default());
+    store.attach::<People>(table.clone()).unwrap();
     let mut model = BTreeMap::new();
     for operation in operations.iter().cloned() {
         match operation {
@@ -134,14 +134,14 @@ fn check_model(operations: &[Operation], mut open: impl FnMut(Option<Store>) -> 
             Operation::Care(care) => take_care(&store, care),
             Operation::Reopen => {
                 store = open(Some(store));
-                mirror = Arc::new(MemoryTable::default());
-                store.attach::<People>(mirror.clone()).unwrap();
+                table = Arc::new(MemoryTable::default());
+                store.attach::<People>(table.clone()).unwrap();
             }
         }
     }
     assert_eq!(all(&store), model);
     let mut mirrored = BTreeMap::new();
-    mirror.for_each(|key, record| {
+    table.for_each(|key, record| {
         mirrored.insert(*key, Person::clone(record));
     });
     assert_eq!(mirrored, model);

@@ -100,7 +100,7 @@ fn panicking_transaction_changes_nothing_and_the_writer_continues() {
     let panicked: Result<(), StoreError> = store
         .write(Durability::Durable, |txn| {
             txn.put::<People>(&1, &person("Lund", 30))?;
-            panic!("a mistake in a plan");
+            panic!("a mistake in a transaction");
         })
         .wait();
     assert_eq!(panicked, Err(StoreError::Closed));
@@ -128,16 +128,16 @@ fn indexes_follow_their_records() {
 fn memory_table_equals_its_table_from_the_start_and_after_each_commit() {
     let store = Store::in_memory(schema());
     put(&store, 1, person("Lund", 30)).unwrap();
-    let mirror = Arc::new(MemoryTable::<People>::default());
-    store.attach::<People>(mirror.clone()).unwrap();
-    assert_eq!(mirror.get(&1).as_deref(), Some(&person("Lund", 30)));
+    let table = Arc::new(MemoryTable::<People>::default());
+    store.attach::<People>(table.clone()).unwrap();
+    assert_eq!(table.get(&1).as_deref(), Some(&person("Lund", 30)));
     put(&store, 2, person("Ystad", 31)).unwrap();
-    assert_eq!(mirror.get(&2).as_deref(), Some(&person("Ystad", 31)));
+    assert_eq!(table.get(&2).as_deref(), Some(&person("Ystad", 31)));
     store
         .write(Durability::Logged, |txn| txn.delete::<People>(&1))
         .wait()
         .unwrap();
-    assert_eq!((mirror.get(&1), mirror.len()), (None, 1));
+    assert_eq!((table.get(&1), table.len()), (None, 1));
 }
 
 #[test]

@@ -98,12 +98,12 @@ impl Txn<'_> {
     pub fn for_each_key<I: Index>(&self, each: &mut dyn FnMut(I::Key)) -> Result<(), StoreError> {
         // Read before the engine: a commit that is applied in between is then seen twice, never
         // missed.
-        let tail = self.memtable.range(I::NAME, &[], None);
+        let waiting = self.memtable.range(I::NAME, &[], None);
         for pair in self.engine.scan(I::NAME, &[], None) {
             each(split_entry::<I>(&pair?.0)?.0);
         }
         // A deletion in the memtable cannot be matched with what the scan above has already passed on.
-        for (entry, _) in tail.iter().filter(|(_, change)| change.is_some()) {
+        for (entry, _) in waiting.iter().filter(|(_, change)| change.is_some()) {
             each(split_entry::<I>(entry)?.0);
         }
         Ok(())
@@ -192,8 +192,8 @@ impl Txn<'_> {
     ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
         // Read before the engine: a commit that is applied in between is then seen twice, never
         // missed.
-        let tail = self.memtable.range(tree, from, to);
-        let mut pending = tail.iter().collect::<std::collections::BTreeMap<_, _>>();
+        let waiting = self.memtable.range(tree, from, to);
+        let mut pending = waiting.iter().collect::<std::collections::BTreeMap<_, _>>();
         // Later layers override earlier ones: memtable, group, this transaction.
         pending.extend(self.group.range(tree, from, to));
         pending.extend(self.batch.range(tree, from, to));

@@ -195,40 +195,40 @@ mod tests {
 
     #[test]
     fn latest_change_is_read_until_the_engine_has_it() {
-        let tail = Memtable::default();
-        tail.push(1, batch(b"a", Some(b"1")), || true);
-        let (number, taken) = tail.next_batch().unwrap();
+        let memtable = Memtable::default();
+        memtable.push(1, batch(b"a", Some(b"1")), || true);
+        let (number, taken) = memtable.next_batch().unwrap();
         assert_eq!(
             (number, taken.get("t", b"a").cloned()),
             (1, Some(Some(b"1".to_vec())))
         );
-        tail.push(2, batch(b"a", None), || true);
-        assert_eq!(tail.get("t", b"a"), Some(None));
+        memtable.push(2, batch(b"a", None), || true);
+        assert_eq!(memtable.get("t", b"a"), Some(None));
         assert_eq!(
-            tail.range("t", b"", None),
+            memtable.range("t", b"", None),
             BTreeMap::from([(b"a".to_vec(), None)])
         );
-        tail.applied();
+        memtable.applied();
         // Waiting for the first commit does not wait for the second.
-        tail.reach(1).unwrap();
-        assert_eq!(tail.get("t", b"a"), Some(None));
-        assert_eq!(tail.next_batch().unwrap().0, 2);
-        tail.applied();
-        assert_eq!(tail.get("t", b"a"), None);
-        tail.drain().unwrap();
-        tail.end();
-        assert!(!tail.wait());
+        memtable.reach(1).unwrap();
+        assert_eq!(memtable.get("t", b"a"), Some(None));
+        assert_eq!(memtable.next_batch().unwrap().0, 2);
+        memtable.applied();
+        assert_eq!(memtable.get("t", b"a"), None);
+        memtable.drain().unwrap();
+        memtable.end();
+        assert!(!memtable.wait());
     }
 
     #[test]
     fn stalled_changes_stay_readable() {
-        let tail = Memtable::default();
-        tail.push(1, batch(b"a", Some(b"1")), || true);
-        tail.next_batch().unwrap();
-        tail.stall();
-        assert_eq!(tail.get("t", b"a"), Some(Some(b"1".to_vec())));
-        assert_eq!(tail.drain(), Err(StoreError::Full));
-        tail.reset();
-        assert_eq!(tail.drain(), Ok(()));
+        let memtable = Memtable::default();
+        memtable.push(1, batch(b"a", Some(b"1")), || true);
+        memtable.next_batch().unwrap();
+        memtable.stall();
+        assert_eq!(memtable.get("t", b"a"), Some(Some(b"1".to_vec())));
+        assert_eq!(memtable.drain(), Err(StoreError::Full));
+        memtable.reset();
+        assert_eq!(memtable.drain(), Ok(()));
     }
 }

@@ -326,8 +326,8 @@ impl Writer {
 
     fn publish(&self, group: &WriteBatch) {
         for (tree, changes) in group.trees() {
-            for mirror in self.listeners.get(tree).into_iter().flatten() {
-                mirror.apply(
+            for listener in self.listeners.get(tree).into_iter().flatten() {
+                listener.apply(
                     &mut changes
                         .iter()
                         .map(|(key, change)| (key.as_slice(), change.as_deref())),
