@@ -92,7 +92,8 @@ class Launcher:
             unit = Unit(self.root, self.name)
             began = time.monotonic()
             self.spawn(unit)
-            self.wait_for(lambda at, news: news.get("READY") == "1" and at >= began, seconds(unit.get("TimeoutStartSec")))
+            limit = seconds(unit.get("TimeoutStartSec"))
+            self.wait_for(lambda at, news: news.get("READY") == "1" and at >= began, limit, began)
             return time.monotonic() - began
 
     def spawn(self, unit):
@@ -164,8 +165,8 @@ class Launcher:
                 self.told.append((now, news))
                 self.news.notify_all()
 
-    def wait_for(self, wanted, limit):
-        """Waits for a matching message and returns its time. EXTEND_TIMEOUT_USEC extends the limit."""
+    def wait_for(self, wanted, limit, began=0.0):
+        """Waits for a matching message and returns its time. EXTEND_TIMEOUT_USEC extends the limit, if sent since `began`."""
         deadline = time.monotonic() + limit
         seen = 0
         with self.news:
@@ -173,7 +174,7 @@ class Launcher:
                 for at, news in self.told[seen:]:
                     if wanted(at, news):
                         return at
-                    if "EXTEND_TIMEOUT_USEC" in news:
+                    if "EXTEND_TIMEOUT_USEC" in news and at >= began:
                         deadline = max(deadline, at + int(news["EXTEND_TIMEOUT_USEC"]) / 1e6)
                 seen = len(self.told)
                 left = deadline - time.monotonic()
@@ -242,6 +243,10 @@ class Launcher:
     def on_is_active(self, unit):
         active = self.running() if unit == self.name else unit in self.sockets
         return (0, "active") if active else (3, "inactive")
+
+    def on_show(self, unit):
+        # Only the property MainPID is asked for.
+        return 0, str(self.process.pid if self.running() else 0)
 
     def on_stop(self, unit):
         if unit == self.name:
