@@ -1,9 +1,7 @@
 //! An engine that can be read before it is verified or rebuilt.
 //!
-//! Verifying a large engine takes many seconds, and rebuilding it takes minutes. Until then reads
-//! are answered from snapshot and WAL, from which the engine is verified or rebuilt, and commits
-//! stay in the memtable. A background thread does the work. Its outcome must never be worse for the
-//! store than that of waiting at start-up.
+//! Verifying a large engine takes many seconds, rebuilding it minutes. Until then snapshot and WAL answer reads, and
+//! commits stay in the memtable. A background thread does the work, never with a worse outcome than waiting would have.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,8 +73,7 @@ pub(in crate::store) struct Preparation {
 }
 
 impl DeferredEngine {
-    /// Starts the preparation and waits up to `patience` for it. `make` must return soon after its flag
-    /// is set.
+    /// Starts the preparation and waits up to `patience` for it. `make` must return soon after its flag is set.
     pub(in crate::store) fn start(
         make: impl FnOnce(&Arc<AtomicBool>) -> Result<WatchedEngine<SledEngine>, StoreError>
         + Send
@@ -100,7 +97,6 @@ impl DeferredEngine {
         let mut outcome = shared.outcome.lock();
         let goes_on = |outcome: &mut Option<_>| outcome.is_none();
         shared.ended.wait_while_for(&mut outcome, goes_on, patience);
-        // A longer preparation continues in the background.
         if outcome.is_none() {
             tracing::info!("serving from snapshot and WAL until the engine is ready");
         }
@@ -133,8 +129,7 @@ impl DeferredState {
         if let Err(error) = setpriority_process(Some(gettid()), NICE) {
             tracing::debug!(%error, "cannot lower the priority of the thread that verifies the engine");
         }
-        // After an uncaught panic the engine would never become ready: the memtable would fill up,
-        // and the writer would wait for ever.
+        // After an uncaught panic the engine would never become ready, and the writer would wait for ever.
         let made =
             catch_unwind(AssertUnwindSafe(|| make(&self.abandoned))).unwrap_or_else(|panic| {
                 let words = panic_message(&*panic);
@@ -287,8 +282,7 @@ impl Preparation {
             schema: &self.schema,
             number: self.number,
         };
-        // The old engine stays in place until the new one is complete: a crash in between repeats the
-        // rebuild.
+        // The old engine stays in place until the new one is complete: a crash in between repeats the rebuild.
         let made = make_engine(&next, &self.layout, state, abandoned)?;
         for old in self.layout.engines()?.1 {
             let moved = self.layout.move_aside(&old.path, "sled")?;
