@@ -84,6 +84,7 @@ impl Accounts {
                 disabled: change.disabled.unwrap_or(record.disabled),
                 ..record
             };
+            // In the same commit, so that no login outlives the account's access.
             if record.disabled {
                 inner.revoke(txn, &id, now)?;
                 password_reset::void(txn, &id)?;

@@ -121,6 +121,7 @@ impl CatalogImport {
                 next.rules.push(Arc::new(rule.item));
             }
         }
+        // Last, since the key ids are those of the new objects.
         let given = self.keys.into_iter().map(|placed| placed.item).collect();
         next.keys = keys(&next, current, &given, sealer, entropy);
         next
@@ -151,6 +152,7 @@ fn keys(
     };
     of_livestreams
         .chain(of_assets)
+        // Keys that no object names are dropped.
         .filter_map(|id| Some((*id, sealed(id)?)))
         .collect()
 }

@@ -122,6 +122,7 @@ impl Draft {
     pub(super) fn from_livestream(livestream: &Livestream) -> Self {
         Self {
             live: livestream.live_rights,
+            // `catchup_days` decides; only a rule or an override removes the right.
             catchup: true,
             catchup_days: livestream.catchup_days,
             start_over: livestream.start_over,

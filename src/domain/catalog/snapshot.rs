@@ -76,6 +76,7 @@ impl Snapshot {
         let mut unrestricted = Vec::new();
         for offer in contents.offers.values() {
             match &offer.pack {
+                // Kept separately: otherwise every entry would list these offers.
                 Pack::All => unrestricted.push(Arc::clone(offer)),
                 Pack::Listed {
                     livestreams,

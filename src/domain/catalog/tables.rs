@@ -189,8 +189,8 @@ fn shared<K: Ord, V>(rows: Vec<(K, V)>) -> BTreeMap<K, Arc<V>> {
         .collect()
 }
 
-/// Writes only the records that differ.
 pub(super) fn save(txn: &mut Txn<'_>, old: &Contents, new: &Contents) -> Result<(), StoreError> {
+    // Only the records that differ are written.
     update_table::<Livestreams, _>(txn, &old.livestreams, &new.livestreams, |row| &**row)?;
     update_table::<Assets, _>(txn, &old.assets, &new.assets, |row| &**row)?;
     update_table::<Broadcasts, _>(txn, &old.broadcasts, &new.broadcasts, |row| row)?;

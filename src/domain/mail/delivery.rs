@@ -227,6 +227,7 @@ impl Mail {
     fn expire(&self, progress: &mut Progress, now: UnixSeconds) -> Result<usize, StoreError> {
         let overdue = self.0.queue.overdue(now);
         for keys in overdue.chunks(BATCH) {
+            // In batches, which bound the size of a commit.
             progress.unwritten.extend(keys.iter().map(|key| Outcome {
                 key: *key,
                 status: Status::Expired,
@@ -285,9 +286,10 @@ impl Progress {
 }
 
 impl Delivery {
-    /// The first failure, each change of the error, and the recovery.
     fn report_failure(&self, trouble: Option<ServerUnavailable>) {
         let mut last = self.trouble.lock();
+        // Only the first failure, a change of the error and the recovery, or the log would repeat
+        // itself at every attempt.
         match (&*last, &trouble) {
             (_, Some(new)) if last.as_ref() != Some(new) => {
                 tracing::warn!(

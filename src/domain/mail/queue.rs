@@ -36,13 +36,13 @@ impl MailQueue {
         }
     }
 
-    /// Returns up to `limit` due mails, longest overdue first. A mail scheduled later than `longest` from now
-    /// was delayed by a clock that ran ahead, so it counts as due.
+    /// Returns up to `limit` due mails, longest overdue first.
     pub(super) fn due(&self, now: UnixSeconds, longest: i64, limit: usize) -> Vec<MailKey> {
         let waiting = self.waiting.lock();
         let mut due: Vec<(UnixSeconds, MailKey)> = waiting
             .iter()
             .rev()
+            // A time beyond the longest pause was set by a clock that ran ahead, so the mail is due.
             .filter(|(_, mail)| mail.next <= now || mail.next > now + longest)
             .map(|(key, mail)| (mail.next, *key))
             .collect();
@@ -71,6 +71,7 @@ impl CommitListener<Mails> for MailQueue {
         for Changed { key, record } in changes {
             match record.filter(|mail| mail.status == Status::Queued) {
                 Some(mail) => {
+                    // Retries wait for their time; only new mails wake the delivery.
                     has_new |= mail.attempts == 0;
                     let deadline = mail.deadline();
                     waiting.insert(
