@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`types`] | the vocabulary: ids, instants, tokens, addresses; a value of such a type has been checked |
 //! | [`ports`] | clock, randomness, license and mail servers, the sink of telemetry, media files: traits with a real and a test implementation |
+//! | [`decode`] | files that people write: values with positions, tables, all mistakes with their lines |
 //! | [`store`] | typed tables over a commit log and an ordered key-value engine |
 //! | [`domain`] | what the service knows and decides, one module per resource, synchronous |
 //! | [`media`] | media formats without a product rule: the generated streams of loop channels |
@@ -24,7 +25,7 @@
 //! # Arrows
 //!
 //! ```text
-//! main -> cli -> { http, jobs } -> app -> domain -> { store, media -> ports } -> types
+//! main -> cli -> { http, jobs } -> app -> domain -> { store, decode, media -> ports } -> types
 //! ```
 //!
 //! `config`, `observe` and `worker_pool` may be used by cli, http, jobs and app. `app` and `http` import each other:
@@ -76,6 +77,7 @@ pub mod app;
 pub(crate) mod catalog_file;
 pub mod cli;
 pub mod config;
+pub(crate) mod decode;
 pub mod domain;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

@@ -1,12 +1,10 @@
 //! Replaces key files by their content, since the server must not open files named by a client.
 
-use std::ops::Range;
-
 use data_encoding::HEXLOWER;
 
-use super::value::{Lines, Member, Node, Parsed, Value};
-use super::{OpenKeyFile, is_json, parse_value, without_mark};
-use crate::domain::catalog::{ContentKey, Problem};
+use super::{OpenKeyFile, without_mark};
+use crate::decode::{self, Member, Mistake, Node, Parsed, Span, Value};
+use crate::domain::catalog::ContentKey;
 use crate::types::Malformed;
 
 /// Replaces every `key_file = "path"` by `key = "hex"`. All other text is unchanged, so that the server's
@@ -14,12 +12,15 @@ use crate::types::Malformed;
 ///
 /// # Errors
 /// Key files that cannot be read. Other errors are left to [`parse`](super::parse).
-pub(crate) fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<String, Vec<Problem>> {
+pub(crate) fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<String, Vec<Mistake>> {
     let text = without_mark(text);
-    let lines = Lines::new(text);
-    let Parsed { root, .. } = parse_value(text);
-    let name = if is_json(text) { "\"key\"" } else { "key" };
-    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+    let Parsed { root, .. } = decode::parse(text);
+    let name = if decode::is_json(text) {
+        "\"key\""
+    } else {
+        "key"
+    };
+    let mut edits: Vec<(Span, String)> = Vec::new();
     let mut problems = Vec::new();
     for member in key_files(&root) {
         // `parse` reports it, with the other mistakes of the file.
@@ -33,11 +34,11 @@ pub(crate) fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<Stri
         match key {
             Ok(key) => {
                 let hex = HEXLOWER.encode(key.reveal());
-                edits.push((member.name_span.clone(), name.to_owned()));
-                edits.push((member.node.span.clone(), format!("\"{hex}\"")));
+                edits.push((member.name_span, name.to_owned()));
+                edits.push((member.node.span, format!("\"{hex}\"")));
             }
-            Err(why) => problems.push(Problem {
-                line: lines.line(member.node.span.start),
+            Err(why) => problems.push(Mistake {
+                line: member.node.span.line,
                 message: format!("key file `{path}`: {why}"),
             }),
         }
@@ -49,7 +50,7 @@ pub(crate) fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<Stri
     edits.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
     let mut text = text.to_owned();
     for (span, new) in edits {
-        text.replace_range(span, &new);
+        text.replace_range(span.start..span.end, &new);
     }
     Ok(text)
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use chrono_tz::Tz;
 
-use super::decode::{Decoder, TableDecoder, nearest};
-use super::rights::{broadcast, catchup_days, extended_rights, record_reference, rule};
-use super::value::{Member, Value};
+use super::OpenKeyFile;
+use super::rights::{broadcast, catchup_days, extended_rights, record_reference, rule, window};
+use crate::decode::{Decoder, Member, Node, TableDecoder, Value, nearest};
 use crate::domain::catalog::{
     Asset, CatalogImport, ContentKey, DURATION_DAYS_MAX, Effects, ExtendedRights, IMAGES_MAX,
     KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Playlists,
@@ -16,30 +16,24 @@ use crate::domain::schedule::Image;
 use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol};
 
-const TOP: [&str; 5] = ["livestream", "asset", "offer", "rule", "broadcast"];
-
-pub(super) fn read(reader: &Decoder<'_>, root: &[Member]) -> CatalogImport {
+pub(super) fn read(
+    decoder: &Decoder,
+    root: &[Member],
+    open: Option<OpenKeyFile<'_>>,
+) -> CatalogImport {
     let mut import = CatalogImport::default();
-    for member in root {
-        let read: fn(&mut CatalogImport, TableDecoder<'_>) = match member.name.as_str() {
-            "livestream" => livestream,
-            "asset" => asset,
-            "offer" => offer,
-            "rule" => rule,
-            "broadcast" => broadcast,
-            _ => {
-                reader.unknown("", member, &TOP);
-                continue;
-            }
-        };
-        for table in reader.tables(member) {
-            read(&mut import, table.named("id"));
-        }
-    }
+    let root = TableDecoder::from_root(decoder, "", root);
+    let tables = |name| root.tables(name).into_iter().map(|table| table.named("id"));
+    tables("livestream").for_each(|table| livestream(&mut import, table, open));
+    tables("asset").for_each(|table| asset(&mut import, table, open));
+    tables("offer").for_each(|table| offer(&mut import, table));
+    tables("rule").for_each(|table| rule(&mut import, table));
+    tables("broadcast").for_each(|table| broadcast(&mut import, table));
+    root.finish();
     import
 }
 
-fn livestream(import: &mut CatalogImport, table: TableDecoder<'_>) {
+fn livestream(import: &mut CatalogImport, table: TableDecoder<'_>, open: Option<OpenKeyFile<'_>>) {
     let line = table.line("id");
     let id = table.needed_parsed("id", LivestreamId::parse);
     let name = table.parsed("name", bounded::<NAME_MAX>);
@@ -51,11 +45,11 @@ fn livestream(import: &mut CatalogImport, table: TableDecoder<'_>) {
     let mut extended = Effects::default();
     extended_rights(&table, &mut extended);
     let verify_age = table.boolean("verify_age");
-    let unrated = unrated(&table);
+    let unrated = table.read("unrated", Unrated::read);
     let streams = streams(&table);
     let playlist = playlist(&table, true);
     let encrypted = table.boolean("encrypted");
-    let keys = keys(import, &table);
+    let keys = keys(import, &table, open);
     table.finish();
     // All members were read first, so that errors in them are reported even without an id.
     let Some(id) = id else { return };
@@ -86,30 +80,16 @@ fn livestream(import: &mut CatalogImport, table: TableDecoder<'_>) {
     import.livestreams.push(Spanned { line, item });
 }
 
-fn unrated(table: &TableDecoder<'_>) -> Option<Unrated> {
-    let node = table.node("unrated")?;
-    let found = match &node.value {
-        Value::Text(text) => Unrated::parse(text),
-        Value::Integer(age) => Unrated::age(*age),
-        _ => None,
-    };
-    if found.is_none() {
-        let form = format!("must be \"pin\", \"allow\" or an age up to {PG_AGE_MAX}");
-        table.wrong("unrated", node, &form);
-    }
-    found
-}
-
-fn asset(import: &mut CatalogImport, table: TableDecoder<'_>) {
+fn asset(import: &mut CatalogImport, table: TableDecoder<'_>, open: Option<OpenKeyFile<'_>>) {
     let line = table.line("id");
     let id = table.needed_parsed("id", AssetId::parse);
     let title = table.parsed("title", bounded::<NAME_MAX>);
     let images = images(&table);
     let pg_age = table.number("pg_age", 0..=i64::from(PG_AGE_MAX));
-    let available = table.window("available");
+    let available = window(&table, "available");
     // A file that forgets the member must not make protected content playable without a license.
     let encrypted = table.boolean("encrypted").unwrap_or(true);
-    let keys = keys(import, &table);
+    let keys = keys(import, &table, open);
     let playlist = playlist(&table, false);
     let streams = streams(&table);
     table.finish();
@@ -145,7 +125,7 @@ fn offer(import: &mut CatalogImport, table: TableDecoder<'_>) {
     countries.sort_unstable();
     // Sorted and unique, so that an import of the same offer in another order changes nothing.
     countries.dedup();
-    let sale = table.window("sale");
+    let sale = window(&table, "sale");
     let duration_days = table.number("duration_days", 1..=i64::from(DURATION_DAYS_MAX));
     table.finish();
     if let Some(id) = id {
@@ -210,19 +190,15 @@ fn streams(table: &TableDecoder<'_>) -> Option<u32> {
 }
 
 fn zone(table: &TableDecoder<'_>) -> Option<Tz> {
-    let node = table.node("zone")?;
-    let name = table.as_text("zone", node)?;
-    let zone = name.parse().ok();
-    if zone.is_none() {
-        let known = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
-        let hint = nearest(name, known).map(|known| format!("; did you mean `{known}`?"));
-        let why = format!(
-            "must be a time zone such as Europe/Stockholm{}",
-            hint.unwrap_or_default()
-        );
-        table.wrong("zone", node, &why);
-    }
-    zone
+    table.read("zone", |node| {
+        let name = node.text()?;
+        name.parse().map_err(|_| {
+            let known = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
+            let hint = nearest(name, known).map(|known| format!("; did you mean `{known}`?"));
+            let hint = hint.unwrap_or_default();
+            format!("must be a time zone such as Europe/Stockholm{hint}")
+        })
+    })
 }
 
 fn playlist(table: &TableDecoder<'_>, livestream: bool) -> Playlists {
@@ -300,7 +276,11 @@ fn images(table: &TableDecoder<'_>) -> Vec<Image> {
     images
 }
 
-fn keys(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Vec<KeyId> {
+fn keys(
+    import: &mut CatalogImport,
+    table: &TableDecoder<'_>,
+    open: Option<OpenKeyFile<'_>>,
+) -> Vec<KeyId> {
     let mut ids = Vec::new();
     let tables = table.tables("keys");
     if tables.len() > KEYS_MAX {
@@ -309,7 +289,7 @@ fn keys(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Vec<KeyId> {
     for one in tables {
         let line = one.line("kid");
         let id = one.needed_parsed("kid", KeyId::parse);
-        let key = key(&one);
+        let key = key(&one, open);
         one.finish();
         let Some(id) = id else { continue };
         if ids.contains(&id) {
@@ -326,7 +306,7 @@ fn keys(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Vec<KeyId> {
 }
 
 /// Decodes the key, which may be absent: then a license server has it.
-fn key(table: &TableDecoder<'_>) -> Option<ContentKey> {
+fn key(table: &TableDecoder<'_>, open: Option<OpenKeyFile<'_>>) -> Option<ContentKey> {
     let inline = table.node("key");
     let Some(node) = table.node("key_file") else {
         return inline.and_then(|node| table.parse("key", node, ContentKey::parse));
@@ -335,8 +315,8 @@ fn key(table: &TableDecoder<'_>) -> Option<ContentKey> {
         table.wrong("key_file", node, "cannot be combined with `key`");
         return None;
     }
-    let path = table.as_text("key_file", node)?;
-    let Some(open) = table.reader().open else {
+    let path = table.read_node("key_file", node, Node::text)?;
+    let Some(open) = open else {
         table.wrong(
             "key_file",
             node,

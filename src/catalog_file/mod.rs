@@ -4,15 +4,10 @@
 //! references between items are checked by the import. It opens no files: callers pass a function that
 //! opens key files.
 
-mod decode;
 mod encode;
 mod inline_keys;
 mod items;
-mod json;
-pub(crate) mod json_errors;
 mod rights;
-mod toml;
-mod value;
 
 #[cfg(test)]
 mod tests;
@@ -22,9 +17,8 @@ use std::io;
 pub(crate) use encode::{rights_to_json, rule_to_json, to_json, to_toml};
 pub(crate) use inline_keys::inline_key_files;
 
-use crate::domain::catalog::{CatalogImport, Effects, Problem};
-use decode::Decoder;
-use value::{Lines, Member, Parsed};
+use crate::decode::{self, Decoder, Member, Mistake};
+use crate::domain::catalog::{CatalogImport, Effects};
 
 pub(crate) const FILE_MAX: usize = 16 * 1024 * 1024;
 
@@ -39,18 +33,18 @@ pub(crate) fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport 
     if without_mark(text).trim().is_empty() {
         return unreadable("the file is empty; use `livestream = []` for an empty catalogue");
     }
-    read(text, open, items::read)
+    read(text, |decoder, root| items::read(decoder, root, open))
 }
 
 #[must_use]
 pub(crate) fn parse_rule(text: &str) -> CatalogImport {
-    read(text, None, rights::one_rule)
+    read(text, rights::one_rule)
 }
 
-pub(crate) fn parse_rights(text: &str) -> Result<Effects, Vec<Problem>> {
+pub(crate) fn parse_rights(text: &str) -> Result<Effects, Vec<Mistake>> {
     let mut effects = Effects::default();
-    let import = read(text, None, |reader, root| {
-        effects = rights::read(reader, root);
+    let import = read(text, |decoder, root| {
+        effects = rights::read(decoder, root);
         CatalogImport::default()
     });
     if import.problems.is_empty() {
@@ -60,41 +54,22 @@ pub(crate) fn parse_rights(text: &str) -> Result<Effects, Vec<Problem>> {
     }
 }
 
-fn read(
-    text: &str,
-    open: Option<OpenKeyFile<'_>>,
-    items: impl FnOnce(&Decoder<'_>, &[Member]) -> CatalogImport,
-) -> CatalogImport {
+fn read(text: &str, items: impl FnOnce(&Decoder, &[Member]) -> CatalogImport) -> CatalogImport {
     if text.len() > FILE_MAX {
         return unreadable("the file is larger than 16 MiB");
     }
-    let text = without_mark(text);
-    let lines = Lines::new(text);
-    let Parsed { root, errors } = parse_value(text);
-    let syntax: Vec<Problem> = errors
-        .into_iter()
-        .map(|error| Problem {
-            line: lines.line(error.at),
-            message: error.message,
-        })
-        .collect();
-    let torn = !syntax.is_empty();
-    let reader = Decoder::new(&lines, open, torn);
-    let mut import = items(&reader, &root);
-    // Other problems in a line with a syntax error are consequences of it.
-    let echo = |problem: &Problem| syntax.iter().any(|error| error.line == problem.line);
-    let mut problems = reader.problems();
-    problems.retain(|problem| !echo(problem));
-    problems.extend(syntax);
-    problems.sort();
-    import.problems = problems;
-    import.incomplete = torn;
-    import
+    let parsed = decode::parse(without_mark(text));
+    let (import, problems) = parsed.decode(|decoder| items(decoder, &parsed.root));
+    CatalogImport {
+        problems,
+        incomplete: !parsed.errors.is_empty(),
+        ..import
+    }
 }
 
 fn unreadable(message: &str) -> CatalogImport {
     CatalogImport {
-        problems: vec![Problem {
+        problems: vec![Mistake {
             line: 0,
             message: message.to_owned(),
         }],
@@ -103,18 +78,7 @@ fn unreadable(message: &str) -> CatalogImport {
     }
 }
 
-fn parse_value(text: &str) -> Parsed {
-    if is_json(text) {
-        json::parse(text)
-    } else {
-        toml::parse(text)
-    }
-}
-
-fn is_json(text: &str) -> bool {
-    text.trim_start().starts_with('{')
-}
-
+/// Removes a byte order mark, which some editors add.
 fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }

@@ -1,21 +1,20 @@
 //! Decodes rights: defaults, rules and overrides of single broadcasts.
 
-use super::decode::{Decoder, TableDecoder};
-use super::value::{Member, Node, Value};
+use crate::decode::{Decoder, Member, Node, TableDecoder, Value};
 use crate::domain::catalog::{
     CATCHUP_DAYS_MAX, CatalogImport, Condition, Effects, Glob, Hours, PG_AGE_MAX, RULE_IDS_MAX,
-    Reference, Rule, Spanned, TimeWindow,
+    Reference, Rule, Spanned, TimeWindow, Window,
 };
 use crate::types::{BroadcastId, LivestreamId, Malformed};
 
-pub(super) fn one_rule(reader: &Decoder<'_>, root: &[Member]) -> CatalogImport {
+pub(super) fn one_rule(decoder: &Decoder, root: &[Member]) -> CatalogImport {
     let mut import = CatalogImport::default();
-    rule(&mut import, TableDecoder::from_root(reader, "rule", root));
+    rule(&mut import, TableDecoder::from_root(decoder, "rule", root));
     import
 }
 
-pub(super) fn read(reader: &Decoder<'_>, root: &[Member]) -> Effects {
-    let table = TableDecoder::from_root(reader, "rights", root);
+pub(super) fn read(decoder: &Decoder, root: &[Member]) -> Effects {
+    let table = TableDecoder::from_root(decoder, "rights", root);
     let effects = effects(&table);
     table.finish();
     effects
@@ -24,10 +23,7 @@ pub(super) fn read(reader: &Decoder<'_>, root: &[Member]) -> Effects {
 pub(super) fn rule(import: &mut CatalogImport, table: TableDecoder<'_>) {
     let mut livestreams = Vec::new();
     if let Some(node) = table.node("livestream") {
-        let nodes = match &node.value {
-            Value::List(nodes) => nodes.as_slice(),
-            _ => std::slice::from_ref(node),
-        };
+        let nodes = node.elements();
         for node in nodes {
             if let Some(id) = table.parse("livestream", node, LivestreamId::parse) {
                 record_reference(import, &table, node, true);
@@ -74,7 +70,7 @@ fn when(table: &TableDecoder<'_>) -> Option<TimeWindow> {
     };
     // A time of day has five characters; no date has.
     if !(of_day("from") && of_day("to")) {
-        let window = window.into_window();
+        let window = into_window(window);
         // A window without ends is omitted, as in an export.
         let ends = window.from.is_some() || window.to.is_some();
         return ends.then_some(TimeWindow::Window(window));
@@ -85,6 +81,26 @@ fn when(table: &TableDecoder<'_>) -> Option<TimeWindow> {
         .map_err(|Malformed(why)| table.wrong("window", node, why))
         .map(TimeWindow::Hours)
         .ok()
+}
+
+/// Decodes a table of `from` and `to`.
+pub(super) fn window(table: &TableDecoder<'_>, name: &'static str) -> Window {
+    table.table(name).map(into_window).unwrap_or_default()
+}
+
+fn into_window(table: TableDecoder<'_>) -> Window {
+    let window = Window {
+        from: table.time("from"),
+        to: table.time("to"),
+    };
+    if let (Some(from), Some(to)) = (window.from, window.to)
+        && to <= from
+    {
+        // An empty window would silently make the item unavailable.
+        table.report("`to` must be after `from`");
+    }
+    table.finish();
+    window
 }
 
 fn rating(table: &TableDecoder<'_>) -> Option<(u8, u8)> {
@@ -155,7 +171,7 @@ pub(super) fn record_reference(
 ) {
     if let Value::Text(id) = &node.value {
         import.references.push(Spanned {
-            line: table.reader().line(node),
+            line: node.span.line,
             item: Reference {
                 by: table.what().to_owned(),
                 livestream,

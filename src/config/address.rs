@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::raw::Raw;
 use super::value_parsers::Read;
+use crate::decode::Node;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
@@ -76,7 +76,7 @@ impl fmt::Display for Address {
     }
 }
 
-pub(super) fn host_name(raw: &Raw) -> Read<String> {
+pub(super) fn host_name(raw: &Node) -> Read<String> {
     let text = raw.text()?;
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
     if text.is_empty() || text.len() > 253 || !text.bytes().all(plain) {

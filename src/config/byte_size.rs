@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::raw::Raw;
 use super::value_parsers::{Read, Setting};
+use crate::decode::{Node, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteSize(pub u64);
@@ -30,11 +30,11 @@ impl Setting for ByteSize {
     }
 }
 
-pub(super) fn byte_size(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Read<ByteSize> {
+pub(super) fn byte_size(range: RangeInclusive<u64>) -> impl Fn(&Node) -> Read<ByteSize> {
     move |raw| {
-        let bytes = match raw {
-            Raw::Integer(bytes) => u64::try_from(*bytes).ok(),
-            other => spelled_bytes(other.text()?),
+        let bytes = match &raw.value {
+            Value::Integer(bytes) => u64::try_from(*bytes).ok(),
+            _ => spelled_bytes(raw.text()?),
         };
         let least = ByteSize(*range.start()).show().unwrap_or_default();
         bytes
@@ -68,7 +68,7 @@ mod tests {
             ("1500KiB", 1_500 * 1024, "1500KiB"),
             ("1048577", MIB + 1, "1048577"),
         ] {
-            let read = byte_size(MIB..=u64::MAX)(&Raw::Text(text.to_owned()));
+            let read = byte_size(MIB..=u64::MAX)(&Node::loose(text));
             assert_eq!(read, Ok(ByteSize(bytes)));
             assert_eq!(ByteSize(bytes).show().as_deref(), Some(shown));
         }
@@ -81,7 +81,7 @@ mod tests {
             "1048575",
             "99999999999TiB",
         ] {
-            let read = byte_size(MIB..=u64::MAX)(&Raw::Text(bad.to_owned()));
+            let read = byte_size(MIB..=u64::MAX)(&Node::loose(bad));
             assert!(read.unwrap_err().contains("at least 1MiB"), "{bad}");
         }
     }

@@ -1,27 +1,17 @@
 //! Content delivery networks: a list of tables, allowed in the file only. Their keys are converted to
 //! signers here and are not kept as text.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
 use super::enums::word_of;
-use super::raw::Raw;
-use super::schema::read_secret;
-use super::table_list::{Members, TableSchema};
+use super::schema::{Refusal, read_secret};
+use super::table_list::{distinct, tables};
 use super::value_parsers::{Read, Setting, base_url, duration, enum_value, secret, text};
+use crate::decode::{Node, TableDecoder};
 use crate::domain::playback::{CdnScheme, Key, Scheme};
 
-const NETWORKS: TableSchema = TableSchema {
-    what: "a network",
-    members: &["name", "prefix", "scheme", "keys", "lifetime", "parameter"],
-    needed: &["name", "prefix", "scheme", "keys"],
-};
-/// The key is given as `key` or `key_file`.
-const KEYS: TableSchema = TableSchema {
-    what: "a key",
-    members: &["id", "key", "key_file"],
-    needed: &["id"],
-};
 /// The list and the member that may hold a secret.
 pub(super) const SECRET: (&str, &str) = ("cdn.networks", "key");
 
@@ -37,58 +27,65 @@ impl Setting for CdnScheme {
     }
 }
 
-pub(super) fn networks(raw: &Raw) -> Read<Vec<CdnScheme>> {
-    let networks = NETWORKS.list(raw, network)?;
-    let mut prefixes: Vec<&str> = networks.iter().map(CdnScheme::prefix).collect();
-    prefixes.sort_unstable();
-    // The network of an address is the one with the longest prefix: two equal ones would be ambiguous.
-    if prefixes.windows(2).any(|pair| pair.first() == pair.last()) {
-        return Err("has two networks with the same prefix".to_owned());
-    }
-    Ok(networks)
+pub(super) fn networks(raw: &Node) -> Result<Vec<CdnScheme>, Refusal> {
+    let mut prefixes = HashSet::new();
+    tables(raw, "network", |table| {
+        let prefix = table.required("prefix", |raw| {
+            let prefix = base_url(raw)?;
+            match prefixes.insert(prefix.clone()) {
+                true => Ok(prefix),
+                // The network of an address is the one with the longest prefix: two equal ones would be ambiguous.
+                false => Err("is that of another network".to_owned()),
+            }
+        });
+        network(table, prefix)
+    })
 }
 
-fn network(table: &mut Members<'_>) -> Option<CdnScheme> {
-    let name = table.read("name", text(64));
-    let prefix = table.read("prefix", base_url);
-    let scheme = table.read("scheme", enum_value::<Scheme>);
+fn network(table: &TableDecoder<'_>, prefix: Option<String>) -> Option<CdnScheme> {
+    let name = table.required("name", text(64));
+    let scheme = table.required("scheme", enum_value::<Scheme>);
     let lifetime = table.read("lifetime", duration(60..=2_592_000));
-    let parameter = table.read("parameter", parameter);
-    if table.has("parameter") && scheme.is_some_and(|scheme| scheme != Scheme::Akamai) {
-        table.refuse("parameter", "is allowed only with the scheme `akamai`");
-    }
+    let parameter = table.read("parameter", |raw| match scheme {
+        None | Some(Scheme::Akamai) => key_id(raw),
+        Some(_) => Err("is allowed only with the scheme `akamai`".to_owned()),
+    });
     let parameter = parameter.unwrap_or_else(|| PARAMETER.to_owned());
-    let keys = table.read("keys", |raw| keys(raw, scheme, &parameter));
+    let nodes = table.required("keys", |raw| match raw.elements() {
+        nodes @ ([_] | [_, _]) => Ok(nodes),
+        _ => Err("must be one or two keys, of which the first signs".to_owned()),
+    });
+    let keys = nodes.unwrap_or_default().iter();
+    let keys = keys.filter_map(|node| table.as_table("keys", node));
+    let keys = distinct(keys, "id", |table| key(table, scheme, &parameter));
     let seconds = lifetime.unwrap_or(LIFETIME).as_secs();
     let lifetime = i64::try_from(seconds).unwrap_or(i64::MAX);
     // Only the first key signs. The second has been checked, so that swapping the two cannot fail.
-    let key = keys?.into_iter().next()?;
+    let key = keys.into_iter().next()?;
     Some(CdnScheme::new(&name?, &prefix?, scheme?, lifetime, key))
 }
 
-fn keys(raw: &Raw, scheme: Option<Scheme>, parameter: &str) -> Read<Vec<Key>> {
-    if !(1..=2).contains(&raw.items().len()) {
-        return Err("must be one or two keys, of which the first signs".to_owned());
-    }
-    KEYS.list(raw, |table| key(table, scheme?, parameter))
-}
-
-fn key(table: &mut Members<'_>, scheme: Scheme, parameter: &str) -> Option<Key> {
-    let id = table.read("id", key_id);
-    let member = match (table.has("key"), table.has("key_file")) {
-        (true, false) => "key",
-        (false, true) => "key_file",
-        (true, true) => {
-            table.refuse("key", "is set twice, here and by `key_file`: remove one");
+/// Reads a key, given as `key` or `key_file`.
+fn key(table: &TableDecoder<'_>, scheme: Option<Scheme>, parameter: &str) -> Option<Key> {
+    let id = table.required("id", key_id);
+    let (member, node) = match (table.node("key"), table.node("key_file")) {
+        (Some(node), None) => ("key", node),
+        (None, Some(node)) => ("key_file", node),
+        (Some(node), Some(_)) => {
+            table.wrong(
+                "key",
+                node,
+                "is set twice, here and by `key_file`: remove one",
+            );
             return None;
         }
-        (false, false) => {
-            table.refuse("key", "is missing, and so is `key_file`");
+        (None, None) => {
+            table.report("`key` is missing, and so is `key_file`");
             return None;
         }
     };
-    let id = id?;
-    table.read(member, |raw| {
+    let (id, scheme) = (id?, scheme?);
+    table.read_node(member, node, |raw| {
         let given = raw.text()?;
         let text = match member {
             "key_file" => read_secret(Path::new(given), true)
@@ -96,20 +93,16 @@ fn key(table: &mut Members<'_>, scheme: Scheme, parameter: &str) -> Option<Key> 
             _ => given.to_owned(),
         };
         // A private key has several lines; the other rules for secrets apply to it too.
-        secret(16)(&Raw::Text(text.replace(['\r', '\n'], " ")))?;
+        secret(16)(&Node::loose(text.replace(['\r', '\n'], " ")))?;
         Key::parse(scheme, &id, &text, parameter).map_err(|why| why.to_string())
     })
 }
 
-fn key_id(raw: &Raw) -> Read<String> {
+fn key_id(raw: &Node) -> Read<String> {
     let text = raw.text()?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if !(1..=64).contains(&text.len()) || !text.bytes().all(plain) {
         return Err("must be 1 to 64 letters, digits, - or _".to_owned());
     }
     Ok(text.to_owned())
-}
-
-fn parameter(raw: &Raw) -> Read<String> {
-    key_id(raw)
 }

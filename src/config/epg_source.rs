@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use chrono_tz::Tz;
 
-use super::raw::Raw;
-use super::table_list::TableSchema;
-use super::value_parsers::{
-    Read, Setting, duration, flag, language, list, number, text, unrated, url, zone,
-};
+use super::schema::Refusal;
+use super::table_list::tables;
+use super::value_parsers::{Read, Setting, duration, language, list, text, url, zone};
+use crate::decode::{Member, Node, Value};
 use crate::domain::catalog::Unrated;
 use crate::ports::http_client::without_query;
+use crate::types::LivestreamId;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpgSource {
@@ -40,45 +40,26 @@ impl Setting for EpgSource {
     }
 }
 
-const FORM: TableSchema = TableSchema {
-    what: "a source",
-    members: &[
-        "name",
-        "url",
-        "interval",
-        "zone",
-        "ignore_offsets",
-        "languages",
-        "priority",
-        "channels",
-        "unrated",
-        "create_livestreams",
-    ],
-    needed: &["name", "url"],
-};
-
-pub(super) fn sources(raw: &Raw) -> Read<Vec<EpgSource>> {
-    FORM.list(raw, |source| {
+pub(super) fn sources(raw: &Node) -> Result<Vec<EpgSource>, Refusal> {
+    tables(raw, "source", |source| {
         Some(EpgSource {
-            name: source.read("name", text(64)).unwrap_or_default(),
-            url: source.read("url", place).unwrap_or_default(),
+            name: source.required("name", text(64)).unwrap_or_default(),
+            url: source.required("url", place).unwrap_or_default(),
             interval: source
                 .read("interval", duration(60..=604_800))
                 .unwrap_or(Duration::from_secs(3_600)),
             zone: source.read("zone", zone).unwrap_or(Tz::UTC),
-            ignore_offsets: source.read("ignore_offsets", flag).unwrap_or_default(),
+            ignore_offsets: source.boolean("ignore_offsets").unwrap_or_default(),
             languages: source.read("languages", list(language)).unwrap_or_default(),
-            priority: source
-                .read("priority", number(0..=1_000))
-                .unwrap_or_default(),
+            priority: source.number("priority", 0..=1_000).unwrap_or_default(),
             channels: source.read("channels", channel_map).unwrap_or_default(),
-            unrated: source.read("unrated", unrated),
-            create_livestreams: source.read("create_livestreams", flag).unwrap_or_default(),
+            unrated: source.read("unrated", Unrated::read),
+            create_livestreams: source.boolean("create_livestreams").unwrap_or_default(),
         })
     })
 }
 
-fn place(raw: &Raw) -> Read<String> {
+fn place(raw: &Node) -> Read<String> {
     let text = raw.text()?;
     let path = text.strip_prefix("file://").unwrap_or(text);
     if path.starts_with('/') && !path.contains('\0') {
@@ -87,13 +68,13 @@ fn place(raw: &Raw) -> Read<String> {
     url(raw).map_err(|why| format!("{why}, or the absolute path of a file"))
 }
 
-fn channel_map(raw: &Raw) -> Read<BTreeMap<String, String>> {
-    let Raw::Table(pairs) = raw else {
+fn channel_map(raw: &Node) -> Read<BTreeMap<String, String>> {
+    let Value::Table(members) = &raw.value else {
         return Err("must be a table of XMLTV channel ids to livestream ids".to_owned());
     };
-    let pair = |(from, to): (&String, &Raw)| {
-        let id = crate::types::LivestreamId::parse(to.text()?).map_err(|why| why.to_string())?;
-        Ok((from.clone(), id.as_str().to_owned()))
+    let pair = |member: &Member| {
+        let id = LivestreamId::parse(member.node.text()?).map_err(|why| why.to_string())?;
+        Ok((member.name.clone(), id.as_str().to_owned()))
     };
-    pairs.iter().map(pair).collect()
+    members.iter().map(pair).collect()
 }

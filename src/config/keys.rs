@@ -23,7 +23,7 @@ use super::secret::Secret;
 use super::value_parsers::{
     Setting, address, base_url, cors_origin, date, duration, enum_value, flag, header_name,
     header_prefix, language, list, mailbox, network, number, path, reset_url, secret, some, text,
-    time_of_day, unless_off, unrated, url, zone,
+    time_of_day, unless_off, url, zone,
 };
 use crate::domain::catalog::Unrated;
 use crate::domain::playback;
@@ -137,7 +137,7 @@ section! {
         /// Age limit of new users.
         limit: u8 = number(0..=21), Some("18");
         /// Treatment of unrated programs: `pin`, `allow` or an age.
-        unrated: Unrated = unrated, Some("pin");
+        unrated: Unrated = Unrated::read, Some("pin");
         /// Start of the watershed, in the livestream's time zone.
         from: NaiveTime = time_of_day, Some("22:00");
         /// End of the watershed.

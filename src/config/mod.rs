@@ -19,7 +19,6 @@ mod load;
 mod mailbox;
 mod masked;
 mod provenance;
-mod raw;
 mod schema;
 mod secret;
 mod sources;

@@ -9,11 +9,21 @@ pub enum Provenance {
     /// A line of the configuration file, counted from 1.
     File {
         path: PathBuf,
-        line: usize,
+        line: u64,
     },
     Variable(String),
     Credential(String),
     Flag(String),
+}
+
+impl Provenance {
+    /// Another line of the same file.
+    pub(super) fn at_line(self, line: u64) -> Self {
+        match self {
+            Self::File { path, line: _ } => Self::File { path, line },
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for Provenance {

@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::provenance::Effective;
-use super::raw::Raw;
-use super::value_parsers::{Read, Setting};
+use super::value_parsers::Setting;
 use super::{Problems, Provenance};
+use crate::decode::{Mistake, Node, Value};
 use crate::ports::watched_file::readable_by_all;
 
 #[derive(Clone, Copy)]
@@ -89,8 +89,22 @@ pub(super) use {section, whole};
 
 #[derive(Clone)]
 pub(super) struct Given {
-    pub(super) raw: Raw,
+    pub(super) raw: Node,
     pub(super) origin: Provenance,
+}
+
+/// Why a value is refused.
+pub(super) enum Refusal {
+    /// The end of a sentence that begins with the name of the key.
+    Value(String),
+    /// Mistakes in members of the value, with their lines.
+    Members(Vec<Mistake>),
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Value(why)
+    }
 }
 
 /// Converts raw values to typed ones and records effective values and problems.
@@ -105,12 +119,12 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     /// Reads one key. An invalid value is reported, replaced by the default and not listed as effective.
     /// `None` only if the declaration itself is wrong.
-    pub(super) fn read<T: Setting>(
+    pub(super) fn read<T: Setting, E: Into<Refusal>>(
         &mut self,
         prefix: &str,
         field: &str,
         default: Option<&str>,
-        read: impl Fn(&Raw) -> Read<T>,
+        read: impl Fn(&Node) -> Result<T, E>,
     ) -> Option<T> {
         let key = format!("{prefix}{field}");
         let given = if T::SECRET {
@@ -123,7 +137,7 @@ impl Reader<'_> {
         };
         let given = given.or_else(|| {
             Some(Given {
-                raw: Raw::Loose(default?.to_owned()),
+                raw: Node::loose(default?),
                 origin: Provenance::Default,
             })
         });
@@ -131,8 +145,7 @@ impl Reader<'_> {
             Some(given) => match read(&self.filled_in(given.raw)) {
                 Ok(value) => (value, given.origin),
                 Err(why) => {
-                    self.problems
-                        .add(Some(given.origin), format!("`{key}` {why}"));
+                    self.refuse(&key, &given.origin, why.into());
                     return self.fallback(default, read);
                 }
             },
@@ -146,24 +159,39 @@ impl Reader<'_> {
         Some(value)
     }
 
-    fn fallback<T: Setting>(
+    fn refuse(&mut self, key: &str, origin: &Provenance, why: Refusal) {
+        match why {
+            Refusal::Value(why) => {
+                let message = format!("`{key}` {why}");
+                self.problems.add(Some(origin.clone()), message);
+            }
+            Refusal::Members(mistakes) => {
+                for Mistake { line, message } in mistakes {
+                    let origin = origin.clone().at_line(line);
+                    self.problems
+                        .add(Some(origin), format!("`{key}`: {message}"));
+                }
+            }
+        }
+    }
+
+    /// The default in place of an invalid value, so that the other keys are checked too.
+    fn fallback<T: Setting, E>(
         &self,
         default: Option<&str>,
-        read: impl Fn(&Raw) -> Read<T>,
+        read: impl Fn(&Node) -> Result<T, E>,
     ) -> Option<T> {
         match default {
-            Some(text) => read(&self.filled_in(Raw::Loose(text.to_owned()))).ok(),
+            Some(text) => read(&self.filled_in(Node::loose(text))).ok(),
             None => T::absent(),
         }
     }
 
-    fn filled_in(&self, raw: Raw) -> Raw {
-        let fill = |text: String| text.replace("{data_dir}", &self.data_dir.to_string_lossy());
-        match raw {
-            Raw::Loose(text) => Raw::Loose(fill(text)),
-            Raw::Text(text) => Raw::Text(fill(text)),
-            other => other,
+    fn filled_in(&self, mut raw: Node) -> Node {
+        if let Value::Loose(text) | Value::Text(text) = &mut raw.value {
+            *text = text.replace("{data_dir}", &self.data_dir.to_string_lossy());
         }
+        raw
     }
 
     /// Reads a secret from its value, file or credential. The outer `None` means that a problem was
@@ -208,7 +236,7 @@ impl Reader<'_> {
     ) -> Option<Given> {
         match read {
             Ok(text) => Some(Given {
-                raw: Raw::Loose(text),
+                raw: Node::loose(text),
                 origin,
             }),
             Err(why) => {

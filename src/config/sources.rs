@@ -6,14 +6,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use toml::de::{DeTable, DeValue};
-
 use super::keys::Config;
-use super::raw::Raw;
 use super::schema::Given;
 use super::{Problems, Provenance, cdn};
+use crate::decode::{Member, Mistake, Node, Parsed, Value, toml};
 use crate::ports::watched_file::readable_by_all;
-use crate::types::toml_mistake::explain;
 
 const PREFIX: &str = "PLAYGATE_";
 /// A variable of ours that is not a key.
@@ -107,42 +104,32 @@ impl<'a> Found<'a> {
             }
         };
         // Continues after a syntax error: the keys of the other lines are checked in the same run.
-        let (table, errors) = DeTable::parse_recoverable(&text);
-        let mut file = File {
-            path,
-            text: &text,
-            broken: BTreeSet::new(),
-        };
-        for error in errors {
-            let at = error.span().map_or(0, |span| span.start);
-            let line = file.line(at);
-            // One message a line: the parser's further errors there follow from the first.
-            if file.broken.insert(line) {
-                let message = explain(&text, at, error.message());
-                self.problems.add(Some(file.origin(line)), message);
-            }
+        let file = toml::parse(&text);
+        for Mistake { line, message } in &file.errors {
+            let origin = file_origin(path, *line);
+            self.problems.add(Some(origin), message.clone());
         }
-        self.table(&file, "", table.get_ref());
+        self.table(path, &file, "", &file.root);
         self.refuse_open_secrets(path);
     }
 
-    fn table(&mut self, file: &File<'_>, prefix: &str, table: &DeTable<'_>) {
-        for (key, value) in table {
-            let name = format!("{prefix}{}", key.get_ref());
-            let line = file.line(key.span().start);
+    fn table(&mut self, path: &Path, file: &Parsed, prefix: &str, members: &[Member]) {
+        for member in members {
+            let name = format!("{prefix}{}", member.name);
+            let line = member.name_span.line;
             // After a syntax error the parser guesses the value of the line.
-            if file.broken.contains(&line) {
+            if file.is_broken(line) {
                 continue;
             }
-            let origin = file.origin(line);
+            let origin = file_origin(path, line);
             let known = self.names.keys.contains(&name);
-            match value.get_ref() {
-                DeValue::Table(inner) if !known && !inner.is_empty() => {
-                    self.table(file, &format!("{name}."), inner);
+            match &member.node.value {
+                Value::Table(inner) if !known && !inner.is_empty() => {
+                    self.table(path, file, &format!("{name}."), inner);
                 }
-                DeValue::Table(_) if self.names.sections.contains(&name) => {}
-                value if known => {
-                    let raw = Raw::from_toml(value);
+                Value::Table(_) if self.names.sections.contains(&name) => {}
+                _ if known => {
+                    let raw = member.node.clone();
                     self.given.insert(name, Given { raw, origin });
                 }
                 _ if self.names.sections.contains(&name) => self
@@ -156,7 +143,7 @@ impl<'a> Found<'a> {
     fn refuse_open_secrets(&mut self, path: &Path) {
         let open = fs::metadata(path).is_ok_and(|found| readable_by_all(path, found.mode()));
         let secret = self.given.iter().find(|(name, given)| {
-            let in_list = *name == cdn::SECRET.0 && given.raw.has(cdn::SECRET.1);
+            let in_list = *name == cdn::SECRET.0 && has(&given.raw, cdn::SECRET.1);
             in_list || self.names.secrets.contains(*name)
         });
         if let (true, Some((name, given))) = (open, secret) {
@@ -189,7 +176,7 @@ impl<'a> Found<'a> {
                 self.unknown_variable(variable, &by_variable);
                 continue;
             };
-            let raw = Raw::Loose(value.to_owned());
+            let raw = Node::loose(value);
             self.given.insert(name.clone(), Given { raw, origin });
         }
     }
@@ -224,7 +211,7 @@ impl<'a> Found<'a> {
 
     pub(super) fn flags(&mut self, flags: &[(&'static str, &'static str, String)]) {
         for (name, flag, value) in flags {
-            let raw = Raw::Loose(value.clone());
+            let raw = Node::loose(value);
             let origin = Provenance::Flag((*flag).to_owned());
             self.given.insert((*name).to_owned(), Given { raw, origin });
         }
@@ -251,22 +238,20 @@ fn read_file(path: &Path) -> std::io::Result<String> {
     fs::read_to_string(path)
 }
 
-struct File<'a> {
-    path: &'a Path,
-    text: &'a str,
-    broken: BTreeSet<usize>,
+fn file_origin(path: &Path, line: u64) -> Provenance {
+    Provenance::File {
+        path: path.to_owned(),
+        line,
+    }
 }
 
-impl File<'_> {
-    fn line(&self, at: usize) -> usize {
-        let before = self.text.as_bytes().get(..at).unwrap_or_default();
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
-    }
-
-    fn origin(&self, line: usize) -> Provenance {
-        Provenance::File {
-            path: self.path.to_owned(),
-            line,
-        }
+/// Returns whether a table within the value has this member.
+fn has(value: &Node, name: &str) -> bool {
+    match &value.value {
+        Value::Table(members) => members
+            .iter()
+            .any(|member| member.name == name || has(&member.node, name)),
+        Value::List(items) => items.iter().any(|item| has(item, name)),
+        _ => false,
     }
 }

@@ -12,9 +12,9 @@ use super::enums::{ConfigEnum, word_of};
 use super::http::Network;
 use super::mailbox::Mailbox;
 use super::masked::MASK;
-use super::raw::Raw;
 use super::secret::Secret;
-use crate::domain::catalog::{PG_AGE_MAX, Unrated};
+use crate::decode::{Node, Value};
+use crate::domain::catalog::Unrated;
 
 /// The result of parsing a value. The error is a sentence without the name of the key.
 pub(super) type Read<T> = Result<T, String>;
@@ -106,12 +106,12 @@ macro_rules! shown_as_printed {
 
 shown_as_printed!(u8, u16, u32, bool, Address, Network, Mailbox, Tz, NaiveDate);
 
-pub(super) fn some<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<Option<T>> {
+pub(super) fn some<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> Read<Option<T>> {
     move |raw| read(raw).map(Some)
 }
 
 /// Parses a value; `off` or an empty text is `None`.
-pub(super) fn unless_off<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> Read<Option<T>> {
+pub(super) fn unless_off<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> Read<Option<T>> {
     move |raw| match raw.text() {
         Ok("off" | "") => Ok(None),
         _ => read(raw).map(Some),
@@ -119,12 +119,12 @@ pub(super) fn unless_off<T>(read: impl Fn(&Raw) -> Read<T>) -> impl Fn(&Raw) -> 
 }
 
 pub(super) fn list<T: PartialEq + Setting>(
-    read: impl Fn(&Raw) -> Read<T>,
-) -> impl Fn(&Raw) -> Read<Vec<T>> {
+    read: impl Fn(&Node) -> Read<T>,
+) -> impl Fn(&Node) -> Read<Vec<T>> {
     move |raw| {
         let mut values = Vec::new();
-        for item in raw.items() {
-            let value = read(&item)?;
+        for item in raw.items().iter() {
+            let value = read(item)?;
             // A duplicate is a copying mistake: the line that was meant to be there is missing.
             if values.contains(&value) {
                 return Err(format!(
@@ -138,46 +138,15 @@ pub(super) fn list<T: PartialEq + Setting>(
     }
 }
 
-pub(super) fn number<N: TryFrom<i64>>(range: RangeInclusive<i64>) -> impl Fn(&Raw) -> Read<N> {
-    move |raw| {
-        let value = match raw {
-            Raw::Integer(value) => Some(*value),
-            Raw::Loose(text) => text.parse().ok(),
-            Raw::Text(_)
-            | Raw::Flag(_)
-            | Raw::Moment(_)
-            | Raw::List(_)
-            | Raw::Table(_)
-            | Raw::Other => None,
-        };
-        value
-            .filter(|value| range.contains(value))
-            .and_then(|value| N::try_from(value).ok())
-            .ok_or_else(|| {
-                format!(
-                    "must be a whole number from {} to {}",
-                    range.start(),
-                    range.end()
-                )
-            })
-    }
+pub(super) fn number<N: TryFrom<i64>>(range: RangeInclusive<i64>) -> impl Fn(&Node) -> Read<N> {
+    move |raw| raw.number(&range)
 }
 
-pub(super) fn flag(raw: &Raw) -> Read<bool> {
-    let value = match raw {
-        Raw::Flag(value) => Some(*value),
-        Raw::Loose(text) => text.parse().ok(),
-        Raw::Text(_)
-        | Raw::Integer(_)
-        | Raw::Moment(_)
-        | Raw::List(_)
-        | Raw::Table(_)
-        | Raw::Other => None,
-    };
-    value.ok_or_else(|| "must be true or false".to_owned())
+pub(super) fn flag(raw: &Node) -> Read<bool> {
+    raw.boolean()
 }
 
-pub(super) fn enum_value<W: ConfigEnum>(raw: &Raw) -> Read<W> {
+pub(super) fn enum_value<W: ConfigEnum>(raw: &Node) -> Read<W> {
     let text = raw.text()?;
     W::WORDS
         .iter()
@@ -189,22 +158,13 @@ pub(super) fn enum_value<W: ConfigEnum>(raw: &Raw) -> Read<W> {
         })
 }
 
-pub(super) fn unrated(raw: &Raw) -> Read<Unrated> {
-    let found = match raw {
-        Raw::Integer(age) => Unrated::age(*age),
-        Raw::Loose(text) | Raw::Text(text) => Unrated::parse(text),
-        Raw::Flag(_) | Raw::Moment(_) | Raw::List(_) | Raw::Table(_) | Raw::Other => None,
-    };
-    found.ok_or_else(|| format!("must be pin, allow or an age from 0 to {PG_AGE_MAX}"))
-}
-
 impl Setting for Unrated {
     fn show(&self) -> Option<String> {
         Some(self.to_string())
     }
 }
 
-pub(super) fn text(most: usize) -> impl Fn(&Raw) -> Read<String> {
+pub(super) fn text(most: usize) -> impl Fn(&Node) -> Read<String> {
     move |raw| {
         let text = raw.text()?;
         if text.trim().is_empty() || text.chars().count() > most {
@@ -218,7 +178,7 @@ pub(super) fn text(most: usize) -> impl Fn(&Raw) -> Read<String> {
     }
 }
 
-pub(super) fn secret(least: usize) -> impl Fn(&Raw) -> Read<Secret> {
+pub(super) fn secret(least: usize) -> impl Fn(&Node) -> Read<Secret> {
     const OF_EXAMPLES: [&str; 6] = [
         "changeme",
         "change-me",
@@ -244,7 +204,7 @@ pub(super) fn secret(least: usize) -> impl Fn(&Raw) -> Read<Secret> {
 }
 
 /// Parses a path; relative paths start at the working directory.
-pub(super) fn path(raw: &Raw) -> Read<PathBuf> {
+pub(super) fn path(raw: &Node) -> Read<PathBuf> {
     let text = raw.text()?;
     if text.is_empty() || text.contains('\0') {
         return Err("must be a path".to_owned());
@@ -252,17 +212,26 @@ pub(super) fn path(raw: &Raw) -> Read<PathBuf> {
     Ok(text.into())
 }
 
-pub(super) fn address(raw: &Raw) -> Read<Address> {
+pub(super) fn address(raw: &Node) -> Read<Address> {
     Address::parse(raw.text()?)
 }
 
-pub(super) fn network(raw: &Raw) -> Read<Network> {
+pub(super) fn network(raw: &Node) -> Read<Network> {
     let text = raw.text()?;
     Network::parse(text).map_err(|why| format!("`{text}`: {why}"))
 }
 
-pub(super) fn time_of_day(raw: &Raw) -> Read<NaiveTime> {
-    let text = raw.text()?;
+/// Returns a TOML date or time as text.
+fn date_or_time(raw: &Node) -> Read<&str> {
+    match &raw.value {
+        Value::Time(text) => Ok(text),
+        _ => raw.text(),
+    }
+}
+
+/// Parses `HH:MM`.
+pub(super) fn time_of_day(raw: &Node) -> Read<NaiveTime> {
+    let text = date_or_time(raw)?;
     // TOML times have seconds.
     let short = text.strip_suffix(":00").filter(|text| text.len() == 5);
     let shape = |text: &str| text.len() == 5 && text.is_ascii();
@@ -272,12 +241,13 @@ pub(super) fn time_of_day(raw: &Raw) -> Read<NaiveTime> {
         .ok_or_else(|| "must be a time of the day such as \"22:00\"".to_owned())
 }
 
-pub(super) fn date(raw: &Raw) -> Read<NaiveDate> {
-    NaiveDate::parse_from_str(raw.text()?, "%Y-%m-%d")
+pub(super) fn date(raw: &Node) -> Read<NaiveDate> {
+    NaiveDate::parse_from_str(date_or_time(raw)?, "%Y-%m-%d")
         .map_err(|_| "must be a date such as \"2027-12-31\"".to_owned())
 }
 
-pub(super) fn zone(raw: &Raw) -> Read<Tz> {
+/// Parses an IANA time zone.
+pub(super) fn zone(raw: &Node) -> Read<Tz> {
     let text = raw.text()?;
     text.parse()
         .map_err(|_| format!("`{text}` is not a time zone; use a name such as Europe/Stockholm"))
@@ -286,11 +256,11 @@ pub(super) fn zone(raw: &Raw) -> Read<Tz> {
 const UNITS: [(u64, &str); 4] = [(1, "s"), (60, "m"), (3_600, "h"), (86_400, "d")];
 
 /// Parses a duration: `30s`, `15m`, `2h`, `1d`, or a number of seconds. The bounds are in seconds.
-pub(super) fn duration(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Read<Duration> {
+pub(super) fn duration(range: RangeInclusive<u64>) -> impl Fn(&Node) -> Read<Duration> {
     move |raw| {
-        let seconds = match raw {
-            Raw::Integer(seconds) => u64::try_from(*seconds).ok(),
-            other => spelled_seconds(other.text()?),
+        let seconds = match raw.value {
+            Value::Integer(seconds) => u64::try_from(seconds).ok(),
+            _ => spelled_seconds(raw.text()?),
         };
         let shown = |seconds: &u64| Duration::from_secs(*seconds).show().unwrap_or_default();
         seconds
@@ -317,7 +287,7 @@ fn spelled_seconds(text: &str) -> Option<u64> {
 }
 
 /// Parses an `http` or `https` URL without user, query and fragment; a trailing slash is removed.
-pub(super) fn base_url(raw: &Raw) -> Read<String> {
+pub(super) fn base_url(raw: &Node) -> Read<String> {
     let text = url(raw)?;
     if text.contains(['?', '#']) {
         return Err("must be an address without query or fragment".to_owned());
@@ -325,7 +295,7 @@ pub(super) fn base_url(raw: &Raw) -> Read<String> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-pub(super) fn url(raw: &Raw) -> Read<String> {
+pub(super) fn url(raw: &Node) -> Read<String> {
     let text = raw.text()?;
     let form = "must be an address starting with http:// or https://";
     let uri: http::Uri = text.parse().map_err(|_| form.to_owned())?;
@@ -345,7 +315,7 @@ pub(super) fn url(raw: &Raw) -> Read<String> {
 
 /// Parses the link of reset mails with its placeholders `{token}`, `{locale}` and `{public_url}`. An
 /// application's custom scheme is allowed.
-pub(super) fn reset_url(raw: &Raw) -> Read<String> {
+pub(super) fn reset_url(raw: &Node) -> Read<String> {
     let text = raw.text()?;
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);
     // Not only http: a mobile application may register its own scheme.
@@ -381,7 +351,7 @@ pub(super) fn reset_url(raw: &Raw) -> Read<String> {
     Ok(text.to_owned())
 }
 
-pub(super) fn cors_origin(raw: &Raw) -> Read<String> {
+pub(super) fn cors_origin(raw: &Node) -> Read<String> {
     let text = raw.text()?;
     if text == "*" {
         return Ok(text.to_owned());
@@ -397,7 +367,7 @@ pub(super) fn cors_origin(raw: &Raw) -> Read<String> {
     Ok(checked)
 }
 
-pub(super) fn header_prefix(raw: &Raw) -> Read<String> {
+pub(super) fn header_prefix(raw: &Node) -> Read<String> {
     let text = raw.text()?;
     let plain = text
         .bytes()
@@ -412,14 +382,14 @@ pub(super) fn header_prefix(raw: &Raw) -> Read<String> {
     Ok(text.to_owned())
 }
 
-pub(super) fn header_name(raw: &Raw) -> Read<String> {
+pub(super) fn header_name(raw: &Node) -> Read<String> {
     let text = raw.text()?;
     http::HeaderName::from_bytes(text.as_bytes())
         .map(|_| text.to_owned())
         .map_err(|_| format!("`{text}` is not a header name"))
 }
 
-pub(super) fn language(raw: &Raw) -> Read<String> {
+pub(super) fn language(raw: &Node) -> Read<String> {
     let text = raw.text()?;
     let part = |part: &str| {
         (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -433,7 +403,7 @@ pub(super) fn language(raw: &Raw) -> Read<String> {
     Ok(text.to_owned())
 }
 
-pub(super) fn mailbox(raw: &Raw) -> Read<Mailbox> {
+pub(super) fn mailbox(raw: &Node) -> Read<Mailbox> {
     let text = self::text(320)(raw)?;
     Mailbox::parse(&text)
         .ok_or_else(|| "must be an address such as \"Playgate <tv@example.org>\"".to_owned())

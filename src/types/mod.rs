@@ -16,7 +16,6 @@ pub(crate) mod secret;
 pub(crate) mod text;
 pub mod time;
 pub(crate) mod token;
-pub(crate) mod toml_mistake;
 
 pub use drm::{Drm, Protocol};
 pub use duration_unit::DurationUnit;

@@ -1,13 +1,13 @@
 //! Errors of the catalogue.
 
-use super::import::Problem;
+use crate::decode::Mistake;
 use crate::store::StoreError;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     /// Sorted by line. Nothing was imported.
     #[error("the catalogue file has {} mistakes", .0.len())]
-    Invalid(Vec<Problem>),
+    Invalid(Vec<Mistake>),
     #[error("the catalogue would have {rows} {what}; the limit is {most}")]
     TooMany {
         what: &'static str,

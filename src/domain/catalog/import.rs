@@ -9,24 +9,9 @@ use super::content_keys::ContentKeySealer;
 use super::model::{Asset, ContentKey, KeyId, Livestream, Offer};
 use super::rules::{Effects, Rule};
 use super::snapshot::Contents;
+use crate::decode::Mistake;
 use crate::ports::Entropy;
 use crate::types::{BroadcastId, OfferId};
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
-    /// From 1; 0 if unknown.
-    pub line: u64,
-    pub message: String,
-}
-
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.line {
-            0 => f.write_str(&self.message),
-            line => write!(f, "line {line}: {}", self.message),
-        }
-    }
-}
 
 #[derive(Debug, Clone)]
 pub struct Spanned<T> {
@@ -61,7 +46,7 @@ pub struct CatalogImport {
     pub broadcasts: Vec<Spanned<(BroadcastId, Effects)>>,
     pub keys: Vec<Spanned<(KeyId, ContentKey)>>,
     pub references: Vec<Spanned<Reference>>,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<Mistake>,
     /// The file could not be parsed completely, so missing objects are not reported.
     pub incomplete: bool,
 }
@@ -74,7 +59,7 @@ impl CatalogImport {
         current: &Contents,
         mode: Mode,
         is_broadcast: &dyn Fn(&str) -> bool,
-    ) -> Vec<Problem> {
+    ) -> Vec<Mistake> {
         let mut check = Check {
             import: self,
             existing: (mode == Mode::Merge).then_some(current),
@@ -160,12 +145,12 @@ fn keys(
 struct Check<'a> {
     import: &'a CatalogImport,
     existing: Option<&'a Contents>,
-    problems: Vec<Problem>,
+    problems: Vec<Mistake>,
 }
 
 impl Check<'_> {
     fn report(&mut self, line: u64, message: String) {
-        self.problems.push(Problem { line, message });
+        self.problems.push(Mistake { line, message });
     }
 
     fn namespace(&mut self, is_broadcast: &dyn Fn(&str) -> bool) {

@@ -34,7 +34,7 @@ pub use error::CatalogError;
 pub use explain::{ExplainedRight, Layer, Source};
 pub use glob::Glob;
 pub use history::{ReadText, Replaced, Undo, VERSIONS_MAX, Version, WriteText};
-pub use import::{CatalogImport, Mode, Problem, Reference, Spanned};
+pub use import::{CatalogImport, Mode, Reference, Spanned};
 pub use model::{
     Asset, CATCHUP_DAYS_MAX, ContentKey, DURATION_DAYS_MAX, ExtendedRights, IMAGES_MAX, KEYS_MAX,
     KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Playlists,

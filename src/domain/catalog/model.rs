@@ -7,6 +7,7 @@ use chrono_tz::Tz;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::{Deserialize, Serialize};
 
+use crate::decode::{Node, Value};
 use crate::domain::schedule::Image;
 use crate::media::loop_channel::{self, ManifestRange};
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds};
@@ -42,6 +43,16 @@ pub enum Unrated {
 }
 
 impl Unrated {
+    /// Reads a word or an age of a file.
+    pub(crate) fn read(node: &Node) -> Result<Self, String> {
+        let found = match &node.value {
+            Value::Text(text) | Value::Loose(text) => Self::parse(text),
+            Value::Integer(age) => Self::age(*age),
+            _ => None,
+        };
+        found.ok_or_else(|| format!("must be pin, allow or an age from 0 to {PG_AGE_MAX}"))
+    }
+
     /// `free` is the former name of `allow`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -5,13 +5,17 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::RangeInclusive;
 
-use serde::Deserialize;
+use crate::decode::{Member, TableDecoder, decode_toml};
 
 const BUILT_IN: &str = include_str!("../../../data/ratings.toml");
 
 /// Larger ages are mistakes: no rating board uses more than 21.
 const AGE_MAX: u8 = 21;
+
+/// The ages that a table may have.
+const AGES: RangeInclusive<i64> = 0..=255;
 
 #[derive(Debug, Clone, Default)]
 pub struct Ratings {
@@ -19,19 +23,34 @@ pub struct Ratings {
     version: u64,
 }
 
-/// Also of the same table in the configuration.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    system: Vec<System>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A system with several names.
 struct System {
     names: Vec<String>,
     values: HashMap<String, u8>,
+}
+
+fn systems(root: &TableDecoder<'_>) -> Vec<System> {
+    let systems = root.tables("system").into_iter().map(|table| {
+        let names = table.required("names", |node| {
+            let names = node.elements().iter();
+            names.map(|name| name.text().map(str::to_owned)).collect()
+        });
+        let values = table.required("values", Ok);
+        let values = values.and_then(|node| table.as_table("values", node));
+        let values = values.map(|values| {
+            let age = |one: &Member| {
+                let age = values.read_node(&one.name, &one.node, |node| node.number(&AGES));
+                Some((one.name.clone(), age?))
+            };
+            values.members().iter().filter_map(age).collect()
+        });
+        table.finish();
+        System {
+            names: names.unwrap_or_default(),
+            values: values.unwrap_or_default(),
+        }
+    });
+    systems.collect()
 }
 
 impl Ratings {
@@ -51,8 +70,7 @@ impl Ratings {
     /// Adds the systems of a table in the form of `data/ratings.toml`. Known values get the new age.
     /// The error names the line.
     pub fn add(&mut self, table: &str) -> Result<(), String> {
-        let file: File = toml::from_str(table).map_err(|error| error.to_string())?;
-        for system in file.system {
+        for system in decode_toml(table, systems)? {
             for name in &system.names {
                 let known = self.systems.entry(fold(name)).or_default();
                 for (value, age) in &system.values {
@@ -133,9 +151,9 @@ mod tests {
     /// Two names or values with the same normalised form would hide each other.
     #[test]
     fn system_names_are_unique_and_ages_plausible() {
-        let file: File = toml::from_str(BUILT_IN).unwrap();
+        let systems = decode_toml(BUILT_IN, systems).unwrap();
         let mut names = HashMap::new();
-        for (number, system) in file.system.iter().enumerate() {
+        for (number, system) in systems.iter().enumerate() {
             for name in &system.names {
                 let before = names.insert(fold(name), number);
                 assert!(before.is_none_or(|before| before == number), "{name}");

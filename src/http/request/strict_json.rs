@@ -7,8 +7,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::catalog_file::json_errors::first_mistake;
 use crate::config::limits::JSON_DEPTH;
+use crate::decode::json::first_mistake;
 use crate::http::errors::api_error::ApiError;
 use crate::types::Malformed;
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::decode::{TableDecoder, decode_toml};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::accept::quality;
 use crate::types::Locale;
@@ -63,11 +64,7 @@ impl Messages {
                 language: language.to_owned(),
                 problem,
             };
-            let texts: HashMap<String, String> =
-                toml::from_str(text).map_err(|error| bad(error.to_string()))?;
-            if let Some(unknown) = texts.keys().find(|key| !is_key(key)) {
-                return Err(bad(format!("`{unknown}` is not the key of a message")));
-            }
+            let texts = decode_toml(text, texts).map_err(bad)?;
             languages
                 .entry(language.to_ascii_lowercase())
                 .or_default()
@@ -145,9 +142,17 @@ impl Messages {
     }
 }
 
-fn is_key(key: &str) -> bool {
-    let mut typed = TYPED.iter().map(|(_, key)| *key);
-    ErrorCode::ALL.iter().any(|code| code.as_str() == key) || typed.any(|typed| typed == key)
+/// The keys of messages: error codes, and those of [`TYPED`].
+fn keys() -> impl Iterator<Item = &'static str> {
+    let codes = ErrorCode::ALL.iter().map(|code| code.as_str());
+    codes.chain(TYPED.iter().map(|(_, key)| *key))
+}
+
+/// Reads the messages of a language.
+fn texts(root: &TableDecoder<'_>) -> HashMap<String, String> {
+    keys()
+        .filter_map(|key| Some((key.to_owned(), root.text(key)?.to_owned())))
+        .collect()
 }
 
 #[cfg(test)]
@@ -157,9 +162,8 @@ mod tests {
     #[test]
     fn every_code_has_a_message_in_every_built_in_language() {
         for (language, text) in BUILT_IN {
-            let texts: HashMap<String, String> = toml::from_str(text).unwrap();
-            let codes = ErrorCode::ALL.iter().map(|code| code.as_str());
-            for key in codes.chain(TYPED.iter().map(|(_, key)| *key)) {
+            let texts = decode_toml(text, texts).unwrap();
+            for key in keys() {
                 let message = texts.get(key);
                 assert!(
                     message.is_some_and(|m| !m.trim().is_empty()),

@@ -1,6 +1,7 @@
 //! Maps errors of catalogue and entitlement to API errors.
 
-use crate::domain::catalog::{CatalogError, Problem};
+use crate::decode::Mistake;
+use crate::domain::catalog::CatalogError;
 use crate::domain::entitlement::{Denied, GrantError};
 use crate::http::errors::api_error::{ApiError, Details, ErrorCode, ImportProblem};
 use crate::http::wire::catalog::ImportReply;
@@ -40,7 +41,7 @@ impl From<CatalogError> for ApiError {
     }
 }
 
-fn problem(problem: Problem) -> ImportProblem {
+fn problem(problem: Mistake) -> ImportProblem {
     ImportProblem {
         line: Some(problem.line).filter(|line| *line > 0),
         message: problem.message,

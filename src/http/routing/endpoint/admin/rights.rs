@@ -5,7 +5,8 @@
 use bytes::Bytes;
 
 use crate::catalog_file;
-use crate::domain::catalog::{CatalogError, CatalogImport, Effects, Problem};
+use crate::decode::Mistake;
+use crate::domain::catalog::{CatalogError, CatalogImport, Effects};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::routing::endpoint::admin::known;
 use crate::http::routing::endpoint::{Input, Payload};
@@ -91,6 +92,6 @@ fn text(body: &Bytes) -> Result<&str, ApiError> {
 }
 
 fn says(body: &Bytes) -> Result<Effects, ApiError> {
-    let mistakes = |problems: Vec<Problem>| CatalogError::Invalid(problems).into();
+    let mistakes = |problems: Vec<Mistake>| CatalogError::Invalid(problems).into();
     catalog_file::parse_rights(text(body)?).map_err(mistakes)
 }

@@ -1,14 +1,21 @@
-//! Finds the position of the first JSON error and what was expected there. The parser decides what is
-//! accepted; this only explains a rejection.
+//! A JSON scanner with positions. It finds the first error of a text and what was expected there, and reads files
+//! to [`Node`]s. `serde_json` decides what is accepted; a test proves that both agree.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
+use serde::de::IgnoredAny;
+
+use super::value::Span;
+use super::{Member, Mistake, Node, Parsed, Value};
+
+/// Nesting limit of files; a catalogue needs four levels.
+const FILE_DEPTH: usize = 8;
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct JsonError {
-    pub at: usize,
-    pub expected: &'static str,
-    line: usize,
+    expected: &'static str,
+    line: u64,
     /// In characters, counted from 1.
     column: usize,
     /// Path of the member with the error, such as `events[2].action`; empty at the top level.
@@ -36,34 +43,72 @@ struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
     path: Vec<Step>,
+    /// The line of `at`, counted from 1. A string has no line ends, so only white space moves it.
+    line: u64,
+    /// Nesting limit.
     depth: usize,
+    /// Whether lists and tables keep their content: a rejected body is only scanned.
+    keep: bool,
 }
 
 type Scan<T> = Result<T, &'static str>;
 
+/// Parses a file up to its first syntax error; JSON does not allow recovery.
+pub(super) fn parse(text: &str) -> Parsed {
+    let mistake = |line, message: String| Parsed {
+        root: Vec::new(),
+        errors: vec![Mistake { line, message }],
+    };
+    let mut scanner = Scanner::new(text.as_bytes(), FILE_DEPTH, true);
+    match scanner.document() {
+        Err(expected) => mistake(scanner.line, format!("expected {expected}")),
+        Ok(_) if serde_json::from_str::<IgnoredAny>(text).is_err() => {
+            mistake(0, "is not valid JSON".to_owned())
+        }
+        Ok(Node {
+            value: Value::Table(root),
+            ..
+        }) => Parsed {
+            root,
+            errors: Vec::new(),
+        },
+        Ok(node) => {
+            let kind = node.value.kind();
+            mistake(node.span.line, format!("must be a JSON object, not {kind}"))
+        }
+    }
+}
+
+/// Finds the first error of a text, or nesting deeper than `depth`.
 #[must_use]
 pub(crate) fn first_mistake(bytes: &[u8], depth: usize) -> Option<JsonError> {
-    let mut scanner = Scanner {
-        bytes,
-        at: 0,
-        path: Vec::new(),
-        depth,
-    };
+    let mut scanner = Scanner::new(bytes, depth, false);
     let expected = scanner.document().err()?;
     let before = bytes.get(..scanner.at).unwrap_or(bytes);
     let line = before.rsplit(|b| *b == b'\n').next().unwrap_or_default();
     // Count a truncated character as one column.
     let begins_character = |b: &&u8| **b & 0xc0 != 0x80;
     Some(JsonError {
-        at: scanner.at,
-        line: before.iter().filter(|b| **b == b'\n').count() + 1,
+        line: scanner.line,
         column: line.iter().filter(begins_character).count() + 1,
         member: scanner.member(),
         expected,
     })
 }
 
-impl Scanner<'_> {
+impl<'a> Scanner<'a> {
+    const fn new(bytes: &'a [u8], depth: usize, keep: bool) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            path: Vec::new(),
+            line: 1,
+            depth,
+            keep,
+        }
+    }
+
+    /// The member path. Stops at names with special characters, so that messages do not echo them.
     fn member(&self) -> String {
         let mut path = String::new();
         for step in &self.path {
@@ -88,8 +133,9 @@ impl Scanner<'_> {
     }
 
     fn space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+        while let Some(byte @ (b' ' | b'\t' | b'\r' | b'\n')) = self.peek() {
             self.at += 1;
+            self.line += u64::from(byte == b'\n');
         }
     }
 
@@ -99,47 +145,60 @@ impl Scanner<'_> {
         found
     }
 
-    fn document(&mut self) -> Scan<()> {
+    /// The part from `start` to here, which has no line end unless it is a list or a table.
+    const fn span(&self, start: usize, line: u64) -> Span {
+        let end = self.at;
+        Span { start, end, line }
+    }
+
+    fn document(&mut self) -> Scan<Node> {
         self.space();
-        self.value(0)?;
+        let node = self.node(0)?;
         self.space();
         match self.peek() {
-            None => Ok(()),
-            // Two values in a row, which some parsers accept and others cut off.
+            None => Ok(node),
             Some(_) => Err("the end of the body"),
         }
     }
 
-    fn value(&mut self, depth: usize) -> Scan<()> {
+    fn node(&mut self, depth: usize) -> Scan<Node> {
+        let (start, line) = (self.at, self.line);
+        let value = self.value(depth)?;
+        let span = self.span(start, line);
+        Ok(Node { span, value })
+    }
+
+    fn value(&mut self, depth: usize) -> Scan<Value> {
         match self.peek() {
             // Recursion is bounded by the same limit as in the parser.
             Some(b'{' | b'[') if depth == self.depth => Err("less nesting"),
-            Some(b'{') => self.object(depth + 1),
-            Some(b'[') => self.array(depth + 1),
-            Some(b'"') => self.string().map(drop),
+            Some(b'{') => self.object(depth + 1).map(Value::Table),
+            Some(b'[') => self.array(depth + 1).map(Value::List),
+            Some(b'"') => self.string().map(Value::Text),
             Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(b't') => self.word("true"),
-            Some(b'f') => self.word("false"),
-            Some(b'n') => self.word("null"),
+            Some(b't') => self.word("true", Value::Boolean(true)),
+            Some(b'f') => self.word("false", Value::Boolean(false)),
+            Some(b'n') => self.word("null", Value::Other("null")),
             _ => Err("a JSON value"),
         }
     }
 
-    fn word(&mut self, word: &str) -> Scan<()> {
+    fn word(&mut self, word: &str, value: Value) -> Scan<Value> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         if !rest.starts_with(word.as_bytes()) {
             return Err("a JSON value");
         }
         self.at += word.len();
-        Ok(())
+        Ok(value)
     }
 
-    fn object(&mut self, depth: usize) -> Scan<()> {
+    fn object(&mut self, depth: usize) -> Scan<Vec<Member>> {
         self.at += 1;
         let mut names = HashSet::new();
+        let mut members = Vec::new();
         self.space();
         if self.consume(b'}') {
-            return Ok(());
+            return Ok(members);
         }
         loop {
             self.space();
@@ -148,8 +207,10 @@ impl Scanner<'_> {
                 return Err("the name of a member in double quotes");
             }
             let name = self.string()?;
+            let name_span = self.span(begin, self.line);
             self.path.push(Step::Member(name.clone()));
-            if !names.insert(name) {
+            // Parsers differ in which of two members they take.
+            if !names.insert(name.clone()) {
                 self.at = begin;
                 return Err("each member once");
             }
@@ -158,11 +219,18 @@ impl Scanner<'_> {
                 return Err("a colon");
             }
             self.space();
-            self.value(depth)?;
+            let node = self.node(depth)?;
+            if self.keep {
+                members.push(Member {
+                    name,
+                    name_span,
+                    node,
+                });
+            }
             self.path.pop();
             self.space();
             if self.consume(b'}') {
-                return Ok(());
+                return Ok(members);
             }
             if !self.consume(b',') {
                 return Err("a comma or a closing brace");
@@ -170,16 +238,20 @@ impl Scanner<'_> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Scan<()> {
+    fn array(&mut self, depth: usize) -> Scan<Vec<Node>> {
         self.at += 1;
+        let mut nodes = Vec::new();
         self.space();
         if self.consume(b']') {
-            return Ok(());
+            return Ok(nodes);
         }
         for index in 0.. {
             self.space();
             self.path.push(Step::Element(index));
-            self.value(depth)?;
+            let node = self.node(depth)?;
+            if self.keep {
+                nodes.push(node);
+            }
             self.path.pop();
             self.space();
             if self.consume(b']') {
@@ -189,7 +261,7 @@ impl Scanner<'_> {
                 return Err("a comma or a closing bracket");
             }
         }
-        Ok(())
+        Ok(nodes)
     }
 
     /// Scans a string and returns it raw, or decoded if it has escapes: two spellings of a name are the
@@ -245,7 +317,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn number(&mut self) -> Scan<()> {
+    fn number(&mut self) -> Scan<Value> {
         let begin = self.at;
         self.consume(b'-');
         if !self.consume(b'0') {
@@ -263,15 +335,14 @@ impl Scanner<'_> {
             self.digits()?;
         }
         let text = self.bytes.get(begin..self.at).unwrap_or_default();
-        let number = std::str::from_utf8(text)
-            .ok()
-            .and_then(|t| t.parse::<f64>().ok());
+        let text = std::str::from_utf8(text).unwrap_or_default();
         // The parser rejects such numbers, which are valid JSON otherwise.
-        if number.is_none_or(f64::is_infinite) {
+        if !text.parse().is_ok_and(f64::is_finite) {
             self.at = begin;
             return Err("a number within the range of a double");
         }
-        Ok(())
+        let other = Value::Other("a number that is not an integer, or out of range");
+        Ok(text.parse().map_or(other, Value::Integer))
     }
 }
 
