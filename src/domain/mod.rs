@@ -10,6 +10,7 @@ pub mod catalog;
 pub(crate) mod clock_guard;
 pub(crate) mod entitlement;
 pub(crate) mod epg_sources;
+pub(crate) mod identities;
 pub(crate) mod mail;
 pub(crate) mod operators;
 pub(crate) mod partners;

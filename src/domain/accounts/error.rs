@@ -3,7 +3,7 @@
 use super::attempt::PoolError;
 use super::hashing::HashingFailed;
 use super::throttle::Refused;
-use crate::domain::partners::PartnersError;
+use crate::domain::identities::IdentityError;
 use crate::store::StoreError;
 use crate::types::{LimitReached, Malformed};
 
@@ -73,15 +73,15 @@ impl From<StoreError> for AccountsError {
     }
 }
 
-impl From<PartnersError> for AccountsError {
-    fn from(error: PartnersError) -> Self {
+impl From<IdentityError> for AccountsError {
+    fn from(error: IdentityError) -> Self {
         match error {
-            PartnersError::Store(error) => Self::Store(error),
-            PartnersError::NotFound
-            | PartnersError::NameMalformed
-            | PartnersError::NameInUse
-            | PartnersError::TokenNotFound
-            | PartnersError::TooManyTokens => Self::PartnerNotFound,
+            IdentityError::Store(error) => Self::Store(error),
+            IdentityError::NotFound(_)
+            | IdentityError::NameMalformed
+            | IdentityError::NameInUse(_)
+            | IdentityError::TokenNotFound(_)
+            | IdentityError::TooManyTokens(_) => Self::PartnerNotFound,
         }
     }
 }

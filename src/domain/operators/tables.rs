@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Entries, Index, Record, Table, TreeName, read_record};
-use crate::types::{OperatorId, Role, TokenHash, UnixSeconds};
+use crate::domain::identities::{Identity, IdentityKind, TokenRecord};
+use crate::ports::Entropy;
+use crate::store::{All, Entries, Index, Record, StoreError, Table, TreeName, Txn, read_record};
+use crate::types::{OperatorId, Role, Token, TokenHash, TokenKind, UnixSeconds};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct OperatorRecord {
+pub struct OperatorRecord {
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) created: UnixSeconds,
@@ -28,7 +30,36 @@ impl Record for OperatorRecord {
 }
 
 /// Operators by id; kept in a memory table.
-pub(super) struct Operators;
+#[derive(Clone)]
+pub struct Operators;
+
+impl Identity for Operators {
+    const KIND: IdentityKind = IdentityKind::Operator;
+    type ByName = OperatorsByName;
+    type Tokens = OperatorTokens;
+
+    fn name(record: &OperatorRecord) -> &str {
+        &record.name
+    }
+
+    fn parse_id(text: &str) -> Option<OperatorId> {
+        OperatorId::parse(text).ok()
+    }
+
+    fn new_id(random: [u8; 16]) -> OperatorId {
+        OperatorId::from_bytes(random)
+    }
+
+    fn new_token(entropy: &dyn Entropy) -> Token {
+        Token::new(TokenKind::Operator, entropy.array())
+    }
+
+    fn tokens(txn: &Txn<'_>, id: &OperatorId) -> Result<Vec<TokenHash>, StoreError> {
+        let tokens = txn.scan::<OperatorTokens>(&All, usize::MAX)?;
+        let own = tokens.into_iter().filter(|(_, token)| token.holder == *id);
+        Ok(own.map(|(hash, _)| hash).collect())
+    }
+}
 
 impl Table for Operators {
     const NAME: TreeName = "operators";
@@ -47,7 +78,7 @@ impl Table for Operators {
 }
 
 /// Ensures unique names.
-pub(super) struct OperatorsByName;
+pub struct OperatorsByName;
 
 impl Index for OperatorsByName {
     const NAME: TreeName = "operators.by_name";
@@ -55,19 +86,13 @@ impl Index for OperatorsByName {
     type Key = String;
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct OperatorTokenRecord {
-    pub(super) operator: OperatorId,
-    pub(super) created: UnixSeconds,
-}
-
-impl Record for OperatorTokenRecord {
+impl Record for TokenRecord<OperatorId> {
     const VERSION: u8 = 2;
 
     fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
         match version {
             1 => read_record::<v1::OperatorTokenRecord>(bytes).map(|old| Self {
-                operator: old.operator,
+                holder: old.operator,
                 // Version 1 did not store it.
                 created: UnixSeconds::default(),
             }),
@@ -78,12 +103,13 @@ impl Record for OperatorTokenRecord {
 
 /// Operator tokens by hash; kept in a memory table. There is no index by operator: the tokens of an
 /// installation are few enough to scan.
-pub(super) struct OperatorTokens;
+#[derive(Clone)]
+pub struct OperatorTokens;
 
 impl Table for OperatorTokens {
     const NAME: TreeName = "operator_tokens";
     type Key = TokenHash;
-    type Record = OperatorTokenRecord;
+    type Record = TokenRecord<OperatorId>;
 }
 
 /// Record formats of the time when an operator had one token.

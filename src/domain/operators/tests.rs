@@ -1,8 +1,12 @@
 //! Tests of operators and of the stored record format.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::domain::identities::{IdentityKind, TokenRecord};
 use crate::ports::entropy::SeededEntropy;
-use crate::store::Record as _;
+use crate::store::{Record as _, Store};
+use crate::types::TokenKind;
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
@@ -23,14 +27,14 @@ fn token_authenticates_its_operator_until_they_are_revoked() {
             .add("Eva", Role::Admin, NOW)
             .and_then(Commit::wait)
             .map(|_| ()),
-        Err(OperatorsError::NameInUse)
+        Err(IdentityError::NameInUse(IdentityKind::Operator))
     );
     assert_eq!(
         operators
             .add("", Role::Admin, NOW)
             .and_then(Commit::wait)
             .map(|_| ()),
-        Err(OperatorsError::NameMalformed)
+        Err(IdentityError::NameMalformed)
     );
     assert_eq!(operators.resolve("Eva"), Some(id));
     assert_eq!(operators.resolve(&id.to_string()), Some(id));
@@ -39,7 +43,10 @@ fn token_authenticates_its_operator_until_they_are_revoked() {
     operators.revoke(id).wait().unwrap();
     assert_eq!(operators.authenticate(&presented), None);
     assert_eq!(again.authenticate(&presented), None);
-    assert_eq!(operators.revoke(id).wait(), Err(OperatorsError::NotFound));
+    assert_eq!(
+        operators.revoke(id).wait(),
+        Err(IdentityError::NotFound(IdentityKind::Operator))
+    );
     assert!(store.verify().unwrap().tables.iter().all(|r| r.is_sound()));
 }
 
@@ -62,7 +69,7 @@ fn tokens_can_be_rotated_one_by_one() {
         let hash = TokenHash::hash_presented(TokenKind::Operator, token.reveal()).unwrap();
         operators.authenticate(&hash).map(|operator| operator.id)
     };
-    let listed = operators.tokens(eva);
+    let listed = operators.tokens_of(eva);
     assert_eq!((listed.len(), &listed[1]), (2, &info));
     assert_eq!(
         (operator_of(&first), operator_of(&second), operator_of(&als)),
@@ -70,7 +77,7 @@ fn tokens_can_be_rotated_one_by_one() {
     );
     let old = listed[0].handle.to_uppercase();
     // The handle of another operator's token is rejected.
-    let missing = Err(OperatorsError::TokenNotFound);
+    let missing = Err(IdentityError::TokenNotFound(IdentityKind::Operator));
     assert_eq!(operators.revoke_token(al, &old).wait(), missing);
     operators.revoke_token(eva, &old).wait().unwrap();
     assert_eq!(
@@ -78,15 +85,21 @@ fn tokens_can_be_rotated_one_by_one() {
         (None, Some(eva))
     );
     assert_eq!(operators.revoke_token(eva, &old).wait(), missing);
-    for _ in 1..TOKENS_MAX {
+    for _ in 1..IdentityKind::Operator.tokens_max() {
         operators.add_token(eva, NOW).wait().unwrap();
     }
     let refused = operators.add_token(eva, NOW).wait().map(|_| ());
-    assert_eq!(refused, Err(OperatorsError::TooManyTokens));
+    assert_eq!(
+        refused,
+        Err(IdentityError::TooManyTokens(IdentityKind::Operator))
+    );
     operators.revoke(eva).wait().unwrap();
     assert_eq!((operator_of(&second), operator_of(&als)), (None, Some(al)));
     let refused = operators.add_token(eva, NOW).wait().map(|_| ());
-    assert_eq!(refused, Err(OperatorsError::NotFound));
+    assert_eq!(
+        refused,
+        Err(IdentityError::NotFound(IdentityKind::Operator))
+    );
     assert!(store.verify().unwrap().tables.iter().all(|r| r.is_sound()));
 }
 
@@ -98,8 +111,8 @@ fn record_bytes_are_stable() {
         created: UnixSeconds(1),
     };
     assert_eq!(crate::store::golden(&operator), "0201410202");
-    let token = OperatorTokenRecord {
-        operator: OperatorId::from_bytes([7; 16]),
+    let token = TokenRecord {
+        holder: OperatorId::from_bytes([7; 16]),
         created: UnixSeconds(1),
     };
     let expected = format!("02{}02", "07".repeat(16));
@@ -114,7 +127,7 @@ fn version_1_records_are_upgraded() {
         (old.name.as_str(), old.role, old.created),
         ("A", Role::Agent, UnixSeconds(1))
     );
-    let old = OperatorTokenRecord::upgrade(1, &hex(&"07".repeat(16))).unwrap();
-    assert_eq!(old.operator, OperatorId::from_bytes([7; 16]));
+    let old = TokenRecord::<OperatorId>::upgrade(1, &hex(&"07".repeat(16))).unwrap();
+    assert_eq!(old.holder, OperatorId::from_bytes([7; 16]));
     assert_eq!(OperatorRecord::upgrade(0, &[]), None);
 }

@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Entries, Index, Record, Table, TreeName, read_record};
-use crate::types::{DurationUnit, PartnerId, TokenHash, UnixSeconds};
+use crate::domain::identities::{Identity, IdentityKind, TokenRecord};
+use crate::ports::Entropy;
+use crate::store::{Entries, Index, Record, StoreError, Table, TreeName, Txn, read_record};
+use crate::types::{DurationUnit, PartnerId, Token, TokenHash, UnixSeconds};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct PartnerRecord {
+pub struct PartnerRecord {
     pub(super) name: String,
     pub(super) created: UnixSeconds,
     pub(super) disabled: bool,
@@ -27,7 +29,35 @@ impl Record for PartnerRecord {
 }
 
 /// Partners by id; kept in a memory table.
-pub(super) struct Partners;
+#[derive(Clone)]
+pub struct Partners;
+
+impl Identity for Partners {
+    const KIND: IdentityKind = IdentityKind::Partner;
+    type ByName = PartnersByName;
+    type Tokens = PartnerTokens;
+
+    fn name(record: &PartnerRecord) -> &str {
+        &record.name
+    }
+
+    fn parse_id(text: &str) -> Option<PartnerId> {
+        PartnerId::parse(text).ok()
+    }
+
+    fn new_id(random: [u8; 16]) -> PartnerId {
+        PartnerId::from_bytes(random)
+    }
+
+    fn new_token(entropy: &dyn Entropy) -> Token {
+        Token::new_partner(entropy.array())
+    }
+
+    fn tokens(txn: &Txn<'_>, id: &PartnerId) -> Result<Vec<TokenHash>, StoreError> {
+        let tokens = txn.scan_index::<TokensByPartner>(id, Self::KIND.tokens_max())?;
+        Ok(tokens.into_iter().map(|(_, hash)| hash).collect())
+    }
+}
 
 impl Table for Partners {
     const NAME: TreeName = "partners";
@@ -47,7 +77,7 @@ impl Table for Partners {
 }
 
 /// Ensures unique names.
-pub(super) struct PartnersByName;
+pub struct PartnersByName;
 
 impl Index for PartnersByName {
     const NAME: TreeName = "partners.by_name";
@@ -55,26 +85,21 @@ impl Index for PartnersByName {
     type Key = String;
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct PartnerTokenRecord {
-    pub(super) partner: PartnerId,
-    pub(super) created: UnixSeconds,
-}
-
-impl Record for PartnerTokenRecord {}
+impl Record for TokenRecord<PartnerId> {}
 
 /// Access tokens by hash; kept in a memory table.
-pub(super) struct PartnerTokens;
+#[derive(Clone)]
+pub struct PartnerTokens;
 
 impl Table for PartnerTokens {
     const NAME: TreeName = "partner_tokens";
     type Key = TokenHash;
-    type Record = PartnerTokenRecord;
+    type Record = TokenRecord<PartnerId>;
     const INDEXES: &'static [TreeName] = &[TokensByPartner::NAME];
 
-    fn index(key: &TokenHash, record: &PartnerTokenRecord, entries: &mut Entries) {
-        let PartnerTokenRecord { partner, created } = record;
-        entries.add::<TokensByPartner>(&(*partner, *created), key);
+    fn index(key: &TokenHash, record: &TokenRecord<PartnerId>, entries: &mut Entries) {
+        let TokenRecord { holder, created } = record;
+        entries.add::<TokensByPartner>(&(*holder, *created), key);
     }
 }
 

@@ -1,8 +1,11 @@
 //! Tests of partners and of the stored record format.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::domain::identities::TokenRecord;
 use crate::ports::entropy::SeededEntropy;
-use crate::store::Record as _;
+use crate::store::{Durability, Record as _, Store};
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
@@ -38,7 +41,7 @@ fn token_authenticates_its_partner_until_it_is_revoked() {
         partners
             .revoke_token(acme, &listed[1].tokens[0].handle)
             .wait(),
-        Err(PartnersError::TokenNotFound)
+        Err(IdentityError::TokenNotFound(IdentityKind::Partner))
     );
     assert!(store.verify().unwrap().tables.iter().all(|r| r.is_sound()));
 }
@@ -58,7 +61,10 @@ fn disabled_or_removed_partner_is_rejected_at_once() {
     };
     removed().unwrap();
     assert_eq!(partners.authenticate(&hash_of(&token)), None);
-    assert_eq!(removed(), Err(PartnersError::NotFound));
+    assert_eq!(
+        removed(),
+        Err(IdentityError::NotFound(IdentityKind::Partner))
+    );
     assert!(partners.list().is_empty());
     assert!(store.verify().unwrap().tables.iter().all(|r| r.is_sound()));
 }
@@ -69,12 +75,12 @@ fn names_are_unique_and_resolve_to_partners() {
     let (id, _) = partners.add(" Acme ", NOW).unwrap().wait().unwrap();
     assert_eq!(
         partners.add("Acme", NOW).and_then(Commit::wait).map(|_| ()),
-        Err(PartnersError::NameInUse)
+        Err(IdentityError::NameInUse(IdentityKind::Partner))
     );
     for bad in ["", "  ", "a\nb", &"x".repeat(129)] {
         assert_eq!(
             partners.add(bad, NOW).and_then(Commit::wait).map(|_| ()),
-            Err(PartnersError::NameMalformed)
+            Err(IdentityError::NameMalformed)
         );
     }
     assert_eq!(partners.resolve("Acme"), Some(id));
@@ -86,12 +92,12 @@ fn names_are_unique_and_resolve_to_partners() {
 fn number_of_tokens_is_limited() {
     let (_, partners) = partners();
     let (id, _) = partners.add("Acme", NOW).unwrap().wait().unwrap();
-    for _ in 1..TOKENS_MAX {
+    for _ in 1..IdentityKind::Partner.tokens_max() {
         partners.add_token(id, NOW).wait().unwrap();
     }
     assert_eq!(
         partners.add_token(id, NOW).wait().map(|_| ()),
-        Err(PartnersError::TooManyTokens)
+        Err(IdentityError::TooManyTokens(IdentityKind::Partner))
     );
 }
 
@@ -124,7 +130,7 @@ fn update_changes_only_the_given_members() {
     let unknown = PartnerId::from_bytes([1; 16]);
     assert_eq!(
         partners.update(unknown, unit(None)).wait(),
-        Err(PartnersError::NotFound)
+        Err(IdentityError::NotFound(IdentityKind::Partner))
     );
 }
 
@@ -144,8 +150,8 @@ fn record_bytes_are_stable() {
         ..version_1
     };
     assert_eq!(crate::store::golden(&with_unit), "02014102010101");
-    let token = PartnerTokenRecord {
-        partner: PartnerId::from_bytes([7; 16]),
+    let token = TokenRecord {
+        holder: PartnerId::from_bytes([7; 16]),
         created: UnixSeconds(1),
     };
     let expected = format!("01{}02", "07".repeat(16));

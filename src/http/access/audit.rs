@@ -92,7 +92,7 @@ impl AuditDraft {
             operator: self.auth.operator(),
             name: match self.auth.asker() {
                 // A removed operator has no name any more; the entry still has the id.
-                AdminIdentity::Operator(id) => app.operators.name(id).unwrap_or_default(),
+                AdminIdentity::Operator(id) => app.operators.name(&id).unwrap_or_default(),
                 AdminIdentity::Administrator(administrator) => administrator.to_string(),
             },
             role: self.auth.role(),

@@ -28,6 +28,6 @@ pub(crate) fn about(app: &App, _cx: &Context, auth: OperatorAuth) -> Result<Repl
         environment: app.http.environment.as_str(),
         public_url: &app.http.public_url,
         role: auth.role().as_str(),
-        name: auth.operator().and_then(|id| app.operators.name(id)),
+        name: auth.operator().and_then(|id| app.operators.name(&id)),
     })
 }

@@ -71,7 +71,7 @@ pub(crate) async fn tokens(
     request: OperatorRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::operator(app, &request.operator)?;
-    let tokens = app.operators.tokens(id);
+    let tokens = app.operators.tokens_of(id);
     Reply::json(&tokens.iter().map(TokenLine::from).collect::<Vec<_>>())
 }
 

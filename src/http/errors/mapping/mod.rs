@@ -8,7 +8,7 @@ mod accounts;
 mod backups;
 mod catalog;
 mod feeds;
-mod partners;
+mod identities;
 mod playback;
 mod schedule;
 

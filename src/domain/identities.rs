@@ -1,0 +1,253 @@
+//! Identities that hold access tokens: what partners and operators have in common.
+//!
+//! Names are unique. A token is shown once; only its hash is stored.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ports::Entropy;
+use crate::store::{Commit, Durability, Index, MemoryTable, Store, StoreError, Table, Txn};
+use crate::types::text::check_visible;
+use crate::types::{Token, TokenHash, TokenInfo, UnixSeconds};
+
+/// Maximum length of a name in characters.
+const NAME_MAX: usize = 128;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdentityKind {
+    Partner,
+    Operator,
+}
+
+impl IdentityKind {
+    /// Maximum number of tokens of an identity: enough to rotate, few enough to list.
+    pub(crate) const fn tokens_max(self) -> usize {
+        match self {
+            Self::Partner => 100,
+            Self::Operator => 20,
+        }
+    }
+}
+
+impl fmt::Display for IdentityKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Partner => "partner",
+            Self::Operator => "operator",
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// The name is empty, longer than 128 characters or has control characters.
+    #[error("a name has 1 to 128 visible characters")]
+    NameMalformed,
+    #[error("another {0} has this name")]
+    NameInUse(IdentityKind),
+    #[error("no such {0}")]
+    NotFound(IdentityKind),
+    #[error("this {0} has no such token")]
+    TokenNotFound(IdentityKind),
+    #[error("no {0} may have more than {max} tokens", max = .0.tokens_max())]
+    TooManyTokens(IdentityKind),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The record of a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRecord<Id> {
+    pub(super) holder: Id,
+    pub(super) created: UnixSeconds,
+}
+
+/// A table of identities of one kind.
+pub trait Identity: Table<Key: Copy + Hash> {
+    const KIND: IdentityKind;
+    /// Ensures unique names.
+    type ByName: Index<Table = Self, Key = String>;
+    /// Tokens by hash.
+    type Tokens: Table<Key = TokenHash, Record = TokenRecord<Self::Key>>;
+
+    fn name(record: &Self::Record) -> &str;
+    fn parse_id(text: &str) -> Option<Self::Key>;
+    fn new_id(random: [u8; 16]) -> Self::Key;
+    fn new_token(entropy: &dyn Entropy) -> Token;
+
+    /// The tokens of an identity as read in a write batch; memory may lag behind earlier batches.
+    fn tokens(txn: &Txn<'_>, id: &Self::Key) -> Result<Vec<TokenHash>, StoreError>;
+}
+
+/// The identities of one kind, in memory and in the store.
+#[derive(Clone)]
+pub struct Identities<I: Identity> {
+    store: Store,
+    entropy: Arc<dyn Entropy>,
+    pub(super) records: Arc<MemoryTable<I>>,
+    pub(super) tokens: Arc<MemoryTable<I::Tokens>>,
+}
+
+impl<I: Identity> Identities<I> {
+    pub fn open(store: Store, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
+        let records = Arc::new(MemoryTable::default());
+        let tokens = Arc::new(MemoryTable::default());
+        store.attach::<I>(Arc::clone(&records) as _)?;
+        store.attach::<I::Tokens>(Arc::clone(&tokens) as _)?;
+        Ok(Self {
+            store,
+            entropy,
+            records,
+            tokens,
+        })
+    }
+
+    /// Finds the holder of a token, from memory.
+    pub(super) fn holder(&self, token: &TokenHash) -> Option<(I::Key, Arc<I::Record>)> {
+        let id = self.tokens.get(token)?.holder;
+        Some((id, self.records.get(&id)?))
+    }
+
+    /// Creates an identity with a first token, which is returned only here.
+    ///
+    /// # Errors
+    /// [`IdentityError::NameMalformed`], [`IdentityError::NameInUse`].
+    pub(super) fn insert(
+        &self,
+        name: &str,
+        now: UnixSeconds,
+        record: impl FnOnce(String) -> I::Record,
+    ) -> Result<Commit<(I::Key, Token), IdentityError>, IdentityError> {
+        let name = name.trim();
+        let length = name.chars().take(NAME_MAX + 1).count();
+        if length == 0 || length > NAME_MAX || check_visible(name).is_err() {
+            return Err(IdentityError::NameMalformed);
+        }
+        let name = name.to_owned();
+        let record = record(name.clone());
+        let id = I::new_id(self.entropy.array());
+        let token = I::new_token(&*self.entropy);
+        Ok(self.change(move |txn| {
+            if txn.find::<I::ByName>(&name)?.is_some() {
+                return Err(IdentityError::NameInUse(I::KIND));
+            }
+            txn.put::<I>(&id, &record)?;
+            insert_token::<I>(txn, &token, id, now)?;
+            Ok((id, token))
+        }))
+    }
+
+    #[must_use]
+    pub fn name(&self, id: &I::Key) -> Option<String> {
+        Some(I::name(&*self.records.get(id)?).to_owned())
+    }
+
+    /// Finds an identity by id or name.
+    #[must_use]
+    pub fn resolve(&self, text: &str) -> Option<I::Key> {
+        if let Some(id) = I::parse_id(text)
+            && self.records.get(&id).is_some()
+        {
+            return Some(id);
+        }
+        let mut found = None;
+        self.records.for_each(|id, record| {
+            if I::name(record) == text {
+                found = Some(*id);
+            }
+        });
+        found
+    }
+
+    /// The tokens of every identity, oldest first.
+    pub(super) fn tokens_by_holder(&self) -> HashMap<I::Key, Vec<TokenInfo>> {
+        let mut held: HashMap<_, Vec<TokenInfo>> = HashMap::new();
+        self.tokens.for_each(|hash, token| {
+            held.entry(token.holder)
+                .or_default()
+                .push(info(hash, token.created));
+        });
+        for tokens in held.values_mut() {
+            tokens.sort_by(|a, b| (a.created, &a.handle).cmp(&(b.created, &b.handle)));
+        }
+        held
+    }
+
+    /// Adds a token, which is returned only here.
+    ///
+    /// # Errors
+    /// [`IdentityError::NotFound`], [`IdentityError::TooManyTokens`].
+    pub fn add_token(
+        &self,
+        id: I::Key,
+        now: UnixSeconds,
+    ) -> Commit<(TokenInfo, Token), IdentityError> {
+        let token = I::new_token(&*self.entropy);
+        self.change(move |txn| {
+            if txn.get::<I>(&id)?.is_none() {
+                return Err(IdentityError::NotFound(I::KIND));
+            }
+            if I::tokens(txn, &id)?.len() >= I::KIND.tokens_max() {
+                return Err(IdentityError::TooManyTokens(I::KIND));
+            }
+            insert_token::<I>(txn, &token, id, now)?;
+            Ok((info(&token.hash(), now), token))
+        })
+    }
+
+    /// Revokes a token by its handle; the next request with it is rejected.
+    ///
+    /// # Errors
+    /// [`IdentityError::TokenNotFound`].
+    pub fn revoke_token(&self, id: I::Key, handle: &str) -> Commit<(), IdentityError> {
+        let handle = handle.to_ascii_lowercase();
+        self.change(move |txn| {
+            let hash = I::tokens(txn, &id)?
+                .into_iter()
+                .find(|hash| hash.handle() == handle)
+                .ok_or(IdentityError::TokenNotFound(I::KIND))?;
+            Ok(txn.delete::<I::Tokens>(&hash)?)
+        })
+    }
+
+    pub(super) fn change<T: Send + 'static>(
+        &self,
+        batch: impl FnOnce(&mut Txn<'_>) -> Result<T, IdentityError> + Send + 'static,
+    ) -> Commit<T, IdentityError> {
+        self.store.write(Durability::Durable, batch)
+    }
+}
+
+/// Removes an identity; its tokens are rejected from the next request on.
+///
+/// # Errors
+/// [`IdentityError::NotFound`].
+pub(super) fn remove<I: Identity>(txn: &mut Txn<'_>, id: &I::Key) -> Result<(), IdentityError> {
+    if txn.get::<I>(id)?.is_none() {
+        return Err(IdentityError::NotFound(I::KIND));
+    }
+    for hash in I::tokens(txn, id)? {
+        txn.delete::<I::Tokens>(&hash)?;
+    }
+    Ok(txn.delete::<I>(id)?)
+}
+
+fn info(hash: &TokenHash, created: UnixSeconds) -> TokenInfo {
+    TokenInfo {
+        handle: hash.handle(),
+        created,
+    }
+}
+
+fn insert_token<I: Identity>(
+    txn: &mut Txn<'_>,
+    token: &Token,
+    holder: I::Key,
+    created: UnixSeconds,
+) -> Result<(), StoreError> {
+    txn.put::<I::Tokens>(&token.hash(), &TokenRecord { holder, created })
+}
