@@ -12,7 +12,7 @@ use ring::digest;
 
 use super::{AppError, key_files};
 use crate::config::http::{CorsOrigins, HttpSettings};
-use crate::config::{self, Address, Config, Secret, SmtpSecurity, WatershedRule, WhenFull};
+use crate::config::{self, Address, Config, Secret};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
     accounts, backups, catalog, entitlement, epg_sources, mail, playback, schedule, telemetry,
@@ -24,7 +24,7 @@ use crate::ports::license_server::{
     self, HttpLicenseServer, LicenseServerSettings, LicenseServers,
 };
 use crate::ports::mailer::Mailer;
-use crate::ports::smtp::{Security, SmtpMailer, SmtpSettings};
+use crate::ports::smtp::{SmtpMailer, SmtpSettings};
 use crate::ports::tls::Tls;
 use crate::types::Drm;
 use crate::types::time::DAY;
@@ -159,11 +159,6 @@ pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppErro
     let (Some(host), Some(from)) = (&smtp.host, &config.mail.from) else {
         return Ok(None);
     };
-    let security = match smtp.security {
-        SmtpSecurity::StartTls => Security::StartTls,
-        SmtpSecurity::Tls => Security::Tls,
-        SmtpSecurity::None => Security::Plain,
-    };
     let ca = smtp.ca.as_ref().map(|path| {
         fs::read(path).map_err(|error| AppError::File {
             path: path.clone(),
@@ -174,7 +169,7 @@ pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppErro
     let mailer = SmtpMailer::new(SmtpSettings {
         host: host.clone(),
         port: smtp.port(),
-        security,
+        security: smtp.security,
         ca: ca.transpose()?,
         login: login.map(|(user, password)| (user, password.reveal().to_owned())),
         from_name: from.name.clone(),
@@ -238,23 +233,8 @@ pub(super) fn feeds(config: &Config) -> Result<epg_sources::Settings, AppError> 
         let wrong = |why| AppError::Setting(format!("`epg.ratings`: {}: {why}", path.display()));
         ratings.add(&text).map_err(wrong)?;
     }
-    let sources = config.epg.sources.iter();
-    let feeds = sources.map(|source| epg_sources::EpgSource {
-        name: source.name.clone(),
-        location: source.url.clone(),
-        interval: i64::try_from(source.interval.as_secs()).unwrap_or(i64::MAX),
-        priority: source.priority,
-        options: epg_sources::GuideOptions {
-            zone: source.zone,
-            ignore_offsets: source.ignore_offsets,
-            languages: source.languages.clone(),
-            channels: source.channels.clone().into_iter().collect(),
-            unrated: source.unrated,
-        },
-        create_livestreams: source.create_livestreams,
-    });
     Ok(epg_sources::Settings {
-        sources: feeds.collect(),
+        sources: config.epg.sources.clone(),
         ratings: Arc::new(ratings),
         retention_days: config.schedule.retention_days,
     })
@@ -266,10 +246,7 @@ pub(super) fn entitlement(config: &Config) -> Result<entitlement::Settings, AppE
     let text = |time: NaiveTime| time.format("%H:%M").to_string();
     let night = catalog::Hours::parse(&text(given.from), &text(given.to));
     Ok(entitlement::Settings {
-        rule: match given.rule {
-            WatershedRule::Age => entitlement::PinRule::Age,
-            WatershedRule::Watershed => entitlement::PinRule::Watershed,
-        },
+        rule: given.rule,
         night: night.map_err(AppError::setting)?,
         unrated: given.unrated,
         profile_country: config.geo.profile_fallback,
@@ -282,10 +259,7 @@ pub(super) fn playback(config: &Config) -> playback::Settings {
         streams_total: given.streams_total,
         streams_per_asset: given.streams_per_asset,
         devices: usize::try_from(given.devices).unwrap_or(usize::MAX),
-        when_full: match given.when_full {
-            WhenFull::Deny => playback::WhenFull::Deny,
-            WhenFull::Displace => playback::WhenFull::Displace,
-        },
+        when_full: given.when_full,
         clearkey: given.clearkey,
         license_servers: license_systems(config),
         beats: playback::BeatRate {

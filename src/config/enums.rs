@@ -1,8 +1,10 @@
 //! Keys with a fixed set of values.
 
 use super::http::Environment;
-use crate::domain::playback::Scheme;
+use crate::domain::entitlement::PinRule;
+use crate::domain::playback::{Scheme, WhenFull};
 use crate::ports::license_server::Style;
+use crate::ports::smtp::SmtpSecurity;
 use crate::types::DurationUnit;
 
 pub(super) trait ConfigEnum: Copy + PartialEq + 'static {
@@ -25,16 +27,6 @@ macro_rules! words {
 }
 
 words! {
-    WatershedRule {
-        /// Programs rated at or above the user's limit.
-        Age = "age",
-        /// Programs that start during the watershed, and rated ones on channels with `verify_age`.
-        Watershed = "watershed",
-    }
-    WhenFull {
-        Deny = "deny",
-        Displace = "displace",
-    }
     LogFormat {
         Text = "text",
         Json = "json",
@@ -47,13 +39,6 @@ words! {
         Info = "info",
         Debug = "debug",
         Trace = "trace",
-    }
-    SmtpSecurity {
-        /// Starts in plain text and must upgrade to TLS.
-        StartTls = "starttls",
-        Tls = "tls",
-        /// No encryption, for a server on the same machine.
-        None = "none",
     }
 }
 
@@ -68,6 +53,24 @@ impl ConfigEnum for Scheme {
         ("secure-link", Self::SecureLink),
         ("akamai", Self::Akamai),
         ("cloudfront", Self::Cloudfront),
+    ];
+}
+
+impl ConfigEnum for PinRule {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("age", Self::Age), ("watershed", Self::Watershed)];
+}
+
+impl ConfigEnum for WhenFull {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("deny", Self::Deny), ("displace", Self::Displace)];
+}
+
+impl ConfigEnum for SmtpSecurity {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("starttls", Self::StartTls),
+        ("tls", Self::Tls),
+        ("none", Self::None),
     ];
 }
 

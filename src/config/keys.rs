@@ -13,10 +13,9 @@ use super::Address;
 use super::address::host_name;
 use super::byte_size::{ByteSize, MIB, byte_size};
 use super::cdn::networks;
-use super::enums::{LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
-use super::epg_source::{EpgSource, sources};
+use super::enums::{LogFormat, LogLevel};
+use super::epg_source::sources;
 use super::http::{Environment, Network};
-use super::limits::Limits;
 use super::mailbox::Mailbox;
 use super::schema::{Key, Reader, Section, section, whole};
 use super::secret::Secret;
@@ -26,8 +25,11 @@ use super::value_parsers::{
     time_of_day, unless_off, url, zone,
 };
 use crate::domain::catalog::Unrated;
+use crate::domain::entitlement::PinRule;
+use crate::domain::epg_sources::EpgSource;
 use crate::domain::playback;
 use crate::ports::license_server::Style;
+use crate::ports::smtp::SmtpSecurity;
 use crate::types::DurationUnit;
 
 section! {
@@ -80,34 +82,36 @@ section! {
     }
 }
 
-section!(keys of Limits {
-    /// Open connections in total.
-    connections: u32 = number(1..=1_000_000), Some("10000");
-    /// Open connections per address; IPv6: per /64; trusted proxies are exempt.
-    connections_per_address: u32 = number(1..=1_000_000), Some("256");
-    /// Wrong passwords per account in `login_window_minutes`.
-    login_wrong_per_account: u32 = number(1..=1_000), Some("10");
-    /// Wrong passwords per address in the same time.
-    login_wrong_per_address: u32 = number(1..=1_000_000), Some("50");
-    /// Minutes for which a wrong password counts.
-    login_window_minutes: u32 = number(1..=1_440), Some("15");
-    /// Sign-ups per address in 10 minutes.
-    sign_up_per_address: u32 = number(1..=1_000_000), Some("100");
-    /// Reset mails per account and hour.
-    reset_mails_per_account: u32 = number(1..=1_000), Some("3");
-    /// Reset mails per address and hour.
-    reset_mails_per_address: u32 = number(1..=1_000_000), Some("60");
-    /// Reset completions per address in 15 minutes.
-    resets_per_address: u32 = number(1..=1_000_000), Some("60");
-    /// Wrong PINs in 15 minutes.
-    pin_wrong: u32 = number(1..=100), Some("5");
-    /// Heartbeats per second and playback session.
-    heartbeats_per_second: u32 = number(1..=1_000), Some("2");
-    /// Heartbeats allowed in one burst.
-    heartbeat_burst: u32 = number(1..=1_000), Some("10");
-    /// Requests per second and partner; 0 for no limit.
-    partner_requests_per_second: u32 = number(0..=1_000_000), Some("0");
-});
+section! {
+    pub struct Limits {
+        /// Open connections in total.
+        connections: u32 = number(1..=1_000_000), Some("10000");
+        /// Open connections per address; IPv6: per /64; trusted proxies are exempt.
+        connections_per_address: u32 = number(1..=1_000_000), Some("256");
+        /// Wrong passwords per account in `login_window_minutes`.
+        login_wrong_per_account: u32 = number(1..=1_000), Some("10");
+        /// Wrong passwords per address in the same time.
+        login_wrong_per_address: u32 = number(1..=1_000_000), Some("50");
+        /// Minutes for which a wrong password counts.
+        login_window_minutes: u32 = number(1..=1_440), Some("15");
+        /// Sign-ups per address in 10 minutes.
+        sign_up_per_address: u32 = number(1..=1_000_000), Some("100");
+        /// Reset mails per account and hour.
+        reset_mails_per_account: u32 = number(1..=1_000), Some("3");
+        /// Reset mails per address and hour.
+        reset_mails_per_address: u32 = number(1..=1_000_000), Some("60");
+        /// Reset completions per address in 15 minutes.
+        resets_per_address: u32 = number(1..=1_000_000), Some("60");
+        /// Wrong PINs in 15 minutes.
+        pin_wrong: u32 = number(1..=100), Some("5");
+        /// Heartbeats per second and playback session.
+        heartbeats_per_second: u32 = number(1..=1_000), Some("2");
+        /// Heartbeats allowed in one burst.
+        heartbeat_burst: u32 = number(1..=1_000), Some("10");
+        /// Requests per second and partner; 0 for no limit.
+        partner_requests_per_second: u32 = number(0..=1_000_000), Some("0");
+    }
+}
 
 section! {
     pub struct Accounts {
@@ -133,7 +137,7 @@ section! {
 section! {
     pub struct Parental {
         /// Which programs require the PIN: `age` or `watershed`.
-        rule: WatershedRule = enum_value, Some("age");
+        rule: PinRule = enum_value, Some("age");
         /// Age limit of new users.
         limit: u8 = number(0..=21), Some("18");
         /// Treatment of unrated programs: `pin`, `allow` or an age.
@@ -154,7 +158,7 @@ section! {
         /// Devices that a user can register.
         devices: u32 = number(1..=1_000), Some("5");
         /// When all streams are in use: `deny` the new playback, or `displace` the oldest.
-        when_full: WhenFull = enum_value, Some("deny");
+        when_full: playback::WhenFull = enum_value, Some("deny");
         /// Issue Clear Key licenses. They do not protect content.
         clearkey: bool = flag, Some("false");
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+pub use super::keys::Limits;
 
 /// Bytes of a request's header block: twice a browser's own headers plus our at most 14 headers with a
 /// 400-byte token.
@@ -108,46 +108,3 @@ pub const LOG_RATE: u64 = 256 * 1024;
 pub const LOG_BURST: u64 = 4 * 1024 * 1024;
 /// Bytes of one log line.
 pub const LOG_LINE: usize = 8 * 1024;
-
-/// Section `limits` of the configuration. `keys.rs` describes the fields.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    pub connections: u32,
-    /// IPv6: per /64; trusted proxies are exempt.
-    pub connections_per_address: u32,
-    pub login_wrong_per_account: u32,
-    pub login_wrong_per_address: u32,
-    pub login_window_minutes: u32,
-    pub sign_up_per_address: u32,
-    /// Further mails are silently not sent.
-    pub reset_mails_per_account: u32,
-    pub reset_mails_per_address: u32,
-    pub resets_per_address: u32,
-    /// In 15 minutes; then PIN entry is locked for as long.
-    pub pin_wrong: u32,
-    pub heartbeats_per_second: u32,
-    pub heartbeat_burst: u32,
-    /// 0: no limit.
-    pub partner_requests_per_second: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 10_000,
-            connections_per_address: 256,
-            login_wrong_per_account: 10,
-            login_wrong_per_address: 50,
-            login_window_minutes: 15,
-            sign_up_per_address: 100,
-            reset_mails_per_account: 3,
-            reset_mails_per_address: 60,
-            resets_per_address: 60,
-            pin_wrong: 5,
-            heartbeats_per_second: 2,
-            heartbeat_burst: 10,
-            partner_requests_per_second: 0,
-        }
-    }
-}

@@ -30,8 +30,7 @@ mod value_parsers;
 mod tests;
 
 pub use address::Address;
-pub use enums::{LogFormat, LogLevel, SmtpSecurity, WatershedRule, WhenFull};
-pub use epg_source::EpgSource;
+pub use enums::{LogFormat, LogLevel};
 pub use error::{Problem, Problems};
 pub use keys::{
     Accounts, Backup, Cdn, Config, Fairplay, Geo, Guides, Http, Lab, LicenseServer, Log, Mail,

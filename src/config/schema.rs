@@ -37,13 +37,6 @@ macro_rules! section {
             $($(#[doc = $doc])+ pub $field: $type,)*
         }
 
-        section!(keys of $name {
-            $($(#[doc = $doc])+ $field: $type = $read, $default;)*
-        });
-    };
-    (keys of $name:ident {
-        $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $read:expr, $default:expr;)*
-    }) => {
         impl Section for $name {
             const KEYS: &'static [Key] = &[$(Key {
                 name: stringify!($field),

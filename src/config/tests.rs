@@ -98,7 +98,7 @@ fn an_empty_configuration_is_valid() {
     assert_eq!(server.environment, Environment::Production);
     assert_eq!(ops.listen.to_string(), "127.0.0.1:9080");
     assert_eq!(http.header_prefix, "Service-");
-    assert_eq!(*limits, limits::Limits::default());
+    assert_eq!((limits.connections, limits.pin_wrong), (10_000, 5));
     assert_eq!(
         loaded.config.origin.media_dir,
         Path::new("./playgate-data/media")
@@ -495,11 +495,11 @@ fn a_guide_source_has_all_its_members() {
     )
     .good();
     let sources = &loaded.config.epg.sources;
-    assert_eq!(sources[0].interval.as_secs(), 21_600);
-    assert_eq!(sources[0].zone, chrono_tz::Europe::Stockholm);
-    assert_eq!(sources[0].languages, ["sv", "en"]);
-    assert_eq!(sources[0].channels["svt1.se"], "svt1");
-    assert_eq!(sources[1].interval.as_secs(), 3_600);
+    assert_eq!(sources[0].interval, 21_600);
+    assert_eq!(sources[0].options.zone, chrono_tz::Europe::Stockholm);
+    assert_eq!(sources[0].options.languages, ["sv", "en"]);
+    assert_eq!(sources[0].options.channels["svt1.se"], "svt1");
+    assert_eq!(sources[1].interval, 3_600);
     let same = Case::of(
         "epg.sources = [{ name = 'a', url = 'http://a.b' }, { name = 'a', url = 'http://c.d' }]",
     );

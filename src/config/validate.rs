@@ -1,10 +1,10 @@
 //! Validation across keys, and warnings.
 
-use super::enums::SmtpSecurity;
 use super::http::Environment;
 use super::keys::Config;
 use super::provenance::Effective;
 use super::{Address, Problems, Provenance};
+use crate::ports::smtp::SmtpSecurity;
 
 /// A rule over several keys. The first key is the one at fault.
 struct Rule {

@@ -34,8 +34,9 @@ const DATE_MAX: i64 = 253_402_300_799;
 const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Security {
-    Plain,
+pub enum SmtpSecurity {
+    /// For a server on the same machine.
+    None,
     /// Starts in plain text; must switch to TLS before the login.
     StartTls,
     Tls,
@@ -46,7 +47,7 @@ pub(crate) enum Security {
 pub(crate) struct SmtpSettings {
     pub host: String,
     pub port: u16,
-    pub security: Security,
+    pub security: SmtpSecurity,
     /// CA certificates (PEM) that replace those of the operating system.
     pub ca: Option<Vec<u8>>,
     pub login: Option<(String, String)>,
@@ -63,7 +64,7 @@ pub(crate) struct BadSmtp(String);
 pub(crate) struct SmtpMailer {
     host: String,
     port: u16,
-    security: Security,
+    security: SmtpSecurity,
     tls: Option<TlsParameters>,
     login: Option<Credentials>,
     from: Mailbox,
@@ -78,8 +79,8 @@ impl SmtpMailer {
     /// [`BadSmtp`] names the invalid setting.
     pub(crate) fn new(settings: SmtpSettings) -> Result<Self, BadSmtp> {
         let tls = match settings.security {
-            Security::Plain => None,
-            Security::StartTls | Security::Tls => {
+            SmtpSecurity::None => None,
+            SmtpSecurity::StartTls | SmtpSecurity::Tls => {
                 Some(tls_parameters(&settings.host, settings.ca.as_deref())?)
             }
         };
@@ -99,7 +100,10 @@ impl SmtpMailer {
 
     async fn open(&self, dialogue: &mut SmtpTranscript) -> Result<AsyncSmtpConnection, Failure> {
         let name = ClientId::default();
-        let wrapped = self.tls.as_ref().filter(|_| self.security == Security::Tls);
+        let wrapped = self
+            .tls
+            .as_ref()
+            .filter(|_| self.security == SmtpSecurity::Tls);
         dialogue.push(format!("connecting to {}:{}", self.host, self.port));
         let address = (self.host.as_str(), self.port);
         let patience = Some(self.timeout);
@@ -115,7 +119,7 @@ impl SmtpMailer {
         heard(&connection, dialogue);
         // Not opportunistic: an attacker who removes STARTTLS from the capabilities makes this fail, and no
         // mail is sent.
-        if let (Security::StartTls, Some(tls)) = (self.security, &self.tls) {
+        if let (SmtpSecurity::StartTls, Some(tls)) = (self.security, &self.tls) {
             dialogue.push("C: STARTTLS".to_owned());
             let encrypting = connection.starttls(tls.clone(), &name);
             // STARTTLS, the handshake, and a second EHLO.

@@ -13,7 +13,7 @@ fn settings() -> SmtpSettings {
     SmtpSettings {
         host: "mail.example".to_owned(),
         port: 25,
-        security: Security::Plain,
+        security: SmtpSecurity::None,
         ca: None,
         login: Some(("tv".to_owned(), "hunter2 hunter2".to_owned())),
         from_name: Some("Åsa, \"TV\"".to_owned()),
@@ -80,7 +80,7 @@ fn a_server_reply_is_one_short_line_without_credentials() {
 #[test]
 fn a_file_of_certificates_must_hold_one() {
     let with = |ca: &[u8]| SmtpSettings {
-        security: Security::Tls,
+        security: SmtpSecurity::Tls,
         ca: Some(ca.to_vec()),
         ..settings()
     };

@@ -12,10 +12,13 @@ use super::model::{EndReason, Ended, Playing, StoredSession};
 use super::session::SessionMap;
 use super::tables;
 
+/// What happens to a new stream when the user's streams are all in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum WhenFull {
+    /// The new stream is rejected.
     #[default]
     Deny,
+    /// The oldest stream ends.
     Displace,
 }
 

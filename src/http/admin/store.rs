@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::domain::StoreError;
-use crate::domain::store_admin::{DurableStateHealth, Health, StoreAdmin, TableHealth};
+use crate::domain::store_admin::{DurableStateReport, StoreAdmin, TableReport, Verified};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
@@ -39,25 +39,16 @@ struct DurableStateBody {
     rebuilt_from: Option<String>,
 }
 
-impl From<DurableStateHealth> for DurableStateBody {
-    fn from(health: DurableStateHealth) -> Self {
-        let DurableStateHealth {
-            snapshot: base,
-            number,
-            missing,
-            extra,
-            damage,
-            places,
-            rebuilt_from,
-        } = health;
+impl From<DurableStateReport> for DurableStateBody {
+    fn from(report: DurableStateReport) -> Self {
         Self {
-            base,
-            number,
-            missing,
-            extra,
-            damage,
-            places,
-            rebuilt_from,
+            base: report.snapshot,
+            number: report.number,
+            missing: report.missing.count,
+            extra: report.extra.count,
+            damage: report.damage,
+            places: [report.missing.some, report.extra.some].concat(),
+            rebuilt_from: report.rebuilt_from,
         }
     }
 }
@@ -70,27 +61,36 @@ struct HealthBody {
     truth: Option<DurableStateBody>,
 }
 
-impl From<Health> for HealthBody {
-    fn from(health: Health) -> Self {
-        let table = |health: TableHealth| TableBody {
-            table: health.table,
-            records: health.records,
-            damaged: health.damaged,
-            missing: health.missing,
-            stale: health.stale,
-            places: health.places,
-        };
+impl From<TableReport> for TableBody {
+    fn from(report: TableReport) -> Self {
         Self {
-            sound: health.is_sound(),
-            tables: health.tables.into_iter().map(table).collect(),
-            truth: health.durable_state.map(DurableStateBody::from),
+            table: report.table,
+            records: report.records,
+            damaged: report.damaged.count,
+            missing: report.missing.count,
+            stale: report.stale.count,
+            places: [report.damaged.some, report.missing.some, report.stale.some].concat(),
+        }
+    }
+}
+
+impl From<Verified> for HealthBody {
+    fn from(verified: Verified) -> Self {
+        let state_is_sound = verified
+            .durable_state
+            .as_ref()
+            .is_none_or(DurableStateReport::is_sound);
+        Self {
+            sound: state_is_sound && verified.tables.iter().all(TableReport::is_sound),
+            tables: verified.tables.into_iter().map(TableBody::from).collect(),
+            truth: verified.durable_state.map(DurableStateBody::from),
         }
     }
 }
 
 async fn answer(
     app: &App,
-    work: impl FnOnce(&StoreAdmin) -> Result<Health, StoreError> + Send + 'static,
+    work: impl FnOnce(&StoreAdmin) -> Result<Verified, StoreError> + Send + 'static,
 ) -> Result<Reply, ApiError> {
     let upkeep = app.upkeep.clone();
     let health = app.bulk.run(move |()| work(&upkeep))?.await??;
