@@ -14,9 +14,10 @@
 //! | [`config`] | settings and limits, checked at start, all mistakes reported together |
 //! | [`observe`] | log, metrics, readiness |
 //! | [`worker_pool`] | bounded pools of threads for blocking work |
+//! | [`services`] | the struct of the services and what they share: pools, clock, configuration |
 //! | [`http`] | sockets, the route table, parsing, authentication, handlers, wire types |
 //! | [`jobs`] | background tasks: sweeps, checkpoints, retention |
-//! | [`app`] | assembles the services at start |
+//! | [`app`] | opens the services at start and prepares the HTTP server on them |
 //! | [`cli`] | the command line; every administrative command is a client of the operators' interface |
 //! | `fuzzing` | every parser under any bytes; built for tests and fuzzers alone |
 //!
@@ -25,11 +26,14 @@
 //! # Arrows
 //!
 //! ```text
-//! main -> cli -> { http, jobs } -> app -> domain -> { store, decode, media -> ports } -> types
+//! main -> cli -> { app, jobs }
+//!                  app -> http
+//!                         { http, jobs } -> services -> domain -> { store, decode, media -> ports } -> types
 //! ```
 //!
-//! `config`, `observe` and `worker_pool` may be used by cli, http, jobs and app. `app` and `http` import each other:
-//! handlers take the `App`, and the `App` holds the prepared HTTP state (texts, header names, the authenticator).
+//! `config`, `observe` and `worker_pool` may be used by cli, app, http, jobs and services. No two modules import each
+//! other: a handler takes the [`Services`](services::Services), or the [`HttpState`](http::state::HttpState) that holds
+//! them, and `app`, which only `cli` imports, fills both.
 //! `domain` names no hyper, http, `serde_json`, tokio or sled; `http` never names `store`; only
 //! `store/engine/sled_engine.rs` names sled. A single package cannot enforce that, so `tests/it/tidy.rs` reads the
 //! source and does.
@@ -86,6 +90,7 @@ pub mod jobs;
 pub(crate) mod media;
 pub mod observe;
 pub mod ports;
+pub mod services;
 pub mod store;
 pub mod types;
 pub mod worker_pool;

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use dashmap::DashMap;
 
-use crate::config::Config;
 use crate::domain::accounts::{Accounts, AccountsError};
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::http::access::auth::{Authenticator, OperatorIdentity, PARTNER_LIMIT, UserIdentity};
 use crate::http::routing::route::RateClass;
+use crate::services::Services;
 use crate::types::{LimitReached, Locale, PartnerId, TokenHash, UnixSeconds, UserId};
 
 pub(super) struct TokenAuthenticator {
@@ -21,17 +21,13 @@ pub(super) struct TokenAuthenticator {
 
 impl TokenAuthenticator {
     #[must_use]
-    pub(super) fn new(
-        config: &Config,
-        partners: &Partners,
-        operators: &Operators,
-        accounts: &Accounts,
-    ) -> Self {
+    pub(super) fn new(services: &Services) -> Self {
+        let limit = services.config.limits.partner_requests_per_second;
         Self {
-            partners: partners.clone(),
-            operators: operators.clone(),
-            accounts: accounts.clone(),
-            rates: PartnerRateLimiter::new(config.limits.partner_requests_per_second),
+            partners: services.partners.clone(),
+            operators: services.operators.clone(),
+            accounts: services.accounts.clone(),
+            rates: PartnerRateLimiter::new(limit),
         }
     }
 }

@@ -15,27 +15,27 @@ use crate::domain::store_admin::{NEEDS, StoreAdmin, Written};
 use crate::domain::telemetry::{Counts, ForwardCounts, Forwarder, Telemetry};
 use crate::observe::metrics::Registry;
 use crate::ports::Clock;
+use crate::services::Services;
 
-pub(super) fn register(
-    metrics: &Registry,
-    config: &Config,
-    clock: &Arc<dyn Clock>,
-    telemetry: &Telemetry,
-    (upkeep, backups): (&StoreAdmin, &Backups),
-    mail: &Mail,
-) {
-    register_telemetry(metrics, config, telemetry);
-    register_store(metrics, upkeep, backups, clock);
-    register_mail(metrics, mail, clock);
+pub(super) fn register(services: &Services) {
+    let (metrics, clock) = (&*services.metrics, &services.clock);
+    register_telemetry(metrics, &services.config, &services.telemetry);
+    register_store(metrics, &services.store_admin, &services.backups, clock);
+    register_mail(metrics, &services.mail, clock);
+    register_forwarding(metrics, services.forwarder.as_ref(), clock);
+    register_playback(metrics, &services.playback, clock);
+    register_epg_sources(metrics, &services.epg_sources);
+    register_schedule(metrics, &services.schedule);
+    register_clock(metrics, &services.clock_guard);
 }
 
 fn register_store(
     metrics: &Registry,
-    upkeep: &StoreAdmin,
+    store_admin: &StoreAdmin,
     backups: &Backups,
     clock: &Arc<dyn Clock>,
 ) {
-    let of = upkeep.clone();
+    let of = store_admin.clone();
     metrics.gauge_of(
         "playgate_store_writable",
         "1 if the store accepts writes; 0 if its disk is full or read-only.",
@@ -43,7 +43,7 @@ fn register_store(
         move || i64::from(of.is_writable()),
     );
     for need in NEEDS {
-        let of = upkeep.clone();
+        let of = store_admin.clone();
         metrics.gauge_of(
             "playgate_store_writes_rejected",
             "1 if writes of this class are rejected for lack of disk space.",
@@ -52,8 +52,8 @@ fn register_store(
         );
     }
     let of = |read: fn(Written) -> u64| {
-        let upkeep = upkeep.clone();
-        move || i64::try_from(read(upkeep.written())).unwrap_or(i64::MAX)
+        let store_admin = store_admin.clone();
+        move || i64::try_from(read(store_admin.written())).unwrap_or(i64::MAX)
     };
     metrics.counter_of(
         "playgate_store_commits_total",
@@ -67,7 +67,7 @@ fn register_store(
         &[],
         of(|written| written.syncs),
     );
-    let of = upkeep.clone();
+    let of = store_admin.clone();
     metrics.gauge_if(
         "playgate_store_free_bytes",
         "Free bytes on the file system of the store.",
@@ -105,7 +105,7 @@ fn register_store(
 }
 
 /// Registers the clock jump gauge.
-pub(super) fn register_clock(metrics: &Registry, guard: &Arc<ClockGuard>) {
+fn register_clock(metrics: &Registry, guard: &Arc<ClockGuard>) {
     let guard = Arc::clone(guard);
     metrics.gauge_of(
         "playgate_clock_jump_seconds",
@@ -170,19 +170,6 @@ fn register_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry
         &[],
         of(|counts| counts.remembered),
     );
-}
-
-pub(super) fn register_services(
-    metrics: &Registry,
-    forwarder: Option<&Arc<Forwarder>>,
-    playback: &Playback,
-    (schedule, feeds): (&Arc<Schedule>, &EpgSources),
-    clock: &Arc<dyn Clock>,
-) {
-    register_forwarding(metrics, forwarder, clock);
-    register_playback(metrics, playback, clock);
-    register_epg_sources(metrics, feeds);
-    register_schedule(metrics, schedule);
 }
 
 fn register_schedule(metrics: &Registry, schedule: &Arc<Schedule>) {
@@ -309,7 +296,7 @@ pub(super) fn register_hashing(metrics: &Registry) -> Arc<HashCounts> {
 }
 
 /// Registers the metrics of EPG sources, so that a silent source is noticed before its last guide ends.
-fn register_epg_sources(metrics: &Registry, feeds: &EpgSources) {
+fn register_epg_sources(metrics: &Registry, sources: &EpgSources) {
     let figures: [(&str, &str, fn(&EpgSourceState) -> i64); 4] = [
         (
             "playgate_epg_import_last_success_timestamp_seconds",
@@ -338,12 +325,12 @@ fn register_epg_sources(metrics: &Registry, feeds: &EpgSources) {
             },
         ),
     ];
-    for view in feeds.list() {
+    for view in sources.list() {
         let name = view.source.name;
         for (figure, meaning, read) in figures {
-            let (feeds, source) = (feeds.clone(), name.clone());
+            let (sources, source) = (sources.clone(), name.clone());
             metrics.gauge_of(figure, meaning, &[("source", &name)], move || {
-                feeds.show(&source).map_or(0, |view| read(&view.state))
+                sources.show(&source).map_or(0, |view| read(&view.state))
             });
         }
     }

@@ -1,4 +1,5 @@
-//! Assembles the service from ports, settings and services. Contains no logic.
+//! Assembles the service at start: opens the [services](crate::services) and prepares the HTTP server on them.
+//! Contains no logic.
 
 mod authenticator;
 mod key_files;
@@ -15,110 +16,39 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::config::http::HttpSettings;
-use crate::config::limits::Limits;
-use crate::domain::accounts::{self, Accounts, HashMemory};
+use crate::domain::accounts;
 use crate::domain::audit::Audit;
 use crate::domain::backups::{Backups, Examine};
-use crate::domain::catalog::Catalog;
 use crate::domain::clock_guard::ClockGuard;
 use crate::domain::entitlement::{EntitlementService, Grants};
-use crate::domain::epg_sources::EpgSources;
-use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
-use crate::domain::playback::Playback;
 use crate::domain::playback_context::ServiceContext;
-use crate::domain::schedule::Schedule;
 use crate::domain::store_admin::StoreAdmin;
-use crate::domain::telemetry::{Forwarder, Telemetry, TelemetryError};
-use crate::http::access::auth::Authenticator;
+use crate::domain::telemetry::TelemetryError;
 use crate::http::state::HttpState;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
 use crate::ports::clock::boot_id;
 use crate::ports::fetch::Fetcher;
-use crate::ports::geoip::GeoIp;
-use crate::ports::license_server::LicenseServers;
 use crate::ports::media::MediaDirectory;
 use crate::ports::tls::Tls;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
+use crate::services::{Restart, Services};
 use crate::store::{Store, StoreError};
-use crate::worker_pool::pool::WorkerPool;
+use crate::worker_pool::recent_failures::RecentFailures;
 use authenticator::TokenAuthenticator;
 pub use key_files::KeyError;
 pub use open_store::{StoreOpener, drop_content_keys, has_store, import_store, open_store};
 pub use settings::{backups as backup_settings, license_systems, tls};
 use wiring::Assembly;
 
-/// State shared by all handlers.
+/// The assembled service.
 pub struct App {
-    /// The clock. The service reads it once per request.
-    pub clock: Arc<dyn Clock>,
-    /// The same clock, if operators may move it.
-    pub lab: Option<Arc<LabClock>>,
-    /// Detects clock jumps; expiry is judged by its time.
-    pub clock_guard: Arc<ClockGuard>,
-    pub entropy: Arc<dyn Entropy>,
-    pub config: Config,
-    /// Settings of the HTTP server.
-    pub http: HttpSettings,
-    /// Configurable limits.
-    pub limits: Limits,
-    /// Authenticates requests.
-    pub gate: Arc<dyn Authenticator>,
-    /// State of the HTTP server.
-    pub front: HttpState,
-    pub metrics: Arc<Registry>,
-    /// Reasons why the service is not ready.
-    pub readiness: Arc<Readiness>,
-
-    pub partners: Partners,
-    pub operators: Operators,
-    /// The audit log of operators' changes.
-    pub audit: Audit,
-    pub accounts: Accounts,
-    pub mail: Mail,
-    pub catalog: Catalog,
-    pub schedule: Arc<Schedule>,
-    /// EPG sources.
-    pub feeds: EpgSources,
-    /// Offers granted to users.
-    pub grants: Grants,
-    /// Decides who may play what.
-    pub rights: EntitlementService,
-    pub playback: Playback,
-    /// External license servers.
-    pub licenses: LicenseServers,
-    /// Finds the country of an address, if a database is configured.
-    pub places: Option<Arc<GeoIp>>,
-    /// Files of the built-in origin.
-    pub media: MediaDirectory,
-    /// TLS of the partner interface, if configured.
-    pub tls: Option<Arc<Tls>>,
-    pub telemetry: Telemetry,
-    /// Forwards telemetry, if configured.
-    pub forwarder: Option<Arc<Forwarder>>,
-    /// Verification and maintenance of the store.
-    pub upkeep: StoreAdmin,
-    pub backups: Backups,
-    /// Restarts the process after running work; absent where that is not possible.
-    pub restart: Option<Restart>,
-
-    /// Hashes passwords and PINs.
-    pub hashing: WorkerPool<HashMemory>,
-    /// Compresses large responses and exports the schedule.
-    pub compression: WorkerPool<()>,
-    /// Runs cold reads, and short work that waits for a commit.
-    pub cold: WorkerPool<()>,
-    /// Runs imports and verifications, one at a time.
-    pub bulk: WorkerPool<()>,
-
-    /// The store. The last field, so that it is dropped after the services that use it.
-    pub store: Store,
+    pub services: Arc<Services>,
+    /// The services and what the HTTP server adds to them.
+    pub http: Arc<HttpState>,
 }
-
-/// Asks the process to restart.
-pub type Restart = Box<dyn Fn() + Send + Sync>;
 
 /// Why the service cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +79,7 @@ pub fn check(config: &Config) -> Vec<AppError> {
     settings::check(config)
 }
 
-/// Inputs of [`App::open`].
+/// What the services are opened with.
 pub struct Parts {
     pub config: Config,
     pub store: Store,
@@ -195,86 +125,93 @@ impl Ports {
 }
 
 impl App {
+    /// Opens the services and prepares the HTTP server.
     pub fn open(parts: Parts) -> Result<Self, AppError> {
-        let Parts {
-            config,
-            store,
-            ports,
-            listener,
-            tls,
-            sync,
-            on_failure,
-            examine,
-            restart,
-        } = parts;
-        let (clock, entropy) = (ports.clock, ports.entropy);
-        let http = settings::http(&config, listener);
-        let metrics = Arc::new(Registry::default());
-        let guard = ClockGuard::open(store.clone(), Arc::clone(&clock), boot_id())?;
-        let clock_guard = Arc::new(guard);
-        let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
-        // A store without a partner has served nobody: this is its first start.
-        let in_use = !partners.list().is_empty();
-        let assembly = Assembly::new(&config, &store, &entropy, clock_guard.expiry(), in_use);
-        let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
-        let mail = assembly.mail(&http.public_url)?;
-        let accounts = assembly.accounts(&mail, &partners)?;
-        let catalog = assembly.catalog()?;
-        let schedule = assembly.schedule(&catalog)?;
-        let feeds = assembly.feeds(&schedule, &catalog, Box::<Fetcher>::default())?;
-        let grants = Grants::open(store.clone(), catalog.clone(), accounts::exists)?;
-        let pins = settings::entitlement(&config)?;
-        let rights =
-            EntitlementService::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
-        let context = ServiceContext::new(&accounts, &catalog, &schedule, &rights, pins);
-        let playback = assembly.playback(context)?;
-        let (telemetry, forwarder) = assembly.telemetry(sync, clock.now(), on_failure)?;
-        // After the catalogue, which creates the key whose fingerprint backups record.
-        let backups = Backups::new(store.clone(), settings::backups(&config), examine);
-        let upkeep = StoreAdmin::new(store.clone());
-        let stores = (&upkeep, &backups);
-        metrics::register(&metrics, &config, &clock, &telemetry, stores, &mail);
-        let guides = (&schedule, &feeds);
-        metrics::register_services(&metrics, forwarder.as_ref(), &playback, guides, &clock);
-        metrics::register_clock(&metrics, &clock_guard);
-        let authenticator = TokenAuthenticator::new(&config, &partners, &operators, &accounts);
+        let (services, settings) = open_services(parts)?;
+        let services = Arc::new(services);
+        let authenticator = Arc::new(TokenAuthenticator::new(&services));
+        let messages = settings::messages(&services.config)?;
+        let http = HttpState::new(Arc::clone(&services), settings, authenticator, messages)
+            .map_err(AppError::setting)?;
         Ok(Self {
-            front: assembly.front(&http, &metrics)?,
-            clock,
-            lab: ports.lab,
-            clock_guard,
-            entropy,
-            limits: config.limits.clone(),
-            http,
-            gate: Arc::new(authenticator),
-            hashing: worker_pools::hashing(&metrics)?,
-            compression: worker_pools::compression(&metrics)?,
-            cold: worker_pools::cold(&metrics)?,
-            bulk: worker_pools::bulk(&metrics)?,
-            metrics,
-            readiness: Arc::new(Readiness::default()),
-            partners,
-            operators,
-            audit: Audit::open(store.clone()),
-            accounts,
-            mail,
-            catalog,
-            schedule,
-            feeds,
-            grants,
-            rights,
-            playback,
-            licenses: settings::licenses(&config)?,
-            places: settings::places(&config)?,
-            media: MediaDirectory::new(&config.origin.media_dir),
-            tls,
-            telemetry,
-            forwarder,
-            upkeep,
-            backups,
-            restart,
-            store,
-            config,
+            services,
+            http: Arc::new(http),
         })
     }
+}
+
+/// Opens the services, and derives the settings of the HTTP server.
+pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
+    let Parts {
+        config,
+        store,
+        ports,
+        listener,
+        tls,
+        sync,
+        on_failure,
+        examine,
+        restart,
+    } = parts;
+    let (clock, entropy) = (ports.clock, ports.entropy);
+    let http = settings::http(&config, listener);
+    let metrics = Arc::new(Registry::default());
+    let guard = ClockGuard::open(store.clone(), Arc::clone(&clock), boot_id())?;
+    let clock_guard = Arc::new(guard);
+    let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
+    // A store without a partner has served nobody: this is its first start.
+    let in_use = !partners.list().is_empty();
+    let assembly = Assembly::new(&config, &store, &entropy, clock_guard.expiry(), in_use);
+    let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
+    let mail = assembly.mail(&http.public_url)?;
+    let accounts = assembly.accounts(&mail, &partners)?;
+    let catalog = assembly.catalog()?;
+    let schedule = assembly.schedule(&catalog)?;
+    let epg_sources = assembly.epg_sources(&schedule, &catalog, Box::<Fetcher>::default())?;
+    let grants = Grants::open(store.clone(), catalog.clone(), accounts::exists)?;
+    let pins = settings::entitlement(&config)?;
+    let entitlement =
+        EntitlementService::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
+    let context = ServiceContext::new(&accounts, &catalog, &schedule, &entitlement, pins);
+    let playback = assembly.playback(context)?;
+    let (telemetry, forwarder) = assembly.telemetry(sync, clock.now(), on_failure)?;
+    let services = Services {
+        lab: ports.lab,
+        limits: config.limits.clone(),
+        hashing: worker_pools::hashing(&metrics)?,
+        recent_failures: RecentFailures::default(),
+        compression: worker_pools::compression(&metrics)?,
+        cold: worker_pools::cold(&metrics)?,
+        bulk: worker_pools::bulk(&metrics)?,
+        metrics,
+        readiness: Arc::new(Readiness::default()),
+        partners,
+        operators,
+        audit: Audit::open(store.clone()),
+        accounts,
+        mail,
+        catalog,
+        schedule,
+        epg_sources,
+        grants,
+        entitlement,
+        playback,
+        licenses: settings::licenses(&config)?,
+        geoip: settings::geoip(&config)?,
+        media: MediaDirectory::new(&config.origin.media_dir),
+        tls,
+        telemetry,
+        forwarder,
+        store_admin: StoreAdmin::new(store.clone()),
+        // After the catalogue, which creates the key whose fingerprint backups record.
+        backups: Backups::new(store.clone(), settings::backups(&config), examine),
+        restart,
+        clock,
+        clock_guard,
+        entropy,
+        store,
+        config,
+    };
+    metrics::register(&services);
+    Ok((services, http))
 }

@@ -196,9 +196,9 @@ pub(super) fn check(config: &Config) -> Vec<AppError> {
         mailer(config).map(|_| ()),
         templates,
         licenses(config).map(|_| ()),
-        places(config).map(|_| ()),
+        geoip(config).map(|_| ()),
         sink(config).map(|_| ()),
-        feeds(config).map(|_| ()),
+        epg_sources(config).map(|_| ()),
         entitlement(config).map(|_| ()),
         tls(config).map(|_| ()),
     ]
@@ -223,7 +223,7 @@ pub(super) fn schedule(config: &Config) -> schedule::query::ScheduleSettings {
 }
 
 /// EPG sources and rating systems.
-pub(super) fn feeds(config: &Config) -> Result<epg_sources::Settings, AppError> {
+pub(super) fn epg_sources(config: &Config) -> Result<epg_sources::Settings, AppError> {
     let mut ratings = Ratings::built_in();
     if let Some(path) = &config.epg.ratings {
         let text = fs::read_to_string(path).map_err(|error| AppError::File {
@@ -301,14 +301,14 @@ pub(super) fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
 }
 
 /// The country database, if configured.
-pub(super) fn places(config: &Config) -> Result<Option<Arc<GeoIp>>, AppError> {
+pub(super) fn geoip(config: &Config) -> Result<Option<Arc<GeoIp>>, AppError> {
     let Some(path) = &config.geo.database else {
         return Ok(None);
     };
-    let places = GeoIp::open(path).map_err(|error| {
+    let geoip = GeoIp::open(path).map_err(|error| {
         AppError::Setting(format!("`geo.database`: {}: {error}", path.display()))
     })?;
-    Ok(Some(Arc::new(places)))
+    Ok(Some(Arc::new(geoip)))
 }
 
 /// TLS of the partner interface, if configured.
@@ -452,7 +452,7 @@ mod tests {
         let with = |table: &str| {
             fs::write(&path, table).unwrap();
             let flag = ("epg.ratings", "-", path.to_str().unwrap().to_owned());
-            feeds(&config(vec![flag]))
+            epg_sources(&config(vec![flag]))
         };
         let own = "[[system]]\nnames = [\"House\"]\nvalues = { \"red\" = 18 }";
         let ratings = with(own).unwrap().ratings;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::key_files::KeyError;
 use super::{AppError, key_files, settings};
 use crate::config::Config;
-use crate::config::http::HttpSettings;
 use crate::domain::accounts::{Accounts, Dependencies, Eraser};
 use crate::domain::catalog::{self, Catalog};
 use crate::domain::clock_guard::ExpiryClock;
@@ -17,10 +16,8 @@ use crate::domain::playback::{self, Playback, PlaybackContext, Signing};
 use crate::domain::playback_context::ServiceContext;
 use crate::domain::schedule::{self, Schedule};
 use crate::domain::telemetry::{self, Forwarder, Telemetry};
-use crate::http::state::HttpState;
 use crate::http::wire::epg_json;
 use crate::http::wire::telemetry::write_line;
-use crate::observe::metrics::Registry;
 use crate::ports::Entropy;
 use crate::ports::fetch::Fetch;
 use crate::store::Store;
@@ -63,15 +60,6 @@ impl<'a> Assembly<'a> {
             tracing::warn!(file = %file.display(), "key file missing, creating a new key: {loss}");
         }
         key_files::make(data_dir, name, &**self.entropy)
-    }
-
-    pub(super) fn front(
-        &self,
-        http: &HttpSettings,
-        metrics: &Registry,
-    ) -> Result<HttpState, AppError> {
-        let messages = settings::messages(self.config)?;
-        HttpState::new(http, messages, &**self.entropy, metrics).map_err(AppError::setting)
     }
 
     pub(super) fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
@@ -147,14 +135,14 @@ impl<'a> Assembly<'a> {
             .map_err(AppError::setting)
     }
 
-    pub(super) fn feeds(
+    pub(super) fn epg_sources(
         &self,
         schedule: &Arc<Schedule>,
         catalog: &Catalog,
         fetch: Box<dyn Fetch>,
     ) -> Result<EpgSources, AppError> {
         let (store, entropy) = (self.store.clone(), Arc::clone(self.entropy));
-        let sources = settings::feeds(self.config)?;
+        let sources = settings::epg_sources(self.config)?;
         let schedule = Arc::clone(schedule);
         Ok(EpgSources::open(
             store,

@@ -15,12 +15,14 @@ use super::startup::Startup;
 use super::{
     admin_socket, descriptors, inherited_sockets, listeners, output, systemd, verify_subprocess,
 };
-use crate::app::{App, AppError, Parts, Restart};
+use crate::app::{App, AppError, Parts};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Loaded, LogFormat, LogLevel};
 use crate::http::server::listener::{Listener, Running, serve_with_late};
+use crate::http::state::HttpState;
 use crate::jobs::Jobs;
 use crate::observe::log;
+use crate::services::{Restart, Services};
 use crate::store::Store;
 
 const JOBS_TIME: Duration = Duration::from_secs(5);
@@ -34,7 +36,8 @@ pub(super) enum ServerExit {
 }
 
 pub(super) struct Server {
-    pub app: Arc<App>,
+    pub services: Arc<Services>,
+    pub http: Arc<HttpState>,
     pub public: String,
     pub secure: Vec<String>,
     pub ops: Option<SocketAddr>,
@@ -94,7 +97,7 @@ impl Server {
         let admin = listeners::admin(&config.server.data_dir)?;
         // A full or read-only disk must not prevent the start: viewers need no administration socket.
         let late = listeners::admin_later(admin.is_none(), config.server.data_dir.clone());
-        let app = Arc::new(App::open(Parts {
+        let App { services, http } = App::open(Parts {
             ports,
             config,
             store,
@@ -104,19 +107,20 @@ impl Server {
             on_failure: Box::new(move |error| fail(error)),
             examine: verify_subprocess::verify_in_subprocess(),
             restart: again.is_some().then_some(restart),
-        })?);
+        })?;
         let jobs =
-            Jobs::start(&app).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+            Jobs::start(&services).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         // Running sessions get a full 35 seconds from now on: their last heartbeats were kept in memory only.
-        app.playback.refresh(app.clock.now());
+        services.playback.refresh(services.clock.now());
         // Before readiness is reported: a signal may follow at once.
         let signals = Signals::listen()?;
         let mut listeners = bound.listeners;
         listeners.extend(admin);
         let mut shown = bound.shown.into_iter();
         Ok(Self {
-            running: serve_with_late(Arc::clone(&app), listeners, late),
-            app,
+            running: serve_with_late(Arc::clone(&http), listeners, late),
+            services,
+            http,
             public: shown.next().unwrap_or_default(),
             secure: shown.collect(),
             ops: bound.ops,
@@ -140,7 +144,7 @@ impl Server {
             ops = self.ops.map(|ops| ops.to_string()),
             "ready"
         );
-        let watchdog = tokio::spawn(systemd::feed_watchdog(self.app.store.clone()));
+        let watchdog = tokio::spawn(systemd::feed_watchdog(self.services.store.clone()));
         let end = self.end().await;
         // The shutdown has a time limit of its own.
         watchdog.abort();
@@ -149,7 +153,7 @@ impl Server {
             Ok(ServerExit::Stopped) | Err(_) => systemd::notify_stopping(),
         }
         // Load balancers read `/readyz` and stop sending while running requests still finish.
-        self.app.readiness.stopping();
+        self.services.readiness.stopping();
         if let Err(error) = end {
             // No write can be acknowledged any more: drop all requests. Nothing that uses the store is
             // closed, since closing could block forever.
@@ -168,7 +172,8 @@ impl Server {
         if !self.jobs.stop(JOBS_TIME) {
             tracing::warn!("shutdown: a job did not finish in time");
         }
-        if let Ok(place) = admin_socket::SocketPath::for_data_dir(&self.app.config.server.data_dir)
+        if let Ok(place) =
+            admin_socket::SocketPath::for_data_dir(&self.services.config.server.data_dir)
         {
             // A socket file left behind is harmless: no process listens on it.
             let _ = std::fs::remove_file(place.path());
@@ -205,7 +210,7 @@ impl Server {
             return false;
         };
         systemd::notify_reloading();
-        match reload.examine(&self.app.config).await {
+        match reload.examine(&self.services.config).await {
             Ok(()) => {
                 tracing::info!("SIGHUP: restarting with the new configuration");
                 true
@@ -216,7 +221,7 @@ impl Server {
                     failure.message()
                 );
                 let warning = "a reload was rejected, and the next start would fail; run `playgate config check`";
-                self.app
+                self.services
                     .readiness
                     .warn("configuration", Some(warning.to_owned()));
                 // systemd waits for the end of the reload, whatever its result.

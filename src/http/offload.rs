@@ -1,31 +1,38 @@
 //! Runs blocking domain calls in the worker pool of their kind.
 
-use crate::app::App;
 use crate::domain::accounts::{AccountsError, HashMemory, HashPool, PinError, PoolError};
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
+use crate::services::Services;
 use crate::types::{PartnerId, UnixSeconds};
 use crate::worker_pool::fair_queue::{Network, Turn};
 use crate::worker_pool::pool::{JobError, PoolFull, WorkerPool};
 
 /// The hashing pool, with the turn of the client.
 pub(crate) struct Offload<'a> {
-    app: &'a App,
+    services: &'a Services,
     turn: Turn,
     now: UnixSeconds,
 }
 
 /// Returns the hashing pool for a client.
-pub(crate) fn pool<'a>(app: &'a App, cx: &Context, partner: Option<PartnerId>) -> Offload<'a> {
+pub(crate) fn pool<'a>(
+    services: &'a Services,
+    cx: &Context,
+    partner: Option<PartnerId>,
+) -> Offload<'a> {
     let turn = Turn {
-        standing: app
-            .front
-            .failures
+        standing: services
+            .recent_failures
             .standing(Network::from_address(cx.peer), cx.now),
         ..Turn::for_client(partner, cx.peer)
     };
     let now = cx.now;
-    Offload { app, turn, now }
+    Offload {
+        services,
+        turn,
+        now,
+    }
 }
 
 impl HashPool for Offload<'_> {
@@ -33,14 +40,16 @@ impl HashPool for Offload<'_> {
         &self,
         job: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        let done = match self.app.hashing.run_for(self.turn, job) {
+        let done = match self.services.hashing.run_for(self.turn, job) {
             Ok(queued) => queued.await,
             Err(PoolFull) => Err(JobError::Shed),
         };
         done.map_err(|error| match error {
             JobError::Shed => {
                 if let Some(network) = self.turn.network {
-                    self.app.front.failures.record_refusal(network, self.now);
+                    self.services
+                        .recent_failures
+                        .record_refusal(network, self.now);
                 }
                 PoolError::Full
             }
@@ -66,7 +75,9 @@ impl Offload<'_> {
         if result.as_ref().is_err_and(E::is_wrong_guess)
             && let Some(network) = self.turn.network
         {
-            self.app.front.failures.record_guess(network, self.now);
+            self.services
+                .recent_failures
+                .record_guess(network, self.now);
         }
         Ok(result?)
     }
@@ -98,7 +109,7 @@ impl GuessError for PinError {
 /// # Errors
 /// `OVERLOADED` immediately if the pool is full; otherwise the error of the operation.
 pub(crate) async fn cold<T, E>(
-    app: &App,
+    services: &Services,
     operation: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, ApiError>
 where
@@ -106,7 +117,7 @@ where
     E: Send + 'static,
     ApiError: From<E>,
 {
-    within(&app.cold, operation).await
+    within(&services.cold, operation).await
 }
 
 /// Runs a long operation, such as an import, in its own pool.
@@ -114,7 +125,7 @@ where
 /// # Errors
 /// Those of [`cold`].
 pub(crate) async fn bulk<T, E>(
-    app: &App,
+    services: &Services,
     operation: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, ApiError>
 where
@@ -122,7 +133,7 @@ where
     E: Send + 'static,
     ApiError: From<E>,
 {
-    within(&app.bulk, operation).await
+    within(&services.bulk, operation).await
 }
 
 async fn within<T, E>(

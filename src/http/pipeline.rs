@@ -23,7 +23,6 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use crate::app::App;
 use crate::http::access::audit::{AuditDraft, run_audited};
 use crate::http::access::auth::{Administrator, Credentials, PARTNER_LIMIT, Proof, prove};
 use crate::http::access::cors;
@@ -45,12 +44,13 @@ use crate::http::routing::dispatch::{Answer, Outcome, dispatch};
 use crate::http::routing::endpoint::{Endpoint, Input, Payload};
 use crate::http::routing::route::{BodyRule, RateClass, Route};
 use crate::http::routing::router::{Params, RouteMatch, RouteSet};
+use crate::http::state::HttpState;
 use crate::types::{Country, LimitReached};
 use crate::worker_pool::fair_queue::Turn;
 
 /// Serves the requests of one connection.
 pub(crate) struct Service {
-    pub app: Arc<App>,
+    pub http: Arc<HttpState>,
     pub table: RouteSet,
     /// The local administrator, if the connection uses the administration socket.
     pub local: Option<Administrator>,
@@ -104,21 +104,21 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     fn call(&self, request: Request<Incoming>) -> ResponseFuture {
         let fragment = self.conn_state.begin();
         let (parts, body) = request.into_parts();
-        let app = &self.app;
-        let heads = RequestHeaders::read(&parts.headers, &app.front.names);
-        let mut record = RequestRecord::new(app, self.table, &parts, &heads);
+        let http = &self.http;
+        let heads = RequestHeaders::read(&parts.headers, &http.names);
+        let mut record = RequestRecord::new(http, self.table, &parts, &heads);
         // Parsing and cheap handlers run right here, so a panic must not unwind into hyper.
         let step = catch_unwind(AssertUnwindSafe(|| {
             self.start(&mut record, &parts, &heads, &body, fragment)
         }));
-        let step = step.unwrap_or_else(|_| Step::Answered(Err(panicked(app))));
+        let step = step.unwrap_or_else(|_| Step::Answered(Err(panicked(http))));
         match step {
             Step::Answered(answer) if body.is_end_stream() => ResponseFuture::Ready(Some(
-                build_response(app, &self.conn_state, record, &heads, answer),
+                build_response(http, &self.conn_state, record, &heads, answer),
             )),
             step @ (Step::Answered(_) | Step::Read(_) | Step::Waiting(_)) => {
                 ResponseFuture::Later(Box::pin(run_async(
-                    Arc::clone(app),
+                    Arc::clone(http),
                     Arc::clone(&self.conn_state),
                     record,
                     parts,
@@ -133,14 +133,14 @@ impl hyper::service::Service<Request<Incoming>> for Service {
 /// Builds the response. Marks the request as ended in the connection state: at once for a complete body, at
 /// the end of the stream for a streamed one.
 fn build_response(
-    app: &App,
+    http: &HttpState,
     conn_state: &Arc<ConnectionState>,
     mut record: RequestRecord,
     heads: &RequestHeaders<'_>,
     answer: Answer,
 ) -> Answered {
     record.close |= conn_state.is_lame_duck();
-    let mut answer = finish(app, record, heads, answer);
+    let mut answer = finish(http, record, heads, answer);
     match answer.body_mut() {
         ResponseBody::Stream(_, busy) => *busy = Some(InFlightGuard::new(Arc::clone(conn_state))),
         ResponseBody::Empty | ResponseBody::Full(_) => conn_state.end(),
@@ -148,8 +148,8 @@ fn build_response(
     answer
 }
 
-fn panicked(app: &App) -> ApiError {
-    app.front.metrics.panics.one();
+fn panicked(http: &HttpState) -> ApiError {
+    http.metrics.panics.one();
     ApiError::internal("the handler panicked")
 }
 
@@ -171,7 +171,7 @@ impl Service {
                     return Step::Read(entry);
                 }
                 match run_handler(
-                    &self.app,
+                    &self.http,
                     record,
                     parts,
                     heads,
@@ -195,7 +195,7 @@ impl Service {
         body: &Incoming,
         fragment: bool,
     ) -> Result<Entered, ApiError> {
-        let app = &*self.app;
+        let http = &*self.http;
         if let Err(error) = check_framing(parts, heads, fragment) {
             record.close = true;
             return Err(error);
@@ -203,7 +203,7 @@ impl Service {
         // Requests over the administration socket have no meaningful `Host`: the file mode of the socket
         // controls access.
         if self.table == RouteSet::Ops && self.local.is_none() {
-            check_answers_for(parts, heads, &app.http.ops_hosts)?;
+            check_answers_for(parts, heads, &http.settings.ops_hosts)?;
         }
         let path = parts.uri.path();
         check_path(path)?;
@@ -217,19 +217,19 @@ impl Service {
             }
         };
         record.route = Some((index, route));
-        let now = app.clock.now();
+        let now = http.services.clock.now();
         let query = Query::new(parts.uri.query().unwrap_or_default());
         let credentials = Credentials {
             heads,
             query,
-            names: &app.front.names,
+            names: &http.names,
             local: self.local,
         };
-        let proof = prove(&*app.gate, route, &credentials, now)?;
+        let proof = prove(&*http.authenticator, route, &credentials, now)?;
         record.user = proof.user();
-        let peer = client_addr::client(self.peer, &parts.headers, &app.http.trusted_proxies);
+        let peer = client_addr::client(self.peer, &parts.headers, &http.settings.trusted_proxies);
         record.turn = Turn::for_client(proof.partner(), peer);
-        app.gate
+        http.authenticator
             .admit(route.rate, proof.partner(), peer, now)
             .map_err(|limit| too_many(route.rate, limit))?;
         let coding = if body.is_end_stream() {
@@ -256,8 +256,8 @@ impl Service {
 
     /// Returns the country that a proxy reported in the configured header. Only trusted proxies are believed.
     fn proxy_country(&self, parts: &Parts) -> Option<Country> {
-        let name = self.app.front.geo_header.as_ref()?;
-        let proxies = &self.app.http.trusted_proxies;
+        let name = self.http.geo_header.as_ref()?;
+        let proxies = &self.http.settings.trusted_proxies;
         proxies
             .iter()
             .any(|network| network.contains(self.peer))
@@ -284,7 +284,7 @@ fn too_many(class: RateClass, limit: LimitReached) -> ApiError {
 
 /// Parses the parameters and calls the handler, or returns a cached response.
 fn run_handler(
-    app: &Arc<App>,
+    http: &Arc<HttpState>,
     record: &mut RequestRecord,
     parts: &Parts,
     heads: &RequestHeaders<'_>,
@@ -294,19 +294,23 @@ fn run_handler(
     let cacheable = entry
         .route
         .cached_from
-        .and_then(|length| cacheable(app, &entry.cx, parts, heads, length));
+        .and_then(|length| cacheable(http, &entry.cx, parts, heads, length));
     if let Some((request, at)) = cacheable
-        && let Some(response) = app.front.responses.find_by_text(request, at)
+        && let Some(response) = http.responses.find_by_text(request, at)
     {
-        return Ok(Outcome::Now(Ok(cached_reply(app, &entry.cx, response))));
+        return Ok(Outcome::Now(Ok(cached_reply(
+            &http.services,
+            &entry.cx,
+            response,
+        ))));
     }
     let input = Input {
         path: parts.uri.path(),
         params: entry.params,
         query: Query::new(parts.uri.query().unwrap_or_default()),
         heads,
-        names: &app.front.names,
-        password_min: usize::try_from(app.config.accounts.password_min).unwrap_or(0),
+        names: &http.names,
+        password_min: usize::try_from(http.services.config.accounts.password_min).unwrap_or(0),
     };
     let draft = match entry.proof {
         Proof::Operator(auth, _) => {
@@ -320,17 +324,21 @@ fn run_handler(
     }
     // Changes and reads of secrets go through the audit record. Their responses are never cached.
     if let Some(draft) = draft {
-        let audited = run_audited(Arc::clone(app), entry.cx, draft, endpoint);
+        let audited = run_audited(Arc::clone(http), entry.cx, draft, endpoint);
         return Ok(Outcome::Later(Box::pin(audited)));
     }
     let Some(((request, at), meaning)) = cacheable.zip(endpoint.cache_key()) else {
-        return Ok(dispatch(app, entry.cx, endpoint));
+        return Ok(dispatch(http, entry.cx, endpoint));
     };
-    let responses = &app.front.responses;
+    let responses = &http.responses;
     if let Some(response) = responses.find_by_meaning(&meaning, request, at) {
-        return Ok(Outcome::Now(Ok(cached_reply(app, &entry.cx, response))));
+        return Ok(Outcome::Now(Ok(cached_reply(
+            &http.services,
+            &entry.cx,
+            response,
+        ))));
     }
-    let outcome = dispatch(app, entry.cx, endpoint);
+    let outcome = dispatch(http, entry.cx, endpoint);
     if let Outcome::Now(Ok(reply)) = &outcome
         && let Some(response) = reply.cacheable()
     {
@@ -342,7 +350,7 @@ fn run_handler(
 /// Returns the cache key of a request and the moment to look it up, if its response is worth caching: it will
 /// be compressed, or path and query have at least `length` bytes.
 fn cacheable<'p>(
-    app: &App,
+    http: &HttpState,
     cx: &Context,
     parts: &'p Parts,
     heads: &RequestHeaders<'_>,
@@ -352,14 +360,14 @@ fn cacheable<'p>(
     let compressed = preference(heads.accept_encoding) != Preference::Identity;
     let at = Moment {
         now: cx.now,
-        generation: app.schedule.generation(),
+        generation: http.services.schedule.generation(),
     };
     (compressed || request.len() >= length).then_some((request, at))
 }
 
 /// Runs the part of a request that has to wait for its body or its handler.
 async fn run_async(
-    app: Arc<App>,
+    http: Arc<HttpState>,
     conn_state: Arc<ConnectionState>,
     mut record: RequestRecord,
     parts: Parts,
@@ -374,24 +382,24 @@ async fn run_async(
             drain_refused(&mut record, &parts, body).await;
             answer
         }
-        Step::Waiting(future) => with_deadline(&app, deadline, future).await,
+        Step::Waiting(future) => with_deadline(&http, deadline, future).await,
         Step::Read(entry) => match read_body(&mut record, body, &entry).await {
             Ok(payload) => {
-                let heads = RequestHeaders::read(&parts.headers, &app.front.names);
+                let heads = RequestHeaders::read(&parts.headers, &http.names);
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    run_handler(&app, &mut record, &parts, &heads, entry, payload)
+                    run_handler(&http, &mut record, &parts, &heads, entry, payload)
                 }));
-                match outcome.unwrap_or_else(|_| Err(panicked(&app))) {
+                match outcome.unwrap_or_else(|_| Err(panicked(&http))) {
                     Ok(Outcome::Now(answer)) => answer,
-                    Ok(Outcome::Later(future)) => with_deadline(&app, deadline, future).await,
+                    Ok(Outcome::Later(future)) => with_deadline(&http, deadline, future).await,
                     Err(error) => Err(error),
                 }
             }
             Err(error) => Err(error),
         },
     };
-    let heads = RequestHeaders::read(&parts.headers, &app.front.names);
-    build_response(&app, &conn_state, record, &heads, answer)
+    let heads = RequestHeaders::read(&parts.headers, &http.names);
+    build_response(&http, &conn_state, record, &heads, answer)
 }
 
 /// Drains the body of a request that was refused before its body was read. Otherwise the client, still
@@ -433,13 +441,13 @@ async fn read_body(
 
 /// Runs a handler within its deadline. A panic ends only this request.
 async fn with_deadline(
-    app: &App,
+    http: &HttpState,
     deadline: Duration,
     future: Pin<Box<dyn Future<Output = Answer> + Send>>,
 ) -> Answer {
     match timeout(deadline, catch_panic(future)).await {
         Ok(Some(answer)) => answer,
-        Ok(None) => Err(panicked(app)),
+        Ok(None) => Err(panicked(http)),
         Err(_) => Err(ApiError::new(
             ErrorCode::DeadlineExceeded,
             "the response was not ready in time; try again shortly",

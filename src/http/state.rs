@@ -1,20 +1,21 @@
 //! HTTP state prepared once from the settings, so that requests do not repeat the work.
 
+use std::sync::Arc;
+
 use http::{HeaderName, HeaderValue};
 
 use super::console::Console;
 use super::metrics::HttpMetrics;
 use super::openapi::Descriptions;
 use crate::config::http::{CorsOrigins, HttpSettings};
-use crate::http::access::recent_failures::RecentFailures;
+use crate::http::access::auth::Authenticator;
 use crate::http::request::context::RequestIds;
 use crate::http::request::headers::HeaderNames;
 use crate::http::response::cache::ResponseCache;
 use crate::http::response::localized_messages::{BadMessages, Messages};
 use crate::http::response::reset_page_view::Pages;
 use crate::http::response::xmltv_cache::XmltvCache;
-use crate::observe::metrics::Registry;
-use crate::ports::Entropy;
+use crate::services::Services;
 
 /// A setting that the HTTP layer cannot use.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +34,11 @@ pub enum InvalidSetting {
     Messages(#[from] BadMessages),
 }
 
+/// The services, and what the HTTP layer adds to them. A handler takes this, or the services alone.
 pub struct HttpState {
+    pub services: Arc<Services>,
+    pub authenticator: Arc<dyn Authenticator>,
+    pub settings: HttpSettings,
     pub names: HeaderNames,
     pub messages: Messages,
     pub pages: Pages,
@@ -44,7 +49,6 @@ pub struct HttpState {
     pub etag_seed: u64,
     pub responses: ResponseCache,
     pub xmltv: XmltvCache,
-    pub failures: RecentFailures,
     pub metrics: HttpMetrics,
     /// Origins allowed by CORS; `None` allows any.
     pub origins: Option<Vec<HeaderValue>>,
@@ -60,10 +64,10 @@ impl HttpState {
     /// # Errors
     /// The first invalid setting.
     pub fn new(
-        settings: &HttpSettings,
+        services: Arc<Services>,
+        settings: HttpSettings,
+        authenticator: Arc<dyn Authenticator>,
         messages: Messages,
-        entropy: &dyn Entropy,
-        registry: &Registry,
     ) -> Result<Self, InvalidSetting> {
         let names = HeaderNames::new(&settings.header_prefix).map_err(InvalidSetting::Prefix)?;
         let geo_header = settings
@@ -92,21 +96,30 @@ impl HttpState {
                 HeaderValue::from_str(date).map_err(|_| InvalidSetting::Sunset(date.clone()))
             })
             .transpose()?;
+        let random = || u64::from_be_bytes(services.entropy.array());
         Ok(Self {
             names,
             messages,
             pages: Pages::built_in().map_err(InvalidSetting::Page)?,
             descriptions: Descriptions::default(),
             console: Console::built_in(),
-            ids: RequestIds::new(u64::from_be_bytes(entropy.array())),
+            ids: RequestIds::new(random()),
             responses: ResponseCache::default(),
             xmltv: XmltvCache::default(),
-            etag_seed: u64::from_be_bytes(entropy.array()),
-            failures: RecentFailures::default(),
-            metrics: HttpMetrics::new(registry),
+            etag_seed: random(),
+            metrics: HttpMetrics::new(&services.metrics),
             origins,
             geo_header,
             sunset,
+            services,
+            authenticator,
+            settings,
         })
+    }
+}
+
+impl<'a> From<&'a HttpState> for &'a Services {
+    fn from(state: &'a HttpState) -> Self {
+        &state.services
     }
 }

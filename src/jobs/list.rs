@@ -8,30 +8,30 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::Task;
-use crate::app::App;
 use crate::domain::accounts::AccountsError;
 use crate::domain::telemetry::TelemetryError;
+use crate::services::Services;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-pub(super) fn tasks(app: &Arc<App>) -> Vec<Task> {
-    let mut tasks = vec![clock(app)];
-    tasks.extend(accounts(app));
-    tasks.extend(playback(app));
-    tasks.push(schedule(app));
-    tasks.extend(guides(app));
-    tasks.extend(telemetry(app));
-    tasks.extend(forwarding(app));
-    tasks.push(backups(app));
-    tasks.extend(places(app));
-    tasks.extend(certificate(app));
+pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
+    let mut tasks = vec![clock(services)];
+    tasks.extend(accounts(services));
+    tasks.extend(playback(services));
+    tasks.push(schedule(services));
+    tasks.extend(epg_sources(services));
+    tasks.extend(telemetry(services));
+    tasks.extend(forwarding(services));
+    tasks.push(backups(services));
+    tasks.extend(geoip(services));
+    tasks.extend(certificate(services));
     tasks
 }
 
 /// Checks the clock even without requests, and records the highest time seen.
-fn clock(app: &Arc<App>) -> Task {
-    let guard = Arc::clone(&app.clock_guard);
+fn clock(services: &Arc<Services>) -> Task {
+    let guard = Arc::clone(&services.clock_guard);
     let task = Task::new("clock", SECOND, move |_| {
         // A clock in doubt is reported elsewhere; this job itself succeeded.
         let _ = guard.check();
@@ -42,11 +42,11 @@ fn clock(app: &Arc<App>) -> Task {
     task
 }
 
-fn accounts(app: &Arc<App>) -> [Task; 3] {
-    let (accounts, mail) = (app.accounts.clone(), app.mail.clone());
+fn accounts(services: &Arc<Services>) -> [Task; 3] {
+    let (accounts, mail) = (services.accounts.clone(), services.mail.clone());
     let looked_for_orphans = AtomicBool::new(false);
     [
-        delivery(app),
+        delivery(services),
         Task::new("accounts", MINUTE, move |now| {
             let mut done = 0;
             // Once per process: no version since has left orphans behind.
@@ -63,9 +63,9 @@ fn accounts(app: &Arc<App>) -> [Task; 3] {
 }
 
 /// Mail is sent as soon as it is queued; the interval is for retries.
-fn delivery(app: &Arc<App>) -> Task {
-    let (mail, readiness) = (app.mail.clone(), Arc::clone(&app.readiness));
-    let guard = Arc::clone(&app.clock_guard);
+fn delivery(services: &Arc<Services>) -> Task {
+    let (mail, readiness) = (services.mail.clone(), Arc::clone(&services.readiness));
+    let guard = Arc::clone(&services.clock_guard);
     let task = Task::new("mail-delivery", 5 * SECOND, move |now| {
         // A viewer waits for a reset mail: it is sent even while the clock is in doubt.
         let done = match guard.check() {
@@ -77,12 +77,12 @@ fn delivery(app: &Arc<App>) -> Task {
         done
     });
     let bell = task.bell.clone();
-    app.mail.on_notify(move || bell.wake());
+    services.mail.on_notify(move || bell.wake());
     task
 }
 
-fn playback(app: &Arc<App>) -> [Task; 4] {
-    let [sessions, entitlements, ended, beats] = [0; 4].map(|_| app.playback.clone());
+fn playback(services: &Arc<Services>) -> [Task; 4] {
+    let [sessions, entitlements, ended, beats] = [0; 4].map(|_| services.playback.clone());
     [
         Task::new("playback-sessions", 5 * SECOND, move |now| {
             sessions.sweep_sessions(now)
@@ -98,15 +98,15 @@ fn playback(app: &Arc<App>) -> [Task; 4] {
 }
 
 /// Checks every few seconds whether the daily backup is due by the (possibly moved) clock.
-fn backups(app: &Arc<App>) -> Task {
-    let backups = app.backups.clone();
+fn backups(services: &Arc<Services>) -> Task {
+    let backups = services.backups.clone();
     // A backup dated in the future would count as the newest until then, and rotate good ones out.
     Task::new("backup", 5 * SECOND, move |now| backups.run_scheduled(now)).needs_time()
 }
 
-fn schedule(app: &Arc<App>) -> Task {
-    let schedule = Arc::clone(&app.schedule);
-    let days = app.config.schedule.retention_days;
+fn schedule(services: &Arc<Services>) -> Task {
+    let schedule = Arc::clone(&services.schedule);
+    let days = services.config.schedule.retention_days;
     Task::new("schedule-retention", 60 * MINUTE, move |now| {
         schedule.retain(now, days)
     })
@@ -114,16 +114,16 @@ fn schedule(app: &Arc<App>) -> Task {
 }
 
 /// Reloads the GeoIP database after the operator replaced it. `None` without a database.
-fn places(app: &Arc<App>) -> Option<Task> {
-    let places = app.places.clone()?;
+fn geoip(services: &Arc<Services>) -> Option<Task> {
+    let geoip = services.geoip.clone()?;
     Some(Task::new("places", MINUTE, move |_| {
-        places.refresh().map(usize::from)
+        geoip.refresh().map(usize::from)
     }))
 }
 
 /// Reloads a renewed certificate. `None` without TLS.
-fn certificate(app: &Arc<App>) -> Option<Task> {
-    let (tls, readiness) = (app.tls.clone()?, Arc::clone(&app.readiness));
+fn certificate(services: &Arc<Services>) -> Option<Task> {
+    let (tls, readiness) = (services.tls.clone()?, Arc::clone(&services.readiness));
     Some(Task::new("certificate", 10 * SECOND, move |now| {
         let done = tls.refresh(now);
         // The previous pair stays in use, so viewers notice nothing: the operator has to be warned.
@@ -134,17 +134,18 @@ fn certificate(app: &Arc<App>) -> Option<Task> {
 }
 
 /// Imports from the EPG sources that are due; each has its own interval. `None` without a source.
-fn guides(app: &Arc<App>) -> Option<Task> {
-    let feeds = app.feeds.clone();
-    let any = !app.config.epg.sources.is_empty();
+fn epg_sources(services: &Arc<Services>) -> Option<Task> {
+    let sources = services.epg_sources.clone();
+    let any = !services.config.epg.sources.is_empty();
     // An import omits broadcasts older than the retention, so the clock must be right.
-    any.then(|| Task::new("guides", 5 * SECOND, move |now| feeds.run_due(now)).needs_time())
+    any.then(|| Task::new("guides", 5 * SECOND, move |now| sources.run_due(now)).needs_time())
 }
 
-fn telemetry(app: &Arc<App>) -> [Task; 5] {
-    let [retaining, erasing, bounded, used, compressing] = [0; 5].map(|_| app.telemetry.clone());
-    let forwarder = app.forwarder.clone();
-    let (forwarded, readiness) = (forwarder.clone(), Arc::clone(&app.readiness));
+fn telemetry(services: &Arc<Services>) -> [Task; 5] {
+    let [retaining, erasing, bounded, used, compressing] =
+        [0; 5].map(|_| services.telemetry.clone());
+    let forwarder = services.forwarder.clone();
+    let (forwarded, readiness) = (forwarder.clone(), Arc::clone(&services.readiness));
     [
         // Deletes by size, so it also runs while the clock is in doubt.
         Task::new("telemetry-room", 10 * SECOND, move |now| {
@@ -184,8 +185,8 @@ fn telemetry(app: &Arc<App>) -> [Task; 5] {
 }
 
 /// Forwards a batch when it is full or has waited long enough. `None` without a sink.
-fn forwarding(app: &Arc<App>) -> Option<Task> {
-    let (forwarder, readiness) = (app.forwarder.clone()?, Arc::clone(&app.readiness));
+fn forwarding(services: &Arc<Services>) -> Option<Task> {
+    let (forwarder, readiness) = (services.forwarder.clone()?, Arc::clone(&services.readiness));
     let hurried = Arc::clone(&forwarder);
     let task = Task::new("telemetry-forwarding", SECOND, move |now| {
         let done = forwarder.run(now);

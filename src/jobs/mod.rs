@@ -17,9 +17,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use crate::app::App;
 use crate::domain::clock_guard::ClockGuard;
 use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
+use crate::services::Services;
 use crate::types::UnixSeconds;
 
 /// Delay of the first run, unless the interval is shorter.
@@ -107,8 +107,12 @@ pub struct Jobs {
 impl Jobs {
     /// Starts the jobs of the service. If a thread cannot be started, the jobs that were started are stopped
     /// again.
-    pub fn start(app: &Arc<App>) -> io::Result<Self> {
-        Self::run(list::tasks(app), &app.clock_guard, &app.metrics)
+    pub fn start(services: &Arc<Services>) -> io::Result<Self> {
+        Self::run(
+            list::tasks(services),
+            &services.clock_guard,
+            &services.metrics,
+        )
     }
 
     fn run(tasks: Vec<Task>, guard: &Arc<ClockGuard>, metrics: &Registry) -> io::Result<Self> {

@@ -2,3 +2,4 @@
 
 pub mod fair_queue;
 pub(crate) mod pool;
+pub mod recent_failures;

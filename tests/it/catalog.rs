@@ -226,7 +226,7 @@ fn new_livestreams_appear_in_the_schedule_at_once() {
     let lab = stocked();
     let is_known = |id: &str| {
         let ids = [LivestreamId::parse(id).unwrap()];
-        let snapshot = lab.app.schedule.snapshot();
+        let snapshot = lab.services.schedule.snapshot();
         snapshot.live(&ids, LiveOffset::LIVE, NOON).is_ok()
     };
     assert!(is_known("news") && !is_known("sport"));
@@ -375,7 +375,10 @@ fn users_see_only_their_own_offers() {
     let premium = OfferId::parse("premium").unwrap();
     let until = NOON + 60;
     let user = lab.enroll();
-    let granted = lab.app.grants.grant(user, premium, Some(until), None, NOON);
+    let granted = lab
+        .services
+        .grants
+        .grant(user, premium, Some(until), None, NOON);
     granted.wait().unwrap();
     let access = lab.gate.tokens.partner.reveal();
     let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
@@ -395,7 +398,7 @@ fn users_see_only_their_own_offers() {
         }])
     };
     assert_eq!(offers(&user.to_string()).json(), own("active"));
-    lab.app.lab.as_ref().unwrap().set_now(until);
+    lab.services.lab.as_ref().unwrap().set_now(until);
     assert_eq!(offers(&user.to_string()).json(), own("expired"));
     assert_eq!(offers("AAAAAAAAAAAAAAAAAAAAAA").status, 404);
 }
@@ -451,7 +454,7 @@ fn removing_an_offer_in_use_needs_acceptance() {
     assert_eq!(lab.import("", &all).status, 200);
     let user = lab.enroll();
     let offer = OfferId::parse("o1").unwrap();
-    lab.app
+    lab.services
         .grants
         .grant(user, offer, None, None, NOON)
         .wait()
@@ -482,7 +485,10 @@ fn an_import_and_its_undo_can_be_undone_with_keys() {
         let kid = playgate::domain::catalog::KeyId::from_bytes(
             *b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff",
         );
-        lab.app.catalog.content_key(&kid).map(|key| *key.reveal())
+        lab.services
+            .catalog
+            .content_key(&kid)
+            .map(|key| *key.reveal())
     };
     let (first, secret) = (served(&lab), key());
     assert!(secret.is_some());

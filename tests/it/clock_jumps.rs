@@ -376,7 +376,7 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
         crate::support::server::viewer(&answer)
     };
     // A look as the clock's task takes it every second.
-    let look = || assert!(stage.house.app.clock_guard.check().is_ok());
+    let look = || assert!(stage.house.services.clock_guard.check().is_ok());
     look();
     let later = log_in();
     assert_eq!(stage.entitle(&old, "film", "").status, 401);
@@ -389,7 +389,7 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
     );
     // What is issued now is good for as long as it says by the clock of now.
     let new = log_in();
-    let now = stage.house.app.clock.now().0;
+    let now = stage.house.services.clock.now().0;
     let answer = stage.entitle(&new, "film", "").json();
     assert_eq!(answer["expires"], now + DAY);
     let token = answer["token"].as_str().unwrap();

@@ -195,7 +195,7 @@ fn slow_and_full_worker_pools_have_their_codes() {
     loop {
         let (hold, release) = mpsc::channel::<()>();
         let (begin, begun) = mpsc::channel();
-        let job = lab.app.cold.run(move |()| {
+        let job = lab.services.cold.run(move |()| {
             let _ = begin.send(());
             let _ = release.recv();
         });
@@ -211,10 +211,10 @@ fn slow_and_full_worker_pools_have_their_codes() {
     thread::scope(|scope| {
         let slow = scope.spawn(devices);
         // It has its place in the queue before the rest is filled.
-        while lab.app.cold.waiting()() < 2 {
+        while lab.services.cold.waiting()() < 2 {
             thread::yield_now();
         }
-        while let Ok(job) = lab.app.cold.run(|()| ()) {
+        while let Ok(job) = lab.services.cold.run(|()| ()) {
             jobs.push(job);
         }
         let full = devices();
@@ -226,7 +226,7 @@ fn slow_and_full_worker_pools_have_their_codes() {
     });
     drop(held);
     // What was held up is done; the lane serves again.
-    while lab.app.cold.waiting()() > 0 {
+    while lab.services.cold.waiting()() > 0 {
         thread::yield_now();
     }
     assert_eq!(devices().status, 200);

@@ -252,7 +252,7 @@ fn a_slow_disk_does_not_block_the_hashing_pool() {
     let statuses = thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                let busy = house.app.store.write(Durability::Logged, |_| {
+                let busy = house.services.store.write(Durability::Logged, |_| {
                     thread::park_timeout(SLOW);
                     Ok::<_, StoreError>(())
                 });

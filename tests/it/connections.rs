@@ -71,7 +71,7 @@ fn a_client_that_does_not_read_times_out() {
     let mut wire = Wire::to(lab.ops);
     wire.send(LIVEZ);
     wire.answer().unwrap();
-    let open = || lab.app.front.metrics.connections.get();
+    let open = || lab.http.metrics.connections.get();
     assert_eq!(open(), 1);
     let patience = Some(Duration::from_secs(2));
     wire.stream.set_write_timeout(patience).unwrap();
@@ -121,7 +121,7 @@ fn connections_per_address_are_capped() {
         (refused.status, refused.header("retry-after")),
         (503, Some("2"))
     );
-    assert!(lab.app.front.metrics.refused.get() >= 1);
+    assert!(lab.http.metrics.refused.get() >= 1);
     // Another address has its own count.
     let mut other = Wire::from([127, 0, 0, 2].into(), lab.ops).unwrap();
     other.send(LIVEZ);
@@ -234,7 +234,7 @@ fn the_admin_socket_acts_as_administrator() {
     let mut first = [0; 12];
     std::io::Read::read_exact(&mut stream, &mut first).unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
-    assert_eq!(lab.app.lab.as_ref().unwrap().offset(), 9);
+    assert_eq!(lab.services.lab.as_ref().unwrap().offset(), 9);
     assert_eq!(ask(lab.ops, put).status, 401);
 }
 

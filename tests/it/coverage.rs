@@ -332,7 +332,7 @@ fn each_role_reaches_exactly_the_routes_of_the_table() {
     let house = TestServer::start();
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
         let (_, token) = house
-            .app
+            .services
             .operators
             .add(role.as_str(), role, NOON)
             .unwrap()
@@ -384,7 +384,7 @@ fn probes_and_metrics_answer() {
     let get = |path: &str| ask(lab.ops, request("GET", path, &[], ""));
     assert_eq!(get("/livez").status, 200);
     assert_eq!(get("/readyz").status, 200);
-    lab.app.readiness.not_ready("store", "full");
+    lab.services.readiness.not_ready("store", "full");
     let answer = get("/readyz");
     assert_eq!(
         (answer.status, answer.json()["reasons"]["store"].clone()),

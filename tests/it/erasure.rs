@@ -57,7 +57,7 @@ fn erasing_a_user_leaves_no_trace() {
         let sent = house.user(&viewer.token, "POST", tracker, &event);
         assert_eq!(sent.status, 202);
     }
-    let data = house.app.config.server.data_dir.clone();
+    let data = house.services.config.server.data_dir.clone();
     let telemetry = data.join("telemetry");
     // The search finds what is there.
     assert!(!telling(&telemetry).is_empty() && !telling(&place).is_empty());
@@ -65,7 +65,7 @@ fn erasing_a_user_leaves_no_trace() {
     let erased = house.user(&user.token, "DELETE", &own, &json!({"password": PASSWORD}));
     assert_eq!(erased.status, 204);
     // What the job does within ten seconds.
-    while house.app.telemetry.run_erasures().unwrap() > 0 {}
+    while house.services.telemetry.run_erasures().unwrap() > 0 {}
     assert_eq!(telling(&telemetry), Vec::<String>::new());
     let nowhere = ["users", "mail", "telemetry/events", "sessions"].map(|target| {
         let answer = house.operator("GET", target, &Value::Null);

@@ -81,7 +81,7 @@ impl HeldPool {
                 // The sender is gone at the end.
                 let _ = waits.lock().unwrap().recv();
             };
-            lab.app
+            lab.services
                 .compression
                 .run_for(held.turn(from), hold)
                 .ok()
@@ -111,7 +111,7 @@ fn networks_of_a_partner_share_the_compression_pool_fairly() {
     let lab = stocked_with(|http, _| {
         http.trusted_proxies = vec![Network::parse("127.0.0.1").unwrap()];
     });
-    let pool = &lab.app.compression;
+    let pool = &lab.services.compression;
     // A network fills its part of the queue.
     let held = HeldPool::new(&lab, "203.0.113.9");
     let turn = |from: &str| held.turn(from);
@@ -171,7 +171,7 @@ fn other_spellings_of_a_request_reuse_its_compressed_answer() {
     let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=";
     assert!(is_packed(&format!("{day}film,news")) && is_packed(XMLTV));
     let held = HeldPool::new(&lab, "127.0.0.1");
-    let pool = &lab.app.compression;
+    let pool = &lab.services.compression;
     let waiting = || pool.run_for(held.turn("127.0.0.1"), |()| ()).ok();
     let _queue: Vec<_> = std::iter::from_fn(waiting).collect();
     for same in [
@@ -275,7 +275,7 @@ fn the_m3u_lists_freely_watchable_livestreams() {
     assert_eq!(imported.status, 200, "{}", imported.json());
 
     let token = lab.gate.tokens.partner.reveal();
-    let base = format!("{}/api/schedule/v1", lab.app.http.public_url);
+    let base = format!("{}/api/schedule/v1", lab.http.settings.public_url);
     let address = |rest: &str| format!("{base}/{rest}?accessToken={token}");
     let guide = address("xmltv");
     let list = lines(&get(&lab, M3U));
@@ -297,7 +297,7 @@ fn the_m3u_lists_freely_watchable_livestreams() {
         lines(&bare(&format!("{M3U}?accessToken={token}"))),
         expected
     );
-    let watch = |address: &str| bare(address.strip_prefix(&lab.app.http.public_url).unwrap());
+    let watch = |address: &str| bare(address.strip_prefix(&lab.http.settings.public_url).unwrap());
     assert_eq!(watch(&guide).status, 200);
     let sent = watch(&list[2]);
     assert_eq!(
@@ -353,7 +353,7 @@ fn an_origin_livestream_plays_until_a_program_without_rights() {
         post(&lab, "/admin/v1/epg/import", guide(&rows).as_bytes()).status,
         200
     );
-    let media = lab.app.config.origin.media_dir.join("loop");
+    let media = lab.services.config.origin.media_dir.join("loop");
     std::fs::create_dir_all(&media).unwrap();
     std::fs::write(media.join("home.m3u8"), "#EXTM3U\nhome.ts\n").unwrap();
     std::fs::write(media.join("home.ts"), "moving").unwrap();
@@ -363,7 +363,7 @@ fn an_origin_livestream_plays_until_a_program_without_rights() {
     let origin = |answer: &Answer| {
         let address = answer.header("location").unwrap();
         address
-            .strip_prefix(&lab.app.http.public_url)
+            .strip_prefix(&lab.http.settings.public_url)
             .unwrap()
             .to_owned()
     };

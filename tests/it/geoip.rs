@@ -154,20 +154,20 @@ fn the_geoip_database_determines_the_country() {
     assert_eq!(outcome(&from(&stage, "81.2.0.1", &nobody_knows)), "200");
 
     // A new month's database, and one that is broken.
-    let places = stage.house.app.places.as_ref().unwrap();
-    assert!(!places.refresh().unwrap());
+    let geoip = stage.house.services.geoip.as_ref().unwrap();
+    assert!(!geoip.refresh().unwrap());
     put(
         &path,
         &database("Test-Country", &[([82, 3], country("SE"))]),
     );
     assert_eq!(outcome(&from(&stage, "82.3.0.1", &[])), BLOCKED);
-    assert!(places.refresh().unwrap());
+    assert!(geoip.refresh().unwrap());
     assert_eq!(outcome(&from(&stage, "82.3.0.1", &[])), "200");
     assert_eq!(outcome(&from(&stage, "81.2.200.1", &[])), BLOCKED);
     put(&path, b"half a file");
-    assert!(places.refresh().is_err());
+    assert!(geoip.refresh().is_err());
     fs::remove_file(&path).unwrap();
-    assert!(places.refresh().is_err());
+    assert!(geoip.refresh().is_err());
     assert_eq!(outcome(&from(&stage, "82.3.0.1", &[])), "200");
 }
 
@@ -208,7 +208,7 @@ fn a_viewer_who_has_left_the_country_cannot_start() {
 #[test]
 fn a_database_without_countries_prevents_the_start() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("places.mmdb");
+    let path = folder.path().join("geoip.mmdb");
     let organisation = map(&[("as_organization", text("Example"))]);
     let other = database("Test-ASN", &[([81, 2], organisation)]);
     let good = database("Test-Country", &[([81, 2], country("SE"))]);

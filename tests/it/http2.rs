@@ -101,8 +101,8 @@ fn http2_frames_get_the_specified_responses() {
     // In the dark, where a heartbeat over HTTP/1 has the same answer.
     let player = stage.play(&stage.ann, "news", "tv");
     house.wait(7_230);
-    let now = house.app.clock.now();
-    house.app.playback.refresh(now);
+    let now = house.services.clock.now();
+    house.services.playback.refresh(now);
     assert_eq!(stage.beat(&player, &[]).status, 552);
 
     let film = stage.play(&stage.ann, "film", "phone");
@@ -116,7 +116,7 @@ fn http2_frames_get_the_specified_responses() {
         listener.over(Arc::clone(&tls))
     });
     let [public, ops] = [0, 1].map(|at: usize| listeners[at].address().unwrap().port());
-    let running = serve(Arc::clone(&house.app), listeners.into());
+    let running = serve(Arc::clone(&house.http), listeners.into());
     drop(guard);
 
     let given = json!({
@@ -171,6 +171,6 @@ fn http2_frames_get_the_specified_responses() {
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(got.as_object().unwrap().len(), CASES.len());
     // Nothing panicked, and nobody is left.
-    assert_eq!(house.app.front.metrics.panics.get(), 0);
+    assert_eq!(house.http.metrics.panics.get(), 0);
     assert!(runtime.block_on(running.stop(std::time::Duration::from_secs(5))));
 }

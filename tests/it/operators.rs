@@ -11,7 +11,7 @@ use crate::support::server::{PASSWORD, TestServer};
 
 fn operator(house: &TestServer, role: Role) -> String {
     let (_, token) = house
-        .app
+        .services
         .operators
         .add(role.as_str(), role, NOON)
         .unwrap()
@@ -135,7 +135,8 @@ fn removing_a_partner_during_sign_ups_leaves_no_account() {
             })
             .collect();
         // While the first hash is computed all tokens have been looked up, or nearly.
-        while house.app.accounts.counts().is_empty() && !flood.iter().any(|t| t.is_finished()) {
+        while house.services.accounts.counts().is_empty() && !flood.iter().any(|t| t.is_finished())
+        {
             thread::yield_now();
         }
         let removed = house.operator("DELETE", "partners/Leaving", &Value::Null);
@@ -150,7 +151,7 @@ fn removing_a_partner_during_sign_ups_leaves_no_account() {
         "{statuses:?}"
     );
     assert_eq!(
-        house.app.accounts.list(None, None, 99).len(),
+        house.services.accounts.list(None, None, 99).len(),
         0,
         "{statuses:?}"
     );

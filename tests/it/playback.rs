@@ -213,9 +213,9 @@ fn live_playback_stops_at_programs_without_rights_or_pin() {
     stage.house.wait(3_600);
     stage
         .house
-        .app
+        .services
         .playback
-        .refresh(stage.house.app.clock.now());
+        .refresh(stage.house.services.clock.now());
     assert_eq!(outcome(&stage.beat(&player, &[])), "200");
     stage.house.wait(30);
     let needed = stage.beat(&player, &[]);
@@ -230,9 +230,9 @@ fn live_playback_stops_at_programs_without_rights_or_pin() {
     stage.house.wait(3_580);
     stage
         .house
-        .app
+        .services
         .playback
-        .refresh(stage.house.app.clock.now());
+        .refresh(stage.house.services.clock.now());
     let origin = [("Origin", "https://player.example")];
     let dark = stage.beat(&player, &[]);
     assert_eq!(outcome(&dark), "552 NO_LIVE_RIGHTS");
@@ -670,9 +670,12 @@ fn expired_and_unknown_entitlements_have_different_codes() {
     let ann = &stage.ann;
     let player = stage.play(ann, "film", "tv");
     stage.house.wait(86_400);
-    let app = &stage.house.app;
-    app.playback.refresh(app.clock.now());
-    app.playback.sweep_entitlements(app.clock.now()).unwrap();
+    let services = &stage.house.services;
+    services.playback.refresh(services.clock.now());
+    services
+        .playback
+        .sweep_entitlements(services.clock.now())
+        .unwrap();
     assert_eq!(
         outcome(&stage.beat(&player, &[])),
         "403 ENTITLEMENT_EXPIRED"

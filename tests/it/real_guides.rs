@@ -288,7 +288,7 @@ fn import_again(lab: &GateOnly, packed: &[u8], kept: usize) {
         assert_eq!(report[member], number, "{member}: {report}");
     }
     assert_eq!(report["created"], json!([]));
-    for report in lab.app.store.verify().unwrap().tables {
+    for report in lab.services.store.verify().unwrap().tables {
         assert!(report.is_sound(), "{report:?}");
     }
 }

@@ -417,7 +417,7 @@ fn a_panic_answers_500_and_the_connection_survives() {
     assert!(!String::from_utf8(answer.body).unwrap().contains("purpose"));
     wire.send(request("GET", LIVE, &[], ""));
     assert_eq!(wire.answer().unwrap().status, 401);
-    assert_eq!(lab.app.front.metrics.panics.get(), 1);
+    assert_eq!(lab.http.metrics.panics.get(), 1);
 }
 
 #[test]

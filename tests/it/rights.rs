@@ -220,7 +220,7 @@ fn each_right_can_be_overridden_separately() {
     assert_eq!(ok("DELETE", "rules/1", "")["removed"], 1);
     assert_eq!(seen(&lab, "match"), (true, Some(7)), "its rule has gone");
     assert_eq!(rules().as_array().unwrap().len(), 4);
-    for report in lab.app.store.verify().unwrap().tables {
+    for report in lab.services.store.verify().unwrap().tables {
         assert!(report.is_sound(), "{report:?}");
     }
 }

@@ -77,7 +77,7 @@ impl Channels {
     }
 
     fn now(&self) -> i64 {
-        self.stage.house.app.clock.now().0
+        self.stage.house.services.clock.now().0
     }
 
     fn entitle(&self, channel: &str, offset: i64) -> String {

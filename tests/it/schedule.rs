@@ -387,7 +387,7 @@ fn old_days_are_deleted_automatically() {
     let old = "/api/schedule/v1/broadcasts/a";
     assert_eq!(get(&lab, old).status, 200);
     set_clock(&lab, NOON.0 + 40 * 86_400);
-    let jobs = Jobs::start(&lab.app).unwrap();
+    let jobs = Jobs::start(&lab.services).unwrap();
     let began = Instant::now();
     while get(&lab, old).status == 200 {
         assert!(
@@ -586,7 +586,7 @@ fn a_broken_guide_changes_nothing() {
         assert_eq!(answer.status, 400);
     }
     assert_eq!(get(&lab, "/api/schedule/v1/xmltv").body, before);
-    for report in lab.app.store.verify().unwrap().tables {
+    for report in lab.services.store.verify().unwrap().tables {
         assert!(report.is_sound(), "{report:?}");
     }
 }
@@ -679,7 +679,7 @@ fn retention_deletes_whole_days_only() {
 
     let retain = |days_later: i64| {
         let now = UnixSeconds(NOON.0 + days_later * DAY);
-        lab.app.schedule.retain(now, 30).unwrap();
+        lab.services.schedule.retain(now, 30).unwrap();
     };
     retain(-10);
     assert_eq!(
@@ -713,9 +713,9 @@ fn retention_deletes_whole_days_only() {
     .body;
     assert_eq!(again, newer);
     // The store has as much as memory: nothing comes back, nothing is left over.
-    lab.app.schedule.refresh().unwrap();
+    lab.services.schedule.refresh().unwrap();
     assert_eq!(kept(), (20..42).collect::<Vec<_>>());
-    for report in lab.app.store.verify().unwrap().tables {
+    for report in lab.services.store.verify().unwrap().tables {
         assert!(report.is_sound(), "{report:?}");
     }
 }

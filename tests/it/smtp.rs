@@ -183,7 +183,11 @@ fn send_reset(house: &TestServer, email: &str) {
 }
 
 fn deliver(house: &TestServer) {
-    house.app.mail.deliver(house.app.clock.now()).unwrap();
+    house
+        .services
+        .mail
+        .deliver(house.services.clock.now())
+        .unwrap();
 }
 
 fn mails(house: &TestServer) -> Vec<Value> {
@@ -211,7 +215,7 @@ fn a_reset_mail_arrives_encrypted_and_its_link_works() {
     let Some(post) = Post::new() else { return };
     let server = post.server(&json!({}));
     let house = post.house(&[]);
-    let jobs = Jobs::start(&house.app).unwrap();
+    let jobs = Jobs::start(&house.services).unwrap();
     let ann = house.sign_up("ann@example.com");
     send_reset(&house, "ann@example.com");
     let mail = server.next("mail");
@@ -609,7 +613,7 @@ fn a_wrong_mail_password_is_reported_without_showing_it() {
     let server = post.server(&json!({"password": "another one"}));
     let house = post.house(&[]);
     house.sign_up("ann@example.com");
-    let jobs = Jobs::start(&house.app).unwrap();
+    let jobs = Jobs::start(&house.services).unwrap();
     send_reset(&house, "ann@example.com");
     assert_eq!(server.next("login")["right"], false);
     let ready = || ask(house.ops, request("GET", "/readyz", &[], ""));

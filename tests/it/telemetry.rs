@@ -220,8 +220,8 @@ fn a_compressed_hour_is_exported_and_reported_as_before() {
     };
     let before = readings();
     // An event of a later hour ends this one.
-    let app = &lab.app;
-    let partner = app.partners.list()[0].id;
+    let services = &lab.services;
+    let partner = services.partners.list()[0].id;
     let later = NewEvent {
         timestamp_millis: 0,
         sequence: 0,
@@ -230,11 +230,11 @@ fn a_compressed_hour_is_exported_and_reported_as_before() {
         json: b"{}".to_vec(),
     };
     let mut now = NOON + 3 * 3_600;
-    let sent = app
+    let sent = services
         .telemetry
         .accept(Sender { user, partner }, vec![later], now);
     assert_eq!(sent.unwrap().accepted, 1);
-    let file = app
+    let file = services
         .config
         .server
         .data_dir
@@ -243,7 +243,7 @@ fn a_compressed_hour_is_exported_and_reported_as_before() {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !std::fs::read(&file).unwrap().starts_with(&[0x1f, 0x8b]) {
         assert!(Instant::now() < deadline, "it is not compressed");
-        app.telemetry.compress(now).unwrap();
+        services.telemetry.compress(now).unwrap();
         now = now + 60;
     }
     let mut unpacked = Vec::new();

@@ -153,9 +153,9 @@ fn telemetry_stays_within_its_total_limit_and_drops_the_oldest_hours() {
     assert_eq!(refused.header("retry-after"), Some("30"));
     let make_room = || {
         house
-            .app
+            .services
             .telemetry
-            .make_room(house.app.clock.now())
+            .make_room(house.services.clock.now())
             .unwrap()
     };
     assert_eq!(make_room(), 0, "the hour that is written to stays");
@@ -168,7 +168,11 @@ fn telemetry_stays_within_its_total_limit_and_drops_the_oldest_hours() {
     let small = house.user(&viewer.token, "POST", target, &few);
     assert_eq!(small.status, 202, "{}", small.json());
     assert_eq!(make_room(), 1);
-    let warning = house.app.telemetry.trouble(house.app.clock.now()).unwrap();
+    let warning = house
+        .services
+        .telemetry
+        .trouble(house.services.clock.now())
+        .unwrap();
     assert!(warning.contains("telemetry.max_bytes"), "{warning}");
     let bearer = format!("Bearer {}", viewer.token);
     assert_eq!(

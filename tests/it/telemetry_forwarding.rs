@@ -172,8 +172,8 @@ fn exported(house: &TestServer) -> String {
 
 /// What the task does every second.
 fn run(house: &TestServer) -> usize {
-    let forwarder = house.app.forwarder.as_ref().unwrap();
-    forwarder.run(house.app.clock.now()).unwrap()
+    let forwarder = house.services.forwarder.as_ref().unwrap();
+    forwarder.run(house.services.clock.now()).unwrap()
 }
 
 /// What it took.
@@ -235,8 +235,8 @@ fn a_failed_batch_is_repeated_unchanged() {
         sink.next(Deed::Say(wrong));
         assert_eq!(run(&house), 0, "{wrong}");
         assert_eq!(sink.came().len(), 1, "{wrong}");
-        let forwarder = house.app.forwarder.as_ref().unwrap();
-        let trouble = forwarder.trouble(house.app.clock.now());
+        let forwarder = house.services.forwarder.as_ref().unwrap();
+        let trouble = forwarder.trouble(house.services.clock.now());
         assert!(trouble.is_some(), "{wrong}");
         // Not at once, and not beside the path that was configured; and another batch does not overtake.
         send(&house, &ann, 7..8);
@@ -257,7 +257,7 @@ fn a_failed_batch_is_repeated_unchanged() {
     assert_eq!(run(&house), 8);
     let came = sink.came();
     assert_eq!(bodies(&came), exported(&house));
-    let text = house.app.metrics.render();
+    let text = house.services.metrics.render();
     for line in [
         "playgate_telemetry_forwarded_total{outcome=\"sent\"} 8",
         "playgate_telemetry_forward_failures_total 16",
@@ -304,7 +304,7 @@ fn a_rejected_event_is_counted_and_the_others_arrive() {
         .filter(|line| !line.contains("\"seqId\":77,"));
     let others: String = others.flat_map(|line| [line, "\n"]).collect();
     assert_eq!(arrived, others);
-    let text = house.app.metrics.render();
+    let text = house.services.metrics.render();
     let refused = "playgate_telemetry_forwarded_total{outcome=\"refused\"} 1";
     assert!(text.lines().any(|line| line == refused), "{text}");
 }
@@ -324,7 +324,7 @@ fn events_of_erased_users_are_not_forwarded() {
     assert!(export.contains(&ann.id));
     house.wait(5);
     assert_eq!(run(&house), 5);
-    house.app.telemetry.run_erasures().unwrap();
+    house.services.telemetry.run_erasures().unwrap();
     send(&house, &bob, 5..9);
     house.wait(5);
     assert_eq!(run(&house), 4);
@@ -341,12 +341,15 @@ fn a_hanging_sink_does_not_delay_shutdown() {
     thread::scope(|scope| {
         let running = scope.spawn(|| run(&house));
         sink.asked();
-        house.app.forwarder.as_ref().unwrap().stop();
+        house.services.forwarder.as_ref().unwrap().stop();
         assert_eq!(running.join().unwrap(), 0);
     });
     // And nothing more is begun.
     assert_eq!((run(&house), sink.came().len()), (0, 0));
-    assert_eq!(house.app.forwarder.as_ref().unwrap().counts().failures, 0);
+    assert_eq!(
+        house.services.forwarder.as_ref().unwrap().counts().failures,
+        0
+    );
 }
 
 /// Settings of a process that forwards.

@@ -18,13 +18,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("config", &["decode", "domain", "ports", "types"]),
     ("observe", &["config", "ports", "types"]),
     (
-        "jobs",
-        &["app", "config", "domain", "observe", "ports", "types"],
+        "services",
+        &[
+            "config",
+            "domain",
+            "observe",
+            "ports",
+            "store",
+            "worker_pool",
+        ],
     ),
+    ("jobs", &["domain", "observe", "services", "types"]),
     (
         "http",
         &[
-            "app",
             "catalog_file",
             "config",
             "decode",
@@ -32,10 +39,12 @@ const ARROWS: &[(&str, &[&str])] = &[
             "media",
             "observe",
             "ports",
+            "services",
             "types",
             "worker_pool",
         ],
     ),
+    // Only the command line assembles; tests do too.
     (
         "app",
         &[
@@ -44,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "http",
             "observe",
             "ports",
+            "services",
             "store",
             "types",
             "worker_pool",
@@ -60,14 +70,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "jobs",
             "observe",
             "ports",
+            "services",
             "store",
             "types",
-        ],
-    ),
-    (
-        "testing",
-        &[
-            "app", "config", "domain", "http", "jobs", "observe", "ports", "store", "types",
         ],
     ),
     // Built for tests and fuzzers alone; nothing names it.

@@ -564,7 +564,7 @@ fn waiting_for_a_commit_occupies_no_worker_thread() {
     let shut = gate.write().unwrap();
     let held = std::iter::from_fn(|| {
         let gate = Arc::clone(&gate);
-        let job = house.app.cold.run(move |()| drop(gate.read()));
+        let job = house.services.cold.run(move |()| drop(gate.read()));
         job.ok()
     });
     let held: Vec<_> = held.collect();

@@ -19,6 +19,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::{admin_socket, output, verify_subprocess};
 use crate::config::Loaded;
 use crate::http::server::listener;
+use crate::http::state::HttpState;
 use crate::store::{Store, StoreError};
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -51,8 +52,8 @@ impl Admin {
         }
     }
 
-    pub(crate) async fn to(app: Arc<App>) -> Result<Self, Failure> {
-        Self::over(listener::connect(app)).await
+    pub(crate) async fn to(http: Arc<HttpState>) -> Result<Self, Failure> {
+        Self::over(listener::connect(http)).await
     }
 
     async fn within(loaded: Loaded, ports: Ports, store: Store) -> Result<Self, Failure> {
@@ -67,7 +68,7 @@ impl Admin {
             examine: verify_subprocess::verify_in_subprocess(),
             restart: None,
         })?;
-        Self::to(Arc::new(app)).await
+        Self::to(app.http).await
     }
 
     async fn over<S>(stream: S) -> Result<Self, Failure>

@@ -56,7 +56,7 @@ impl Demo {
             let startup = Startup::new(loaded).with_tls()?;
             let store = startup.open()?;
             let server = Server::start(startup, store, again).await?;
-            let filled = seed::fill(&server.app).await?;
+            let filled = seed::fill(&server.http).await?;
             if self.json {
                 output::json(&members(&server, &filled)?)?;
             } else {
@@ -77,7 +77,7 @@ fn ops_url(server: &Server) -> Result<String, Failure> {
 /// The members of the JSON line. Scripts depend on them: add members, never change or remove one.
 fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failure> {
     Ok(json!({
-        "baseUrl": server.app.http.public_url,
+        "baseUrl": server.http.settings.public_url,
         "opsUrl": ops_url(server)?,
         "operatorToken": filled.operator_token,
         "partnerToken": filled.partner_token,
@@ -97,7 +97,7 @@ fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failur
 }
 
 fn print_walk(server: &Server, filled: &Filled) -> Outcome {
-    let base = &server.app.http.public_url;
+    let base = &server.http.settings.public_url;
     // Notes go to standard error. The pasted lines on standard output have no comments: zsh would run
     // them.
     output::print_note(&format!(

@@ -6,10 +6,10 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{content, epg};
-use crate::app::App;
 use crate::cli::admin::request_body;
 use crate::cli::admin::{Admin, AdminError, path, with_query};
 use crate::cli::exit::{Failure, Outcome};
+use crate::http::state::HttpState;
 
 pub(super) const IDENTITY: &str = "demo@example.com";
 pub(super) const ACCESS_KEY: &str = "demo pass phrase";
@@ -28,16 +28,17 @@ pub(super) struct Filled {
 }
 
 /// Fills the store, or updates one that an earlier demo has filled.
-pub(super) async fn fill(app: &Arc<App>) -> Result<Filled, Failure> {
-    content::unpack(&app.config.origin.media_dir)?;
-    let mut admin = Admin::to(Arc::clone(app)).await?;
+pub(super) async fn fill(http: &Arc<HttpState>) -> Result<Filled, Failure> {
+    let services = &http.services;
+    content::unpack(&services.config.origin.media_dir)?;
+    let mut admin = Admin::to(Arc::clone(http)).await?;
     import(
         &mut admin,
         path(&["catalog", "import"]),
         content::CATALOG.to_owned(),
     )
     .await?;
-    let guide = epg::around(app.clock.now());
+    let guide = epg::around(services.clock.now());
     // After a long pause between two demos on one store, the guide would be held as implausible.
     let target = with_query(path(&["epg", "import"]), &[("accept", Some("true"))]);
     import(&mut admin, target, guide.json.to_string()).await?;

@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::app::App;
 use crate::domain::audit::Change;
 use crate::http::access::auth::{AdminIdentity, OperatorAuth, claim};
 use crate::http::admin::resolve;
@@ -16,6 +15,7 @@ use crate::http::routing::dispatch::{Answer, Outcome, dispatch};
 use crate::http::routing::endpoint::admin::users::UserRef;
 use crate::http::routing::endpoint::{Endpoint, Input};
 use crate::http::routing::route::Route;
+use crate::http::state::HttpState;
 
 /// Recorded for a user that does not exist. The text from the request is not stored, since it may be an
 /// e-mail address.
@@ -74,9 +74,9 @@ impl AuditDraft {
     }
 
     /// Builds the entry. It names the user by id, because the request may contain the e-mail address.
-    async fn change(self, app: &App, cx: &Context) -> Change {
+    async fn change(self, http: &HttpState, cx: &Context) -> Change {
         let user = match self.user {
-            Some(named) => resolve::user(app, &named).await.ok(),
+            Some(named) => resolve::user(&http.services, &named).await.ok(),
             None => None,
         };
         let user = user.map_or_else(|| NOBODY.to_owned(), |user| user.id.to_string());
@@ -92,7 +92,9 @@ impl AuditDraft {
             operator: self.auth.operator(),
             name: match self.auth.asker() {
                 // A removed operator has no name any more; the entry still has the id.
-                AdminIdentity::Operator(id) => app.operators.name(&id).unwrap_or_default(),
+                AdminIdentity::Operator(id) => {
+                    http.services.operators.name(&id).unwrap_or_default()
+                }
                 AdminIdentity::Administrator(administrator) => administrator.to_string(),
             },
             role: self.auth.role(),
@@ -110,13 +112,13 @@ impl AuditDraft {
 /// line about it, because the change may be the one that frees space. A read of secrets is refused, because
 /// it frees nothing.
 pub(crate) async fn run_audited(
-    app: Arc<App>,
+    http: Arc<HttpState>,
     mut cx: Context,
     draft: AuditDraft,
     endpoint: Endpoint,
 ) -> Answer {
     let reads = draft.reads;
-    let change = draft.change(&app, &cx).await;
+    let change = draft.change(&http, &cx).await;
     cx.change = Some(Box::new(change.clone()));
     tracing::info!(
         request_id = change.request,
@@ -126,11 +128,11 @@ pub(crate) async fn run_audited(
         target = change.target,
         "change"
     );
-    let number = app.audit.begin(change).await;
+    let number = http.services.audit.begin(change).await;
     if reads && let Err(error) = number {
         return Err(error.into());
     }
-    let answer = match dispatch(&app, cx, endpoint) {
+    let answer = match dispatch(&http, cx, endpoint) {
         Outcome::Now(answer) => answer,
         Outcome::Later(future) => future.await,
     };
@@ -139,7 +141,12 @@ pub(crate) async fn run_audited(
         Err(error) => (error.code().status(), None),
     };
     let ended = match number {
-        Ok(number) => app.audit.end(number, status.as_u16(), audited).await,
+        Ok(number) => {
+            http.services
+                .audit
+                .end(number, status.as_u16(), audited)
+                .await
+        }
         Err(error) => Err(error),
     };
     if let Err(error) = ended {

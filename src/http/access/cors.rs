@@ -50,11 +50,11 @@ pub(crate) fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
 }
 
 /// Allows the origin of the request to read the response, including errors.
-pub(crate) fn allow(front: &HttpState, heads: &RequestHeaders<'_>, answer: &mut HeaderMap) {
+pub(crate) fn allow(http: &HttpState, heads: &RequestHeaders<'_>, answer: &mut HeaderMap) {
     let Some(origin) = heads.origin.value() else {
         return;
     };
-    match &front.origins {
+    match &http.origins {
         None => {
             answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         }

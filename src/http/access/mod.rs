@@ -3,5 +3,4 @@
 pub(crate) mod audit;
 pub mod auth;
 pub(crate) mod cors;
-pub(crate) mod recent_failures;
 pub(crate) mod roles;

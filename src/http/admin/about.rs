@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::app::App;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
+use crate::http::state::HttpState;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,12 +22,18 @@ struct AboutBody<'a> {
 
 /// `GET /admin/v1/about`: returns version and environment of the service, and the operator's name
 /// and role.
-pub(crate) fn about(app: &App, _cx: &Context, auth: OperatorAuth) -> Result<Reply, ApiError> {
+pub(crate) fn about(
+    http: &HttpState,
+    _cx: &Context,
+    auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
     Reply::json(&AboutBody {
         version: crate::types::VERSION,
-        environment: app.http.environment.as_str(),
-        public_url: &app.http.public_url,
+        environment: http.settings.environment.as_str(),
+        public_url: &http.settings.public_url,
         role: auth.role().as_str(),
-        name: auth.operator().and_then(|id| app.operators.name(&id)),
+        name: auth
+            .operator()
+            .and_then(|id| http.services.operators.name(&id)),
     })
 }

@@ -1,6 +1,5 @@
 //! Handler of the audit log.
 
-use crate::app::App;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::offload::cold;
@@ -8,15 +7,16 @@ use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::system::AuditRequest;
 use crate::http::wire::audit::AuditLine;
+use crate::services::Services;
 
 /// `GET /admin/v1/audit`: lists audit entries, newest first.
 pub(crate) async fn audit(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: AuditRequest,
 ) -> Result<Reply, ApiError> {
-    let audit = app.audit.clone();
-    let entries = cold(app, move || audit.list(request.before, request.limit)).await?;
+    let audit = services.audit.clone();
+    let entries = cold(services, move || audit.list(request.before, request.limit)).await?;
     Reply::json(&entries.iter().map(AuditLine::from).collect::<Vec<_>>())
 }

@@ -1,6 +1,5 @@
 //! Handlers of backups.
 
-use crate::app::{App, Restart};
 use crate::domain::audit::Change;
 use crate::domain::backups::{BackupError, Contents};
 use crate::http::access::auth::OperatorAuth;
@@ -13,14 +12,19 @@ use crate::http::routing::endpoint::admin::backups::{
     BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest,
 };
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
+use crate::services::{Restart, Services};
 
 /// `GET /admin/v1/backups`: lists the backups, newest first.
 ///
 /// # Errors
 /// `BACKUP_FAILED` if the directory cannot be read.
-pub(crate) async fn list(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
-    let backups = app.backups.clone();
-    let listed = bulk(app, move || backups.directory().list()).await?;
+pub(crate) async fn list(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
+    let backups = services.backups.clone();
+    let listed = bulk(services, move || backups.directory().list()).await?;
     let lines: Vec<_> = listed.iter().map(BackupLine::from).collect();
     Reply::json(&lines)
 }
@@ -30,12 +34,12 @@ pub(crate) async fn list(app: &App, _cx: &Context, _auth: OperatorAuth) -> Resul
 /// # Errors
 /// `BACKUP_FAILED`.
 pub(crate) async fn create(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    let (backups, now) = (app.backups.clone(), cx.now);
-    let made = bulk(app, move || backups.create(now)).await?;
+    let (backups, now) = (services.backups.clone(), cx.now);
+    let made = bulk(services, move || backups.create(now)).await?;
     let line = BackupLine::from(&made);
     Reply::made(&line.name, &line)
 }
@@ -45,13 +49,13 @@ pub(crate) async fn create(
 /// # Errors
 /// `BACKUP_NOT_FOUND`, `BACKUP_UNUSABLE`.
 pub(crate) async fn verify(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: BackupRequest,
 ) -> Result<Reply, ApiError> {
-    let backups = app.backups.clone();
-    let contents = bulk(app, move || backups.verify(&request.name)).await?;
+    let backups = services.backups.clone();
+    let contents = bulk(services, move || backups.verify(&request.name)).await?;
     Reply::json(&ContentsBody::from(contents))
 }
 
@@ -61,20 +65,20 @@ pub(crate) async fn verify(
 /// # Errors
 /// `BACKUP_NOT_FOUND`, `BACKUP_UNUSABLE`, `BACKUP_FOREIGN`, `RESTART_NOT_POSSIBLE`.
 pub(crate) async fn restore(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: RestoreBackupRequest,
 ) -> Result<Reply, ApiError> {
-    let restart = restart(app)?;
+    let restart = restart(services)?;
     let change = change(cx)?;
-    let backups = app.backups.clone();
-    let restored = bulk(app, move || -> Result<Contents, BackupError> {
+    let backups = services.backups.clone();
+    let restored = bulk(services, move || -> Result<Contents, BackupError> {
         let file = backups.directory().find(&request.name)?;
         backups.restore(&file, request.adopt, change)
     })
     .await?;
-    restart_with(app, restart, restored)
+    restart_with(services, restart, restored)
 }
 
 /// `POST /admin/v1/backups/restore`: restores the backup in the request body.
@@ -82,26 +86,26 @@ pub(crate) async fn restore(
 /// # Errors
 /// `BACKUP_UNUSABLE`, `BACKUP_FOREIGN`, `RESTART_NOT_POSSIBLE`.
 pub(crate) async fn restore_sent(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: RestoreSentBackupRequest,
 ) -> Result<Reply, ApiError> {
-    let restart = restart(app)?;
+    let restart = restart(services)?;
     let change = change(cx)?;
     let (upload, mut body) = pipe();
-    let backups = app.backups.clone();
-    let restoring = bulk(app, move || {
+    let backups = services.backups.clone();
+    let restoring = bulk(services, move || {
         backups.restore_upload(&mut body, request.adopt, change)
     });
     let (uploaded, restored) = tokio::join!(upload.pass(request.file), restoring);
     // A failed upload also makes the restore fail; report the upload's error, which is the cause.
     uploaded?;
-    restart_with(app, restart, restored?)
+    restart_with(services, restart, restored?)
 }
 
-fn restart(app: &App) -> Result<&Restart, ApiError> {
-    app.restart.as_ref().ok_or_else(|| {
+fn restart(services: &Services) -> Result<&Restart, ApiError> {
+    services.restart.as_ref().ok_or_else(|| {
         ApiError::new(
             ErrorCode::RestartNotPossible,
             "this process cannot restart itself; stop it and restore from the command line",
@@ -115,12 +119,17 @@ fn change(cx: &Context) -> Result<Change, ApiError> {
     change.ok_or_else(|| ApiError::internal("the restore has no audit entry"))
 }
 
-fn restart_with(app: &App, restart: &Restart, restored: Contents) -> Result<Reply, ApiError> {
-    let keys = restored.keys(app.backups.directory().key());
+fn restart_with(
+    services: &Services,
+    restart: &Restart,
+    restored: Contents,
+) -> Result<Reply, ApiError> {
+    let keys = restored.keys(services.backups.directory().key());
     let reply = Reply::json(&RestoredBody::new(restored, keys))?;
     // Readiness must fail from here on: a client that waits for the restored store must not be told
     // that this process, which is about to exit, is ready.
-    app.readiness
+    services
+        .readiness
         .not_ready("server", "restarting with a restored backup");
     restart();
     Ok(reply)

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 
-use crate::app::App;
 use crate::catalog_file;
 use crate::domain::catalog::{FileImport, Mode, Offer, OfferKind, Undo};
 use crate::http::access::auth::OperatorAuth;
@@ -17,18 +16,19 @@ use crate::http::routing::endpoint::admin::content::{
     CatalogFormat, ExportCatalogRequest, ImportCatalogRequest, UndoCatalogRequest,
 };
 use crate::http::wire::catalog::{ImportReply, UndoReply, VersionLine};
+use crate::services::Services;
 use crate::types::BroadcastId;
 
 /// `GET /admin/v1/catalog`: exports the catalogue in a form that can be imported again. Content
 /// keys are left out.
 pub(crate) async fn export_catalog(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: ExportCatalogRequest,
 ) -> Result<Reply, ApiError> {
-    let snapshot = app.catalog.snapshot();
-    let (media, text) = cold(app, move || -> Result<_, ApiError> {
+    let snapshot = services.catalog.snapshot();
+    let (media, text) = cold(services, move || -> Result<_, ApiError> {
         Ok(match request.format {
             CatalogFormat::Toml => {
                 let media = HeaderValue::from_static("application/toml");
@@ -47,15 +47,15 @@ pub(crate) async fn export_catalog(
 /// `IMPORT_INVALID` lists every mistake with its line. `IMPORT_HELD` carries the report of a file
 /// that would remove much.
 pub(crate) async fn import_catalog(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: ImportCatalogRequest,
 ) -> Result<Reply, ApiError> {
-    let (catalog, now) = (app.catalog.clone(), cx.now);
-    let (accounts, grants) = (app.accounts.clone(), app.grants.clone());
-    let schedule = Arc::clone(&app.schedule);
-    let reply = bulk(app, move || -> Result<_, ApiError> {
+    let (catalog, now) = (services.catalog.clone(), cx.now);
+    let (accounts, grants) = (services.accounts.clone(), services.grants.clone());
+    let schedule = Arc::clone(&services.schedule);
+    let reply = bulk(services, move || -> Result<_, ApiError> {
         let text = std::str::from_utf8(&request.file)
             .map_err(|_| ApiError::malformed("the file is not UTF-8"))?;
         let file = catalog_file::parse(text, None);
@@ -98,12 +98,12 @@ pub(crate) async fn import_catalog(
 /// `GET /admin/v1/catalog/history`: lists the versions that imports and undos replaced, newest
 /// first.
 pub(crate) async fn history(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    let catalog = app.catalog.clone();
-    let versions = cold(app, move || catalog.history()).await?;
+    let catalog = services.catalog.clone();
+    let versions = cold(services, move || catalog.history()).await?;
     let lines: Vec<_> = versions.into_iter().map(VersionLine::from).collect();
     Reply::json(&lines)
 }
@@ -113,14 +113,14 @@ pub(crate) async fn history(
 /// # Errors
 /// `CATALOG_VERSION_NOT_FOUND`; `IMPORT_INVALID` if the version no longer fits the schedule.
 pub(crate) async fn undo(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: UndoCatalogRequest,
 ) -> Result<Reply, ApiError> {
-    let (catalog, now) = (app.catalog.clone(), cx.now);
-    let schedule = Arc::clone(&app.schedule);
-    let reply = bulk(app, move || -> Result<_, ApiError> {
+    let (catalog, now) = (services.catalog.clone(), cx.now);
+    let schedule = Arc::clone(&services.schedule);
+    let reply = bulk(services, move || -> Result<_, ApiError> {
         let is_broadcast = |id: &str| {
             BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
         };

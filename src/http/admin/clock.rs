@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::app::App;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
@@ -12,6 +11,7 @@ use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::system::MoveClockRequest;
 use crate::ports::LabClock;
+use crate::services::Services;
 
 #[derive(Serialize)]
 struct ClockBody {
@@ -22,17 +22,20 @@ struct ClockBody {
     jump: Option<i64>,
 }
 
-fn body(app: &App) -> Result<Reply, ApiError> {
+fn body(services: &Services) -> Result<Reply, ApiError> {
     Reply::json(&ClockBody {
-        now: app.clock.now().0,
-        offset: app.lab.as_ref().map_or(0, |lab| lab.offset()),
-        movable: app.lab.is_some(),
-        jump: app.clock_guard.untrusted_jump().map(|jump| jump.seconds()),
+        now: services.clock.now().0,
+        offset: services.lab.as_ref().map_or(0, |lab| lab.offset()),
+        movable: services.lab.is_some(),
+        jump: services
+            .clock_guard
+            .untrusted_jump()
+            .map(|jump| jump.seconds()),
     })
 }
 
-fn lab(app: &App) -> Result<&LabClock, ApiError> {
-    app.lab.as_deref().ok_or_else(|| {
+fn lab(services: &Services) -> Result<&LabClock, ApiError> {
+    services.lab.as_deref().ok_or_else(|| {
         ApiError::new(
             ErrorCode::LabClockOff,
             "the clock cannot be moved: `lab.clock` is off",
@@ -41,8 +44,12 @@ fn lab(app: &App) -> Result<&LabClock, ApiError> {
 }
 
 /// `GET /admin/v1/clock`: returns the time as the service sees it.
-pub(crate) fn read(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
-    body(app)
+pub(crate) fn read(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
+    body(services)
 }
 
 /// `PUT /admin/v1/clock`: moves the lab clock.
@@ -50,18 +57,18 @@ pub(crate) fn read(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Repl
 /// # Errors
 /// `LAB_CLOCK_OFF`.
 pub(crate) async fn shift(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: MoveClockRequest,
 ) -> Result<Reply, ApiError> {
-    let lab = lab(app)?;
+    let lab = lab(services)?;
     match request {
         MoveClockRequest::Now(now) => lab.set_now(now),
         MoveClockRequest::Offset(seconds) => lab.set_offset(seconds),
     }
     tracing::warn!(offset = lab.offset(), "moved the lab clock");
-    respond_after_move(app).await
+    respond_after_move(services).await
 }
 
 /// `DELETE /admin/v1/clock`: returns to real time.
@@ -69,38 +76,38 @@ pub(crate) async fn shift(
 /// # Errors
 /// `LAB_CLOCK_OFF`.
 pub(crate) async fn reset(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    lab(app)?.set_offset(0);
-    respond_after_move(app).await
+    lab(services)?.set_offset(0);
+    respond_after_move(services).await
 }
 
 /// Applies a move to everything that expires, then returns the clock.
-async fn respond_after_move(app: &App) -> Result<Reply, ApiError> {
-    let guard = Arc::clone(&app.clock_guard);
-    cold(app, move || {
+async fn respond_after_move(services: &Services) -> Result<Reply, ApiError> {
+    let guard = Arc::clone(&services.clock_guard);
+    cold(services, move || {
         // The result is not lost: `body` reads a clock jump from the guard again.
         let _ = guard.check();
         Ok::<_, ApiError>(())
     })
     .await?;
-    body(app)
+    body(services)
 }
 
 /// `POST /admin/v1/clock/accept`: accepts a clock jump at once, without the waiting time that
 /// confirms it.
 pub(crate) async fn accept(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    let guard = Arc::clone(&app.clock_guard);
-    cold(app, move || {
+    let guard = Arc::clone(&services.clock_guard);
+    cold(services, move || {
         guard.accept();
         Ok::<_, ApiError>(())
     })
     .await?;
-    body(app)
+    body(services)
 }

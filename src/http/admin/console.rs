@@ -3,9 +3,9 @@
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 
-use crate::app::App;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::response::reply::Reply;
+use crate::http::state::HttpState;
 
 /// `GET /` and `GET /console`: redirects to the console.
 ///
@@ -17,15 +17,15 @@ pub(crate) fn entry() -> Result<Reply, ApiError> {
 }
 
 /// `GET /console/`: returns the console's page.
-pub(crate) fn page(app: &App) -> Result<Reply, ApiError> {
-    file(app, "index.html")
+pub(crate) fn page(http: &HttpState) -> Result<Reply, ApiError> {
+    file(http, "index.html")
 }
 
 /// `GET /console/{file}`: returns a file of the console.
 ///
 /// # Errors
 /// `PATH_NOT_FOUND`.
-pub(crate) fn file(app: &App, name: &str) -> Result<Reply, ApiError> {
-    let found = app.front.console.file(name);
+pub(crate) fn file(http: &HttpState, name: &str) -> Result<Reply, ApiError> {
+    let found = http.console.file(name);
     found.ok_or_else(|| ApiError::new(ErrorCode::PathNotFound, "the console has no such file"))
 }

@@ -2,7 +2,6 @@
 
 use http::StatusCode;
 
-use crate::app::App;
 use crate::domain::epg_sources::{EpgSources, Refresh};
 use crate::domain::schedule::{ImportOptions, ImportReport, Outcome, ScheduleError};
 use crate::http::access::auth::OperatorAuth;
@@ -13,6 +12,7 @@ use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::content::ImportGuideRequest;
 use crate::http::wire::import_report::WireReport;
+use crate::services::Services;
 
 /// `POST /admin/v1/epg/import`: imports an EPG file. The file is parsed while it arrives; its
 /// changes become visible all at once.
@@ -21,7 +21,7 @@ use crate::http::wire::import_report::WireReport;
 /// `INVALID_REQUEST` for a malformed parameter; `IMPORT_INVALID` for a file that cannot be read;
 /// `IMPORT_HELD` with the report for a file that looks wrong.
 pub(crate) async fn import_guide(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: ImportGuideRequest,
@@ -30,14 +30,14 @@ pub(crate) async fn import_guide(
     let source = request.source.unwrap_or_default();
     let how = request.how;
     let import = Import {
-        feeds: app.feeds.clone(),
-        options: app.feeds.options(&source, how, cx.now),
+        epg_sources: services.epg_sources.clone(),
+        options: services.epg_sources.options(&source, how, cx.now),
         how,
         source,
     };
     let (uploaded, done) = tokio::join!(
         upload.pass(request.file),
-        bulk(app, move || import.run(body))
+        bulk(services, move || import.run(body))
     );
     // A failed upload also makes the import fail; report the upload's error, which is the cause.
     uploaded?;
@@ -63,7 +63,7 @@ pub(crate) fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
 
 /// The parameters of an import, moved to a thread that may block.
 struct Import {
-    feeds: EpgSources,
+    epg_sources: EpgSources,
     how: Refresh,
     source: String,
     options: ImportOptions,
@@ -71,11 +71,13 @@ struct Import {
 
 impl Import {
     fn run(self, body: BodyReader) -> Result<ImportReport, ApiError> {
-        let draft = self.feeds.read(&self.source, body);
+        let draft = self.epg_sources.read(&self.source, body);
         let draft = draft.map_err(ScheduleError::Guide)?;
         let create = self.how.create_livestreams;
-        let report = self.feeds.import(draft, &self.options, create)?;
-        let recorded = self.feeds.record(&self.source, &report, self.options.now);
+        let report = self.epg_sources.import(draft, &self.options, create)?;
+        let recorded = self
+            .epg_sources
+            .record(&self.source, &report, self.options.now);
         if let Err(error) = recorded {
             // Not an error for the client: the import is committed, and the next fetch of the
             // source updates its state.

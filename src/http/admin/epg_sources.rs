@@ -1,6 +1,5 @@
 //! Handlers of EPG sources.
 
-use crate::app::App;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::admin::content::reported;
 use crate::http::errors::api_error::ApiError;
@@ -9,10 +8,20 @@ use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::content::{RefreshSourceRequest, SourceRequest};
 use crate::http::wire::epg_sources::WireSource;
+use crate::services::Services;
 
 /// `GET /admin/v1/epg/sources`: lists the sources in the order of the configuration.
-pub(crate) fn sources(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
-    let sources: Vec<_> = app.feeds.list().into_iter().map(WireSource::from).collect();
+pub(crate) fn sources(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
+    let sources: Vec<_> = services
+        .epg_sources
+        .list()
+        .into_iter()
+        .map(WireSource::from)
+        .collect();
     Reply::json(&sources)
 }
 
@@ -21,12 +30,12 @@ pub(crate) fn sources(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<R
 /// # Errors
 /// `GUIDE_SOURCE_NOT_FOUND`.
 pub(crate) fn source(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: &SourceRequest,
 ) -> Result<Reply, ApiError> {
-    let view = app.feeds.show(&request.source)?;
+    let view = services.epg_sources.show(&request.source)?;
     Reply::json(&WireSource::from(view))
 }
 
@@ -36,14 +45,14 @@ pub(crate) fn source(
 /// `GUIDE_SOURCE_NOT_FOUND`; `GUIDE_SOURCE_FAILED`; `IMPORT_INVALID` for a file that cannot be
 /// read; `IMPORT_HELD` with the report for a file that looks wrong.
 pub(crate) async fn refresh(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: RefreshSourceRequest,
 ) -> Result<Reply, ApiError> {
-    let (feeds, now) = (app.feeds.clone(), cx.now);
-    let report = bulk(app, move || {
-        feeds.refresh(&request.source, request.how, now)
+    let (sources, now) = (services.epg_sources.clone(), cx.now);
+    let report = bulk(services, move || {
+        sources.refresh(&request.source, request.how, now)
     });
     reported(&report.await?)
 }

@@ -1,7 +1,6 @@
 //! Handlers of grants, and of the explanation of an entitlement decision.
 
 use super::resolve;
-use crate::app::App;
 use crate::domain::playback::Viewer;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
@@ -11,6 +10,7 @@ use crate::http::routing::endpoint::admin::users::{
     ExplainEntitlementRequest, GrantRequest, RevokeGrantRequest, UserRequest,
 };
 use crate::http::wire::entitlement::{GrantLine, WhyReply};
+use crate::services::Services;
 
 /// `GET /admin/v1/users/{user}/grants`: lists the grants, oldest first, with expired and revoked
 /// ones.
@@ -18,14 +18,14 @@ use crate::http::wire::entitlement::{GrantLine, WhyReply};
 /// # Errors
 /// `USER_NOT_FOUND`.
 pub(crate) async fn grants(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    let user = resolve::user(app, &request.user).await?;
-    let snapshot = app.catalog.snapshot();
-    let grants = app.grants.for_user(&user.id);
+    let user = resolve::user(services, &request.user).await?;
+    let snapshot = services.catalog.snapshot();
+    let grants = services.grants.for_user(&user.id);
     let lines: Vec<_> = grants
         .iter()
         .map(|grant| GrantLine::new(grant, &snapshot, cx.now))
@@ -38,18 +38,22 @@ pub(crate) async fn grants(
 /// # Errors
 /// `USER_NOT_FOUND`; `OFFER_NOT_FOUND`; `INVALID_REQUEST` for an expiry in the past.
 pub(crate) async fn grant(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: OperatorAuth,
     request: GrantRequest,
 ) -> Result<Reply, ApiError> {
-    let user = resolve::user(app, &request.user).await?;
+    let user = resolve::user(services, &request.user).await?;
     let by = auth.operator();
-    let grant = app
+    let grant = services
         .grants
         .grant(user.id, request.offer, request.expiry, by, cx.now)
         .await?;
-    Reply::json(&GrantLine::new(&grant, &app.catalog.snapshot(), cx.now))
+    Reply::json(&GrantLine::new(
+        &grant,
+        &services.catalog.snapshot(),
+        cx.now,
+    ))
 }
 
 /// `DELETE /admin/v1/users/{user}/grants/{offer}`: revokes a grant. It stays in the history.
@@ -58,19 +62,20 @@ pub(crate) async fn grant(
 /// # Errors
 /// `USER_NOT_FOUND`, `GRANT_NOT_FOUND`.
 pub(crate) async fn revoke_grant(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: OperatorAuth,
     request: RevokeGrantRequest,
 ) -> Result<Reply, ApiError> {
-    let user = resolve::user(app, &request.user).await?;
+    let user = resolve::user(services, &request.user).await?;
     let by = auth.operator();
-    app.grants
+    services
+        .grants
         .revoke(user.id, request.offer, by, cx.now)
         .await?;
-    let settings = app.rights.settings();
+    let settings = services.entitlement.settings();
     let viewer = Viewer::new(&user, settings.viewer_country(&user, None));
-    app.playback.void_lost(&viewer, cx.now).await?;
+    services.playback.void_lost(&viewer, cx.now).await?;
     Ok(Reply::no_content())
 }
 
@@ -80,19 +85,19 @@ pub(crate) async fn revoke_grant(
 /// # Errors
 /// `USER_NOT_FOUND`.
 pub(crate) async fn why(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: ExplainEntitlementRequest,
 ) -> Result<Reply, ApiError> {
-    let user = resolve::user(app, &request.user).await?;
-    let explained = app.rights.explain(
+    let user = resolve::user(services, &request.user).await?;
+    let explained = services.entitlement.explain(
         &user,
         &request.asset,
         request.offset,
         request.country,
         cx.now,
     );
-    let playability = app.playback.playability(&request.asset);
+    let playability = services.playback.playability(&request.asset);
     Reply::json(&WhyReply::new(explained, playability.as_ref()))
 }

@@ -1,6 +1,5 @@
 //! Handlers of the mail queue.
 
-use crate::app::App;
 use crate::domain::mail::Secrets;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -11,18 +10,19 @@ use crate::http::routing::endpoint::admin::system::{
     MailRequest, PreviewMailRequest, TestMailRequest,
 };
 use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, TestReply};
+use crate::services::Services;
 
 /// Maximum length of the list; it has the newest mails.
 const LISTED: usize = 1_000;
 
 /// `GET /admin/v1/mail`: lists queued and sent mails.
 pub(crate) async fn mails(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    let queue = app.mail.clone();
-    let mails = cold(app, move || queue.list(LISTED)).await?;
+    let queue = services.mail.clone();
+    let mails = cold(services, move || queue.list(LISTED)).await?;
     let lines: Vec<_> = mails.iter().map(MailEntry::from).collect();
     Reply::json(&lines)
 }
@@ -33,18 +33,18 @@ pub(crate) async fn mails(
 /// # Errors
 /// `MAIL_NOT_FOUND`.
 pub(crate) async fn show(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     auth: OperatorAuth,
     request: MailRequest,
 ) -> Result<Reply, ApiError> {
-    let queue = app.mail.clone();
+    let queue = services.mail.clone();
     let secrets = if auth.role().sees_secrets() {
         Secrets::Shown
     } else {
         Secrets::Masked
     };
-    let mail = cold(app, move || queue.show(&request.mail, secrets))
+    let mail = cold(services, move || queue.show(&request.mail, secrets))
         .await?
         .ok_or_else(|| ApiError::new(ErrorCode::MailNotFound, "there is no such message"))?;
     Reply::json(&MailReply::from(mail))
@@ -52,12 +52,12 @@ pub(crate) async fn show(
 
 /// `GET /admin/v1/mail/preview/{kind}`: renders a mail with sample values.
 pub(crate) fn preview(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: PreviewMailRequest,
 ) -> Result<Reply, ApiError> {
-    let (subject, text, html) = app.mail.preview(request.kind, request.locale.as_ref());
+    let (subject, text, html) = services.mail.preview(request.kind, request.locale.as_ref());
     Reply::json(&PreviewReply {
         subject,
         text,
@@ -67,13 +67,13 @@ pub(crate) fn preview(
 
 /// `POST /admin/v1/mail/test`: sends a test mail and returns the SMTP dialogue.
 pub(crate) async fn test(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: TestMailRequest,
 ) -> Result<Reply, ApiError> {
-    let (mail, now) = (app.mail.clone(), cx.now);
+    let (mail, now) = (services.mail.clone(), cx.now);
     // In the bulk pool: a mail server may be slow at each step of the dialogue.
-    let tested = bulk(app, move || mail.test(request.to, now)).await?;
+    let tested = bulk(services, move || mail.test(request.to, now)).await?;
     Reply::json(&TestReply::from(tested))
 }

@@ -1,7 +1,6 @@
 //! Handlers of operators and their tokens.
 
 use super::resolve;
-use crate::app::App;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
@@ -10,14 +9,15 @@ use crate::http::routing::endpoint::admin::system::{
     AddOperatorRequest, OperatorRequest, OperatorTokenRequest,
 };
 use crate::http::wire::partners::{AddedOperator, AddedOperatorToken, OperatorLine, TokenLine};
+use crate::services::Services;
 
 /// `GET /admin/v1/operators`: lists the operators.
 pub(crate) async fn operators(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    let operators = app.operators.list();
+    let operators = services.operators.list();
     let lines: Vec<_> = operators.iter().map(OperatorLine::from).collect();
     Reply::json(&lines)
 }
@@ -27,13 +27,13 @@ pub(crate) async fn operators(
 /// # Errors
 /// `NAME_IN_USE`.
 pub(crate) async fn add_operator(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: AddOperatorRequest,
 ) -> Result<Reply, ApiError> {
     let AddOperatorRequest { name, role } = request;
-    let (id, token) = app.operators.add(&name, role, cx.now)?.await?;
+    let (id, token) = services.operators.add(&name, role, cx.now)?.await?;
     let id = id.to_string();
     let token = token.reveal();
     Reply::made(
@@ -50,13 +50,13 @@ pub(crate) async fn add_operator(
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
 pub(crate) async fn revoke_operator(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: OperatorRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::operator(app, &request.operator)?;
-    app.operators.revoke(id).await?;
+    let id = resolve::operator(services, &request.operator)?;
+    services.operators.revoke(id).await?;
     Ok(Reply::no_content())
 }
 
@@ -65,13 +65,13 @@ pub(crate) async fn revoke_operator(
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
 pub(crate) async fn tokens(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: OperatorRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::operator(app, &request.operator)?;
-    let tokens = app.operators.tokens_of(id);
+    let id = resolve::operator(services, &request.operator)?;
+    let tokens = services.operators.tokens_of(id);
     Reply::json(&tokens.iter().map(TokenLine::from).collect::<Vec<_>>())
 }
 
@@ -80,13 +80,13 @@ pub(crate) async fn tokens(
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
 pub(crate) async fn add_token(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: OperatorRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::operator(app, &request.operator)?;
-    let (info, token) = app.operators.add_token(id, cx.now).await?;
+    let id = resolve::operator(services, &request.operator)?;
+    let (info, token) = services.operators.add_token(id, cx.now).await?;
     let token_id = info.handle;
     let token = token.reveal();
     Reply::made(
@@ -103,12 +103,12 @@ pub(crate) async fn add_token(
 /// # Errors
 /// `OPERATOR_NOT_FOUND`, `TOKEN_NOT_FOUND`.
 pub(crate) async fn revoke_token(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: OperatorTokenRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::operator(app, &request.operator)?;
-    app.operators.revoke_token(id, &request.token).await?;
+    let id = resolve::operator(services, &request.operator)?;
+    services.operators.revoke_token(id, &request.token).await?;
     Ok(Reply::no_content())
 }

@@ -1,7 +1,6 @@
 //! Handlers of partners and their access tokens.
 
 use super::resolve;
-use crate::app::App;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::offload::bulk;
@@ -11,15 +10,16 @@ use crate::http::routing::endpoint::admin::system::{
     AddPartnerRequest, ChangePartnerRequest, PartnerRequest, PartnerTokenRequest,
 };
 use crate::http::wire::partners::{AddedPartner, AddedToken, PartnerLine, TokenLine};
+use crate::services::Services;
 
 /// `GET /admin/v1/partners`: lists the partners.
 pub(crate) async fn partners(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    let counts = app.accounts.counts();
-    let lines: Vec<_> = app
+    let counts = services.accounts.counts();
+    let lines: Vec<_> = services
         .partners
         .list()
         .iter()
@@ -33,12 +33,12 @@ pub(crate) async fn partners(
 /// # Errors
 /// `NAME_IN_USE`.
 pub(crate) async fn add_partner(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: AddPartnerRequest,
 ) -> Result<Reply, ApiError> {
-    let (id, token) = app.partners.add(&request.name, cx.now)?.await?;
+    let (id, token) = services.partners.add(&request.name, cx.now)?.await?;
     let id = id.to_string();
     let access_token = token.reveal();
     Reply::made(
@@ -56,13 +56,13 @@ pub(crate) async fn add_partner(
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
 pub(crate) async fn change_partner(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: ChangePartnerRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::partner(app, &request.partner)?;
-    app.partners.update(id, request.update).await?;
+    let id = resolve::partner(services, &request.partner)?;
+    services.partners.update(id, request.update).await?;
     Ok(Reply::empty_object())
 }
 
@@ -74,15 +74,15 @@ pub(crate) async fn change_partner(
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
 pub(crate) async fn remove_partner(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: PartnerRequest,
 ) -> Result<Reply, ApiError> {
     let now = cx.now;
-    let id = resolve::partner(app, &request.partner)?;
-    let accounts = app.accounts.clone();
-    bulk(app, move || accounts.remove_partner(id, now)).await?;
+    let id = resolve::partner(services, &request.partner)?;
+    let accounts = services.accounts.clone();
+    bulk(services, move || accounts.remove_partner(id, now)).await?;
     Ok(Reply::no_content())
 }
 
@@ -91,13 +91,13 @@ pub(crate) async fn remove_partner(
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
 pub(crate) async fn tokens(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: PartnerRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::partner(app, &request.partner)?;
-    let partners = app.partners.list();
+    let id = resolve::partner(services, &request.partner)?;
+    let partners = services.partners.list();
     let partner = partners.iter().find(|partner| partner.id == id);
     let lines: Vec<_> = partner
         .into_iter()
@@ -112,13 +112,13 @@ pub(crate) async fn tokens(
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
 pub(crate) async fn add_token(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: PartnerRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::partner(app, &request.partner)?;
-    let (info, token) = app.partners.add_token(id, cx.now).await?;
+    let id = resolve::partner(services, &request.partner)?;
+    let (info, token) = services.partners.add_token(id, cx.now).await?;
     let token_id = info.handle;
     let access_token = token.reveal();
     Reply::made(
@@ -135,12 +135,12 @@ pub(crate) async fn add_token(
 /// # Errors
 /// `PARTNER_NOT_FOUND`, `TOKEN_NOT_FOUND`.
 pub(crate) async fn revoke_token(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: PartnerTokenRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::partner(app, &request.partner)?;
-    app.partners.revoke_token(id, &request.token).await?;
+    let id = resolve::partner(services, &request.partner)?;
+    services.partners.revoke_token(id, &request.token).await?;
     Ok(Reply::no_content())
 }

@@ -1,12 +1,12 @@
 //! Handlers of the running playback sessions.
 
-use crate::app::App;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::system::EndPlaybackSessionRequest;
 use crate::http::wire::playback::PlaybackSessionBody;
+use crate::services::Services;
 
 /// Maximum number of sessions in a response: enough for a console, far below what a server can
 /// hold.
@@ -14,20 +14,20 @@ const SESSIONS_MAX: usize = 1_000;
 
 /// `GET /admin/v1/sessions`: lists the running sessions, oldest first.
 pub(crate) async fn sessions(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    let (playback, now) = (app.playback.clone(), cx.now);
+    let (playback, now) = (services.playback.clone(), cx.now);
     // In a pool: this iterates over all sessions, too long for a thread of the runtime.
-    let views = app
+    let views = services
         .cold
         .run(move |()| playback.all_sessions(SESSIONS_MAX, now))?
         .await?;
     let bodies: Vec<_> = views
         .into_iter()
         .map(|view| {
-            let user = app.accounts.user(&view.user);
+            let user = services.accounts.user(&view.user);
             PlaybackSessionBody::anybodys(view, user.map(|user| user.email.as_str().to_owned()))
         })
         .collect();
@@ -39,11 +39,11 @@ pub(crate) async fn sessions(
 /// # Errors
 /// `SESSION_NOT_FOUND`, `SESSION_ENDED`.
 pub(crate) async fn end(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: EndPlaybackSessionRequest,
 ) -> Result<Reply, ApiError> {
-    app.playback.revoke(&request.session, cx.now)?.await?;
+    services.playback.revoke(&request.session, cx.now)?.await?;
     Ok(Reply::no_content())
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use serde::Serialize;
 
-use crate::app::App;
 use crate::http::errors::api_error::ApiError;
 use crate::http::response::reply::{Reply, media};
+use crate::services::Services;
 
 /// `GET /livez`: succeeds as long as the runtime answers.
-pub(crate) fn livez(_app: &App) -> Result<Reply, ApiError> {
+pub(crate) fn livez(_app: &Services) -> Result<Reply, ApiError> {
     Ok(Reply::bytes(media::TEXT, &b"ok\n"[..]))
 }
 
@@ -23,9 +23,9 @@ struct ReadyBody {
 
 /// `GET /readyz`: returns 200 if every part of the service is ready, otherwise 503 with the
 /// reasons. Warnings do not change the status.
-pub(crate) fn readyz(app: &App) -> Result<Reply, ApiError> {
-    let mut reasons = app.readiness.reasons();
-    if !app.upkeep.is_writable() {
+pub(crate) fn readyz(services: &Services) -> Result<Reply, ApiError> {
+    let mut reasons = services.readiness.reasons();
+    if !services.store_admin.is_writable() {
         let why = "the disk is full or read-only: reads are served, writes are rejected";
         reasons.entry("store").or_insert_with(|| why.to_owned());
     }
@@ -35,13 +35,13 @@ pub(crate) fn readyz(app: &App) -> Result<Reply, ApiError> {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let mut warnings = app.readiness.warnings();
+    let mut warnings = services.readiness.warnings();
     // Only a warning: with a nearly full disk, running playback continues and logged-in users can
     // still read.
-    if let Some(need) = app.upkeep.refuses() {
+    if let Some(need) = services.store_admin.refuses() {
         warnings.insert("store", format!("low disk space: {}", need.refusal()));
     }
-    if let Some(jump) = app.clock_guard.untrusted_jump() {
+    if let Some(jump) = services.clock_guard.untrusted_jump() {
         warnings.insert("clock", jump.to_string());
     }
     let body = ReadyBody {
@@ -53,6 +53,6 @@ pub(crate) fn readyz(app: &App) -> Result<Reply, ApiError> {
 }
 
 /// `GET /metrics`: returns the metrics in the text format of Prometheus.
-pub(crate) fn metrics(app: &App) -> Result<Reply, ApiError> {
-    Ok(Reply::bytes(media::METRICS, app.metrics.render()))
+pub(crate) fn metrics(services: &Services) -> Result<Reply, ApiError> {
+    Ok(Reply::bytes(media::METRICS, services.metrics.render()))
 }

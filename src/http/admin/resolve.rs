@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::app::App;
 use crate::domain::accounts::User;
 use crate::domain::partners::Partners;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
 use crate::http::routing::endpoint::admin::system::{OperatorRef, PartnerRef};
 use crate::http::routing::endpoint::admin::users::UserRef;
+use crate::services::Services;
 use crate::types::{OperatorId, PartnerId};
 
 /// Maximum number of partner names in an error message.
@@ -16,8 +16,8 @@ const SHOWN: usize = 10;
 
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
-pub(crate) fn partner(app: &App, named: &PartnerRef) -> Result<PartnerId, ApiError> {
-    known_partner(&app.partners, named)
+pub(crate) fn partner(services: &Services, named: &PartnerRef) -> Result<PartnerId, ApiError> {
+    known_partner(&services.partners, named)
 }
 
 fn known_partner(partners: &Partners, named: &PartnerRef) -> Result<PartnerId, ApiError> {
@@ -33,13 +33,13 @@ fn known_partner(partners: &Partners, named: &PartnerRef) -> Result<PartnerId, A
 /// # Errors
 /// `PARTNER_NOT_FOUND`; `INVALID_REQUEST` if no partner is named and there are several.
 pub(crate) fn partner_or_only(
-    app: &App,
+    services: &Services,
     named: Option<&PartnerRef>,
 ) -> Result<PartnerId, ApiError> {
-    partner_among(&app.partners, named)
+    partner_among(&services.partners, named)
 }
 
-/// [`partner_or_only`] for worker threads, which do not have the [`App`].
+/// [`partner_or_only`] for worker threads, which do not have the [`Services`].
 pub(crate) fn partner_among(
     partners: &Partners,
     named: Option<&PartnerRef>,
@@ -65,25 +65,25 @@ pub(crate) fn partner_among(
 
 /// # Errors
 /// `OPERATOR_NOT_FOUND`.
-pub(crate) fn operator(app: &App, named: &OperatorRef) -> Result<OperatorId, ApiError> {
+pub(crate) fn operator(services: &Services, named: &OperatorRef) -> Result<OperatorId, ApiError> {
     let found = match named {
-        OperatorRef::Id(id) => app.operators.resolve(&id.to_string()),
-        OperatorRef::Name(name) => app.operators.resolve(name),
+        OperatorRef::Id(id) => services.operators.resolve(&id.to_string()),
+        OperatorRef::Name(name) => services.operators.resolve(name),
     };
     found.ok_or_else(|| ApiError::new(ErrorCode::OperatorNotFound, "there is no such operator"))
 }
 
 /// # Errors
 /// `USER_NOT_FOUND`, and the errors of [`partner_or_only`].
-pub(crate) async fn user(app: &App, named: &UserRef) -> Result<Arc<User>, ApiError> {
+pub(crate) async fn user(services: &Services, named: &UserRef) -> Result<Arc<User>, ApiError> {
     let id = match named {
         UserRef::Id(id) => Some(*id),
         UserRef::Email(email, named) => {
-            let partner = partner_or_only(app, named.as_ref())?;
-            let (accounts, email) = (app.accounts.clone(), email.clone());
-            cold(app, move || accounts.find(partner, &email)).await?
+            let partner = partner_or_only(services, named.as_ref())?;
+            let (accounts, email) = (services.accounts.clone(), email.clone());
+            cold(services, move || accounts.find(partner, &email)).await?
         }
     };
-    id.and_then(|id| app.accounts.user(&id))
+    id.and_then(|id| services.accounts.user(&id))
         .ok_or_else(|| ApiError::new(ErrorCode::UserNotFound, "there is no such user"))
 }

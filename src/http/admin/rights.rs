@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::app::App;
 use crate::domain::catalog::{Catalog, CatalogDiff, CatalogError, Edit, Mode};
 use crate::domain::schedule::Schedule;
 use crate::http::access::auth::OperatorAuth;
@@ -15,6 +14,7 @@ use crate::http::routing::endpoint::admin::rights::{
 };
 use crate::http::wire::catalog::ImportReply;
 use crate::http::wire::rights::{RuleLine, WhyRightsReply};
+use crate::services::Services;
 use crate::types::{BroadcastId, LivestreamId};
 
 /// `GET /admin/v1/broadcasts/{broadcast}/why`: explains the effective rights of a broadcast.
@@ -22,13 +22,13 @@ use crate::types::{BroadcastId, LivestreamId};
 /// # Errors
 /// `BROADCAST_NOT_FOUND`.
 pub(crate) async fn why(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: BroadcastRightsRequest,
 ) -> Result<Reply, ApiError> {
-    let (schedule, catalog) = (Arc::clone(&app.schedule), app.catalog.clone());
-    let reply = cold(app, move || -> Result<_, ApiError> {
+    let (schedule, catalog) = (Arc::clone(&services.schedule), services.catalog.clone());
+    let reply = cold(services, move || -> Result<_, ApiError> {
         let found = schedule.broadcast(&request.broadcast)?;
         let (livestream, broadcast) = found.ok_or_else(no_broadcast)?;
         let explained = catalog.snapshot().explain(&livestream, &broadcast);
@@ -44,27 +44,27 @@ pub(crate) async fn why(
 /// # Errors
 /// `BROADCAST_NOT_FOUND`; `IMPORT_INVALID` with every mistake in the body.
 pub(crate) async fn set(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: SetRightsRequest,
 ) -> Result<Reply, ApiError> {
-    let livestream = livestream_of(app, &request.broadcast).ok_or_else(no_broadcast)?;
+    let livestream = livestream_of(services, &request.broadcast).ok_or_else(no_broadcast)?;
     let change = Edit::Override(request.broadcast, request.says);
-    edit(app, change, Touched::Some(vec![livestream])).await
+    edit(services, change, Touched::Some(vec![livestream])).await
 }
 
 /// `DELETE /admin/v1/broadcasts/{broadcast}/rights`: removes the override of a broadcast, even if
 /// the broadcast has left the schedule.
 pub(crate) async fn clear(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: BroadcastRightsRequest,
 ) -> Result<Reply, ApiError> {
-    let livestream = livestream_of(app, &request.broadcast);
+    let livestream = livestream_of(services, &request.broadcast);
     let touched = Touched::Some(livestream.into_iter().collect());
-    edit(app, Edit::Forget(request.broadcast), touched).await
+    edit(services, Edit::Forget(request.broadcast), touched).await
 }
 
 /// `PUT /admin/v1/livestreams/{livestream}/rights`: changes the default rights of a livestream.
@@ -72,19 +72,23 @@ pub(crate) async fn clear(
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND`; `IMPORT_INVALID` with every mistake in the body.
 pub(crate) async fn set_defaults(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: SetDefaultsRequest,
 ) -> Result<Reply, ApiError> {
     let touched = Touched::Some(vec![request.livestream.clone()]);
     let change = Edit::Defaults(request.livestream, request.says);
-    edit(app, change, touched).await
+    edit(services, change, touched).await
 }
 
 /// `GET /admin/v1/rules`: lists the rules in their order.
-pub(crate) fn rules(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
-    let snapshot = app.catalog.snapshot();
+pub(crate) fn rules(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
+    let snapshot = services.catalog.snapshot();
     let lines = snapshot.rules().zip(1..);
     let lines: Result<Vec<_>, _> = lines.map(|(rule, at)| RuleLine::new(at, rule)).collect();
     Reply::json(&lines.map_err(ApiError::internal)?)
@@ -96,7 +100,7 @@ pub(crate) fn rules(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Rep
 /// # Errors
 /// `IMPORT_INVALID` with every mistake in the body.
 pub(crate) async fn add_rule(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: AddRuleRequest,
@@ -109,7 +113,7 @@ pub(crate) async fn add_rule(
         true => Touched::All,
         false => Touched::Some(named),
     };
-    change(app, touched, move |catalog| {
+    change(services, touched, move |catalog| {
         catalog.import(request.rule, Mode::Merge, false, &|_| false)
     })
     .await
@@ -120,12 +124,12 @@ pub(crate) async fn add_rule(
 /// # Errors
 /// `RULE_NOT_FOUND`.
 pub(crate) async fn remove_rule(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: RemoveRuleRequest,
 ) -> Result<Reply, ApiError> {
-    edit(app, Edit::DropRule(request.rule), Touched::All).await
+    edit(services, Edit::DropRule(request.rule), Touched::All).await
 }
 
 /// The livestreams whose prepared schedule responses must be rebuilt.
@@ -134,17 +138,17 @@ enum Touched {
     Some(Vec<LivestreamId>),
 }
 
-async fn edit(app: &App, edit: Edit, touched: Touched) -> Result<Reply, ApiError> {
-    change(app, touched, move |catalog| catalog.edit(edit)).await
+async fn edit(services: &Services, edit: Edit, touched: Touched) -> Result<Reply, ApiError> {
+    change(services, touched, move |catalog| catalog.edit(edit)).await
 }
 
 async fn change(
-    app: &App,
+    services: &Services,
     touched: Touched,
     change: impl FnOnce(&Catalog) -> Result<CatalogDiff, CatalogError> + Send + 'static,
 ) -> Result<Reply, ApiError> {
-    let (schedule, catalog) = (Arc::clone(&app.schedule), app.catalog.clone());
-    let difference = bulk(app, move || -> Result<_, ApiError> {
+    let (schedule, catalog) = (Arc::clone(&services.schedule), services.catalog.clone());
+    let difference = bulk(services, move || -> Result<_, ApiError> {
         let difference = change(&catalog)?;
         if !difference.changes.is_empty() {
             refresh(&schedule, &touched)?;
@@ -163,8 +167,8 @@ fn refresh(schedule: &Schedule, touched: &Touched) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn livestream_of(app: &App, broadcast: &BroadcastId) -> Option<LivestreamId> {
-    let program = app.schedule.snapshot().program(broadcast)?;
+fn livestream_of(services: &Services, broadcast: &BroadcastId) -> Option<LivestreamId> {
+    let program = services.schedule.snapshot().program(broadcast)?;
     Some(program.livestream().clone())
 }
 

@@ -2,7 +2,6 @@
 //! livestreams unless some are named. They are never cached: an operator who has just changed a
 //! right must see the change.
 
-use crate::app::App;
 use crate::domain::schedule::{Answer, QueryError};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
@@ -10,6 +9,7 @@ use crate::http::request::context::Context;
 use crate::http::request::query::IdList;
 use crate::http::response::reply::{Reply, media};
 use crate::http::routing::endpoint::admin::schedule::{ScheduleDayRequest, ScheduleLiveRequest};
+use crate::services::Services;
 use crate::types::LivestreamId;
 
 /// `GET /admin/v1/schedule/live`: returns the current broadcasts.
@@ -17,13 +17,13 @@ use crate::types::LivestreamId;
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND` if none of the named livestreams exists.
 pub(crate) fn live(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: ScheduleLiveRequest,
 ) -> Result<Reply, ApiError> {
-    let snapshot = app.schedule.snapshot();
-    respond(app, request.livestreams, |livestreams| {
+    let snapshot = services.schedule.snapshot();
+    respond(services, request.livestreams, |livestreams| {
         snapshot.live(livestreams, request.offset, cx.now)
     })
 }
@@ -33,26 +33,26 @@ pub(crate) fn live(
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND` if none of the named livestreams exists.
 pub(crate) fn day(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: ScheduleDayRequest,
 ) -> Result<Reply, ApiError> {
-    let snapshot = app.schedule.snapshot();
-    respond(app, request.livestreams, |livestreams| {
-        snapshot.day(livestreams, request.day, app.schedule.view())
+    let snapshot = services.schedule.snapshot();
+    respond(services, request.livestreams, |livestreams| {
+        snapshot.day(livestreams, request.day, services.schedule.view())
     })
 }
 
 fn respond(
-    app: &App,
+    services: &Services,
     named: Option<IdList<LivestreamId>>,
     ask: impl FnOnce(&[LivestreamId]) -> Result<Answer, QueryError>,
 ) -> Result<Reply, ApiError> {
     let answer = match named {
         Some(named) => ask(named.as_slice())?,
         None => {
-            let catalog = app.catalog.snapshot();
+            let catalog = services.catalog.snapshot();
             let all: Vec<_> = catalog.livestreams().map(|one| one.id.clone()).collect();
             if all.is_empty() {
                 return Ok(Reply::empty_object());

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::app::App;
 use crate::domain::StoreError;
 use crate::domain::store_admin::{DurableStateReport, StoreAdmin, TableReport, Verified};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
+use crate::services::Services;
 
 #[derive(Serialize)]
 struct TableBody {
@@ -89,22 +89,22 @@ impl From<Verified> for HealthBody {
 }
 
 async fn answer(
-    app: &App,
+    services: &Services,
     work: impl FnOnce(&StoreAdmin) -> Result<Verified, StoreError> + Send + 'static,
 ) -> Result<Reply, ApiError> {
-    let upkeep = app.upkeep.clone();
-    let health = app.bulk.run(move |()| work(&upkeep))?.await??;
+    let upkeep = services.store_admin.clone();
+    let health = services.bulk.run(move |()| work(&upkeep))?.await??;
     Reply::json(&HealthBody::from(health))
 }
 
 /// `POST /admin/v1/store/verify`: checks records against indexes, indexes against records, and the
 /// engine against snapshot and WAL.
 pub(crate) async fn verify(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    answer(app, StoreAdmin::verify).await
+    answer(services, StoreAdmin::verify).await
 }
 
 /// `POST /admin/v1/store/rebuild`: rebuilds the indexes and reports what was wrong.
@@ -112,11 +112,11 @@ pub(crate) async fn verify(
 /// # Errors
 /// `STORE_UNAVAILABLE`.
 pub(crate) async fn rebuild(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    answer(app, StoreAdmin::rebuild).await
+    answer(services, StoreAdmin::rebuild).await
 }
 
 #[derive(Serialize)]
@@ -128,9 +128,16 @@ struct SnapshotBody {
 ///
 /// # Errors
 /// `STORE_UNAVAILABLE` if the disk has no room.
-pub(crate) async fn base(app: &App, _cx: &Context, _auth: OperatorAuth) -> Result<Reply, ApiError> {
-    let upkeep = app.upkeep.clone();
-    let path = app.bulk.run(move |()| upkeep.write_snapshot())?.await??;
+pub(crate) async fn base(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
+    let upkeep = services.store_admin.clone();
+    let path = services
+        .bulk
+        .run(move |()| upkeep.write_snapshot())?
+        .await??;
     Reply::json(&SnapshotBody { path })
 }
 
@@ -146,11 +153,11 @@ struct CompactedBody {
 /// # Errors
 /// `STORE_UNAVAILABLE` if the disk has no room.
 pub(crate) async fn compact(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    let upkeep = app.upkeep.clone();
-    let (before, after) = app.bulk.run(move |()| upkeep.compact())?.await??;
+    let upkeep = services.store_admin.clone();
+    let (before, after) = services.bulk.run(move |()| upkeep.compact())?.await??;
     Reply::json(&CompactedBody { before, after })
 }

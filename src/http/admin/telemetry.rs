@@ -1,6 +1,5 @@
 //! Handlers of telemetry: the export of events and the quality report.
 
-use crate::app::App;
 use crate::domain::telemetry::Selection;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
@@ -12,21 +11,22 @@ use crate::http::routing::endpoint::admin::telemetry::{
 };
 use crate::http::wire::telemetry::{QualityBody, facts};
 use crate::http::wire::telemetry_export::EventPieces;
+use crate::services::Services;
 use crate::types::time::DAY;
 use crate::types::{PartnerId, UnixSeconds};
 
 /// `GET /admin/v1/telemetry/events`: streams the selected events as NDJSON in the order of their
 /// arrival.
 pub(crate) async fn export(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: ExportTelemetryRequest,
 ) -> Result<Reply, ApiError> {
-    let telemetry = app.telemetry.clone();
+    let telemetry = services.telemetry.clone();
     let ExportTelemetryRequest { from, to, user } = request;
     let selection = Selection { from, to, user };
-    let events = app
+    let events = services
         .cold
         .run(move |()| telemetry.events(selection))?
         .await??;
@@ -39,7 +39,7 @@ pub(crate) async fn export(
 /// # Errors
 /// `INVALID_REQUEST` if the period is longer than 31 days.
 pub(crate) async fn report(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: ReportTelemetryRequest,
@@ -52,9 +52,9 @@ pub(crate) async fn report(
         return Err(ApiError::field("from", "must be at most 31 days before to"));
     }
     let from = UnixSeconds(from.0.div_euclid(60) * 60);
-    let (telemetry, partners) = (app.telemetry.clone(), app.partners.clone());
+    let (telemetry, partners) = (services.telemetry.clone(), services.partners.clone());
     let unit_of = move |partner: &PartnerId| partners.duration_unit(partner);
-    let report = app
+    let report = services
         .bulk
         .run(move |()| telemetry.report(from, to, &facts, &unit_of))?
         .await??;

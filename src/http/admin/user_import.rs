@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::resolve;
-use crate::app::App;
 use crate::config::limits::USER_LINE;
 use crate::domain::accounts::{
     Accounts, AccountsError, AddressFilterGuard, NewAccount, Prepared, Unhashed,
@@ -28,6 +27,7 @@ use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::system::PartnerRef;
 use crate::http::routing::endpoint::admin::users::{AddUserRequest, ImportUsersRequest};
 use crate::http::wire::users::UserImportReport;
+use crate::services::Services;
 use crate::types::{PartnerId, UnixSeconds};
 use crate::worker_pool::pool::JobError;
 
@@ -50,22 +50,22 @@ const HASH_RETRY: Duration = Duration::from_millis(200);
 /// `PARTNER_NOT_FOUND` for the partner of the query. An error that ends the import early carries
 /// the report so far in `details`.
 pub(crate) async fn import_users(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: ImportUsersRequest,
 ) -> Result<Reply, ApiError> {
     if let Some(partner) = &request.partner {
-        resolve::partner(app, partner)?;
+        resolve::partner(services, partner)?;
     }
     let reader = Reader {
-        accounts: app.accounts.clone(),
-        partners: app.partners.clone(),
+        accounts: services.accounts.clone(),
+        partners: services.partners.clone(),
         partner: request.partner,
         now: cx.now,
     };
     let mut import = Import {
-        app,
+        services,
         reader: Arc::new(reader),
         report: UserImportReport::new(request.dry_run),
         known: None,
@@ -100,7 +100,7 @@ pub(crate) async fn import_users(
 }
 
 struct Import<'a> {
-    app: &'a App,
+    services: &'a Services,
     reader: Arc<Reader>,
     report: UserImportReport,
     known: Option<AddressFilterGuard>,
@@ -123,10 +123,10 @@ impl Import<'_> {
     }
 
     async fn load_addresses(&mut self) -> Result<(), ApiError> {
-        let worth = LOAD_ADDRESSES_AFTER.max(count(self.app.accounts.count() / 8));
+        let worth = LOAD_ADDRESSES_AFTER.max(count(self.services.accounts.count() / 8));
         if self.known.is_none() && !self.report.dry_run && self.report.lines >= worth {
-            let accounts = self.app.accounts.clone();
-            let known = cold(self.app, move || accounts.collect_addresses());
+            let accounts = self.services.accounts.clone();
+            let known = cold(self.services, move || accounts.collect_addresses());
             self.known = Some(known.await?);
         }
         Ok(())
@@ -144,7 +144,7 @@ impl Import<'_> {
             if batch.is_empty() {
                 return Ok((added, all - added));
             }
-            added += self.app.accounts.add_many(batch).await?;
+            added += self.services.accounts.add_many(batch).await?;
         }
     }
 
@@ -153,7 +153,7 @@ impl Import<'_> {
             return Ok(None);
         };
         let (reader, dry_run) = (Arc::clone(&self.reader), self.report.dry_run);
-        let mut batch = cold(self.app, move || reader.read(&chunk, dry_run)).await?;
+        let mut batch = cold(self.services, move || reader.read(&chunk, dry_run)).await?;
         // Only two at a time, to leave room in the pool for users who log in.
         let mut unhashed = std::mem::take(&mut batch.unhashed).into_iter();
         while let Some(first) = unhashed.next() {
@@ -174,8 +174,8 @@ impl Import<'_> {
     async fn hash(&self, unhashed: Unhashed) -> Result<NewAccount, ApiError> {
         let waiting = Arc::new(Mutex::new(Some(unhashed)));
         loop {
-            let (accounts, job) = (self.app.accounts.clone(), Arc::clone(&waiting));
-            let queued = self.app.hashing.run(move |memory| {
+            let (accounts, job) = (self.services.accounts.clone(), Arc::clone(&waiting));
+            let queued = self.services.hashing.run(move |memory| {
                 let unhashed = job.lock().take()?;
                 Some(accounts.hash_password(unhashed, memory))
             });

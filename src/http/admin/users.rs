@@ -1,7 +1,6 @@
 //! Handlers of users.
 
 use super::resolve;
-use crate::app::App;
 use crate::domain::accounts::{OperatorChange, UserChange};
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::OperatorAuth;
@@ -13,23 +12,24 @@ use crate::http::routing::endpoint::admin::users::{
     AddUserRequest, ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
 };
 use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
+use crate::services::Services;
 
 /// `GET /admin/v1/users`: lists users.
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`.
 pub(crate) async fn users(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: UsersRequest,
 ) -> Result<Reply, ApiError> {
     let named = request.partner.as_ref();
     let partner = named
-        .map(|named| resolve::partner(app, named))
+        .map(|named| resolve::partner(services, named))
         .transpose()?;
-    let accounts = app.accounts.clone();
-    let users = cold(app, move || -> Result<_, ApiError> {
+    let accounts = services.accounts.clone();
+    let users = cold(services, move || -> Result<_, ApiError> {
         Ok(accounts.list(partner, request.after, request.limit))
     })
     .await?;
@@ -45,17 +45,17 @@ pub(crate) async fn users(
 /// # Errors
 /// `EMAIL_IN_USE`, and the codes of an unacceptable password.
 pub(crate) async fn add_user(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: AddUserRequest,
 ) -> Result<Reply, ApiError> {
     let (named, new, password) = request.into_parts();
-    let partner = resolve::partner_or_only(app, named.as_ref())?;
+    let partner = resolve::partner_or_only(services, named.as_ref())?;
     let now = cx.now;
-    let pool = pool(app, cx, None);
+    let pool = pool(services, cx, None);
     let user = pool
-        .guess(app.accounts.add(partner, new, password, now, &pool))
+        .guess(services.accounts.add(partner, new, password, now, &pool))
         .await
         .map_err(|error| {
             error
@@ -76,12 +76,12 @@ pub(crate) async fn add_user(
 /// # Errors
 /// `USER_NOT_FOUND`.
 pub(crate) async fn show_user(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    let user = resolve::user(app, &request.user).await?;
+    let user = resolve::user(services, &request.user).await?;
     Reply::json(&ManagedUser::from(&*user))
 }
 
@@ -90,12 +90,12 @@ pub(crate) async fn show_user(
 /// # Errors
 /// `USER_NOT_FOUND`.
 pub(crate) async fn change_user(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: ChangeUserRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::user(app, &request.user).await?.id;
+    let id = resolve::user(services, &request.user).await?.id;
     let now = cx.now;
     let parental = request.parental_control.unwrap_or_default();
     let change = OperatorChange {
@@ -110,9 +110,13 @@ pub(crate) async fn change_user(
         tags: request.tags,
         disabled: request.disabled,
     };
-    let pool = pool(app, cx, None);
+    let pool = pool(services, cx, None);
     let user = pool
-        .guess(app.accounts.change_by_operator(&id, change, now, &pool))
+        .guess(
+            services
+                .accounts
+                .change_by_operator(&id, change, now, &pool),
+        )
         .await?;
     Reply::json(&ManagedUser::from(&*user))
 }
@@ -122,13 +126,13 @@ pub(crate) async fn change_user(
 /// # Errors
 /// `USER_NOT_FOUND`.
 pub(crate) async fn remove_user(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::user(app, &request.user).await?.id;
-    app.accounts.remove(&id, cx.now).await?;
+    let id = resolve::user(services, &request.user).await?.id;
+    services.accounts.remove(&id, cx.now).await?;
     Ok(Reply::no_content())
 }
 
@@ -138,17 +142,17 @@ pub(crate) async fn remove_user(
 /// # Errors
 /// `USER_NOT_FOUND`.
 pub(crate) async fn set_pin(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: SetPinRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::user(app, &request.user).await?.id;
+    let id = resolve::user(services, &request.user).await?.id;
     let now = cx.now;
-    let pool = pool(app, cx, None);
+    let pool = pool(services, cx, None);
     match &request.pin {
-        Some(pin) => app.accounts.override_pin(&id, pin, &pool).await?,
-        None => app.accounts.renew_pin(&id, now, &pool).await?,
+        Some(pin) => services.accounts.override_pin(&id, pin, &pool).await?,
+        None => services.accounts.renew_pin(&id, now, &pool).await?,
     }
     Ok(Reply::empty_object())
 }
@@ -158,13 +162,16 @@ pub(crate) async fn set_pin(
 /// # Errors
 /// `USER_NOT_FOUND`; `INVALID_REQUEST` for a disabled user.
 pub(crate) async fn mail_reset(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::user(app, &request.user).await?.id;
-    app.accounts.send_reset_by_operator(&id, cx.now).await?;
+    let id = resolve::user(services, &request.user).await?.id;
+    services
+        .accounts
+        .send_reset_by_operator(&id, cx.now)
+        .await?;
     Ok(Reply::empty_object())
 }
 
@@ -173,14 +180,14 @@ pub(crate) async fn mail_reset(
 /// # Errors
 /// `USER_NOT_FOUND`.
 pub(crate) async fn sessions(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::user(app, &request.user).await?.id;
-    let (accounts, now) = (app.accounts.clone(), cx.now);
-    let logins = cold(app, move || accounts.logins(&id, now)).await?;
+    let id = resolve::user(services, &request.user).await?.id;
+    let (accounts, now) = (services.accounts.clone(), cx.now);
+    let logins = cold(services, move || accounts.logins(&id, now)).await?;
     let lines: Vec<_> = logins
         .iter()
         .map(|login| LoginLine::new(login, None))
@@ -193,16 +200,17 @@ pub(crate) async fn sessions(
 /// # Errors
 /// `USER_NOT_FOUND`.
 pub(crate) async fn logout(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    let id = resolve::user(app, &request.user).await?.id;
-    app.playback
+    let id = resolve::user(services, &request.user).await?.id;
+    services
+        .playback
         .end_all(&id, EndReason::Revoked, cx.now)
         .await?;
-    app.accounts.end_logins(id).await?;
+    services.accounts.end_logins(id).await?;
     Ok(Reply::empty_object())
 }
 
@@ -211,12 +219,12 @@ pub(crate) async fn logout(
 /// # Errors
 /// `USER_NOT_FOUND`.
 pub(crate) async fn clear_devices(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
-    let user = resolve::user(app, &request.user).await?;
-    app.playback.clear_devices(&user.id, cx.now).await?;
+    let user = resolve::user(services, &request.user).await?;
+    services.playback.clear_devices(&user.id, cx.now).await?;
     Ok(Reply::no_content())
 }

@@ -6,7 +6,6 @@ use http::HeaderValue;
 use http::header::LINK;
 use serde::Serialize;
 
-use crate::app::App;
 use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
@@ -14,34 +13,35 @@ use crate::http::response::cache::CompressibleBody;
 use crate::http::response::reply::{Kept, Prepared, Reply, media};
 use crate::http::routing::endpoint::schedule::{PageRequest, encoded};
 use crate::http::wire::catalog::{AssetReply, LivestreamReply};
+use crate::services::Services;
 use crate::types::{AssetId, LivestreamId};
 
 /// `GET /api/catalog/v1/livestreams`: lists the livestreams, ordered by id.
 pub(crate) fn livestreams(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: PartnerAuth,
     request: &PageRequest<LivestreamId>,
 ) -> Result<Reply, ApiError> {
-    let snapshot = app.catalog.snapshot();
+    let snapshot = services.catalog.snapshot();
     let page = Page::new(snapshot.livestreams(), request, |one| &one.id);
     let lines = page.rows.iter().map(|one| LivestreamReply::from(&***one));
     let next = page.next(request, "livestreams", |one| one.id.as_str());
-    reply(app, lines.collect(), next)
+    reply(services, lines.collect(), next)
 }
 
 /// `GET /api/catalog/v1/assets`: lists the videos on demand, ordered by id.
 pub(crate) fn assets(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: PartnerAuth,
     request: &PageRequest<AssetId>,
 ) -> Result<Reply, ApiError> {
-    let snapshot = app.catalog.snapshot();
+    let snapshot = services.catalog.snapshot();
     let page = Page::new(snapshot.assets(), request, |one| &one.id);
     let lines = page.rows.iter().map(|one| AssetReply::from(&***one));
     let next = page.next(request, "assets", |one| one.id.as_str());
-    reply(app, lines.collect(), next)
+    reply(services, lines.collect(), next)
 }
 
 /// A page of a list that is sorted by id.
@@ -82,14 +82,14 @@ impl<R: Copy> Page<R> {
 }
 
 fn reply<T: Serialize>(
-    app: &App,
+    services: &Services,
     lines: Vec<T>,
     next: Option<HeaderValue>,
 ) -> Result<Reply, ApiError> {
     let body = serde_json::to_vec(&lines).map_err(ApiError::internal)?;
     let kept = Kept {
         tag: Kept::tag_of(&body),
-        max_age: app.config.schedule.max_age,
+        max_age: services.config.schedule.max_age,
     };
     let reply = Reply::prepared(Prepared {
         media: media::JSON,

@@ -1,6 +1,5 @@
 //! Handlers of a user's devices.
 
-use crate::app::App;
 use crate::domain::playback::{PlaybackError, Registered};
 use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::ApiError;
@@ -9,15 +8,20 @@ use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::users::DeviceRequest;
 use crate::http::wire::playback::DeviceBody;
+use crate::services::Services;
 
-async fn registered(app: &App, auth: UserAuth) -> Result<Vec<Registered>, ApiError> {
-    let playback = app.playback.clone();
-    cold(app, move || playback.devices_of(&auth.user())).await
+async fn registered(services: &Services, auth: UserAuth) -> Result<Vec<Registered>, ApiError> {
+    let playback = services.playback.clone();
+    cold(services, move || playback.devices_of(&auth.user())).await
 }
 
 /// `GET /api/user/v1/users/{userId}/devices`: lists the devices, oldest first.
-pub(crate) async fn devices(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    let devices = registered(app, auth).await?;
+pub(crate) async fn devices(
+    services: &Services,
+    _cx: &Context,
+    auth: UserAuth,
+) -> Result<Reply, ApiError> {
+    let devices = registered(services, auth).await?;
     let bodies: Vec<DeviceBody> = devices.into_iter().map(DeviceBody::from).collect();
     Reply::json(&bodies)
 }
@@ -27,12 +31,12 @@ pub(crate) async fn devices(app: &App, _cx: &Context, auth: UserAuth) -> Result<
 /// # Errors
 /// `DEVICE_NOT_FOUND`.
 pub(crate) async fn device(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     auth: UserAuth,
     request: DeviceRequest,
 ) -> Result<Reply, ApiError> {
-    let devices = registered(app, auth).await?;
+    let devices = registered(services, auth).await?;
     let found = devices
         .into_iter()
         .find(|registered| registered.device.id == request.device)
@@ -42,11 +46,14 @@ pub(crate) async fn device(
 
 /// `DELETE /api/user/v1/users/{userId}/devices`: removes all devices and ends playback on them.
 pub(crate) async fn clear_devices(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
 ) -> Result<Reply, ApiError> {
-    app.playback.clear_devices(&auth.user(), cx.now).await?;
+    services
+        .playback
+        .clear_devices(&auth.user(), cx.now)
+        .await?;
     Ok(Reply::no_content())
 }
 
@@ -56,12 +63,13 @@ pub(crate) async fn clear_devices(
 /// # Errors
 /// `DEVICE_NOT_FOUND`.
 pub(crate) async fn remove_device(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: DeviceRequest,
 ) -> Result<Reply, ApiError> {
-    app.playback
+    services
+        .playback
         .remove_device(&auth.user(), request.device, cx.now)
         .await?;
     Ok(Reply::no_content())

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use http::header::{CACHE_CONTROL, LOCATION};
 use http::{HeaderValue, StatusCode};
 
-use crate::app::App;
 use crate::domain::catalog::{Livestream, Location};
 use crate::domain::entitlement::Denied;
 use crate::domain::playback::PlaybackError;
@@ -17,8 +16,10 @@ use crate::http::response::xmltv_cache::GzipExport;
 use crate::http::routing::endpoint::schedule::{
     M3uRequest, MANIFESTS, PlaylistRedirectRequest, encoded,
 };
+use crate::http::state::HttpState;
 use crate::http::wire::{m3u, xmltv};
 use crate::media::loop_channel::{self, ManifestRange};
+use crate::services::Services;
 use crate::types::time::HOUR;
 use crate::types::{MediaPath, Protocol};
 use crate::worker_pool::fair_queue::Turn;
@@ -34,29 +35,34 @@ const VALIDITY_MAX: i64 = 12 * HOUR;
 ///
 /// # Errors
 /// `OVERLOADED` if the pool is full; `INTERNAL` if the store cannot be read.
-pub(crate) async fn xmltv(app: &App, cx: &Context, auth: PartnerAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn xmltv(
+    http: &HttpState,
+    cx: &Context,
+    auth: PartnerAuth,
+) -> Result<Reply, ApiError> {
+    let services = &http.services;
     // Read before the schedule: a change in between makes the tag too old, never too new.
-    let generation = app.schedule.generation();
+    let generation = services.schedule.generation();
     let make = async || {
-        let livestreams = exported_livestreams(app);
-        let pieces = xmltv::pieces(Arc::clone(&app.schedule), livestreams);
+        let livestreams = exported_livestreams(services);
+        let pieces = xmltv::pieces(Arc::clone(&services.schedule), livestreams);
         let turn = Turn::for_client(Some(auth.partner()), cx.peer);
-        let made = app.compression.run_for(turn, move |()| {
+        let made = services.compression.run_for(turn, move |()| {
             GzipExport::from_pieces(pieces).map_err(ApiError::internal)
         })?;
         made.await?
     };
-    let export = app.front.xmltv.get_or_make(generation, make).await?;
+    let export = http.xmltv.get_or_make(generation, make).await?;
     let kept = Kept {
-        tag: app.front.etag_seed.wrapping_add(generation),
-        max_age: app.config.schedule.max_age,
+        tag: http.etag_seed.wrapping_add(generation),
+        max_age: services.config.schedule.max_age,
     };
     Ok(Reply::export(kept, media::XML, export))
 }
 
 /// Livestreams with broadcasts. The XMLTV validator rejects a channel without programmes.
-fn exported_livestreams(app: &App) -> Vec<Arc<Livestream>> {
-    let (catalog, schedule) = (app.catalog.snapshot(), app.schedule.snapshot());
+fn exported_livestreams(services: &Services) -> Vec<Arc<Livestream>> {
+    let (catalog, schedule) = (services.catalog.snapshot(), services.schedule.snapshot());
     let exported = catalog.livestreams().filter(|livestream| {
         let channel = schedule.channel(livestream.id.as_str());
         channel.is_some_and(|channel| !channel.is_empty())
@@ -73,19 +79,21 @@ fn exported_livestreams(app: &App) -> Vec<Arc<Livestream>> {
 /// Encrypted and sold livestreams and those blocked in the viewer's country are left out, because
 /// no player of the list could play them.
 pub(crate) fn m3u(
-    app: &App,
+    http: &HttpState,
     cx: &Context,
     _auth: PartnerAuth,
     request: &M3uRequest,
 ) -> Result<Reply, ApiError> {
-    let base = format!("{}/api/schedule/v1", app.http.public_url);
+    let services = &http.services;
+    let base = format!("{}/api/schedule/v1", http.settings.public_url);
     let token = encoded(&request.access_token);
-    let country = cx.country(app.places.as_deref());
-    let snapshot = app.catalog.snapshot();
+    let country = cx.country(services.geoip.as_deref());
+    let snapshot = services.catalog.snapshot();
     let entries = snapshot.livestreams().filter_map(|livestream| {
-        let open = app
-            .rights
-            .public_access(&livestream.id, country, cx.now, VALIDITY_MAX);
+        let open =
+            services
+                .entitlement
+                .public_access(&livestream.id, country, cx.now, VALIDITY_MAX);
         // The current program may be withheld while the next one is not: list the livestream
         // anyway.
         matches!(open, Ok(_) | Err(Denied::NoLiveRights)).then_some(())?;
@@ -99,7 +107,7 @@ pub(crate) fn m3u(
     let list = m3u::list(&guide, entries);
     let kept = Kept {
         tag: Kept::tag_of(list.as_bytes()),
-        max_age: app.config.schedule.max_age,
+        max_age: services.config.schedule.max_age,
     };
     Ok(Reply::prepared(Prepared {
         media: media::M3U,
@@ -119,20 +127,22 @@ pub(crate) fn m3u(
 /// `ASSET_NOT_FOUND`, `GEO_BLOCKED`, `NOT_ENTITLED`, `NOT_AVAILABLE`, `NO_LIVE_RIGHTS`,
 /// `PROTOCOL_NOT_AVAILABLE`.
 pub(crate) fn watch(
-    app: &App,
+    http: &HttpState,
     cx: &Context,
     _auth: PartnerAuth,
     request: PlaylistRedirectRequest,
 ) -> Result<Reply, ApiError> {
-    let country = cx.country(app.places.as_deref());
-    let open = app
-        .rights
-        .public_access(&request.livestream, country, cx.now, VALIDITY_MAX)?;
+    let services = &http.services;
+    let country = cx.country(services.geoip.as_deref());
+    let open =
+        services
+            .entitlement
+            .public_access(&request.livestream, country, cx.now, VALIDITY_MAX)?;
     let manifest = open_manifest(&open.livestream, request.protocol);
     let address = match manifest.ok_or(PlaybackError::ProtocolNotAvailable)? {
         OpenManifest::Origin(path) => {
-            let address = app.playback.origin_address(&path, open.until, cx.now);
-            format!("{}{address}", app.http.public_url)
+            let address = services.playback.origin_address(&path, open.until, cx.now);
+            format!("{}{address}", http.settings.public_url)
         }
         OpenManifest::Address(address) => address,
     };

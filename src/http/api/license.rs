@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use crate::app::App;
 use crate::domain::playback::{self, Session};
 use crate::http::access::auth::{PartnerAuth, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -12,8 +11,10 @@ use crate::http::metrics::LicenseResult;
 use crate::http::request::context::Context;
 use crate::http::response::reply::{Reply, media};
 use crate::http::routing::endpoint::playback::LicenseRequest;
+use crate::http::state::HttpState;
 use crate::http::wire::playback::ClearKeyBody;
 use crate::ports::license_server::{License, LicenseSubject, UpstreamError};
+use crate::services::Services;
 use crate::types::Drm;
 
 /// Length in bytes of a Widevine request for a service certificate. A license challenge has
@@ -28,29 +29,33 @@ const CERTIFICATE_REQUEST: std::ops::RangeInclusive<usize> = 2..=4;
 /// `DRM_MISMATCH`, `NO_LIVE_RIGHTS`, `NOT_AVAILABLE`, `PIN_CODE_REQUIRED`, `ASSET_NOT_FOUND`,
 /// `SESSION_NOT_FOUND`, `SESSION_ENDED`, `LICENSE_SERVER_FAILED`, `LICENSE_SERVER_TIMEOUT`.
 pub(crate) async fn license(
-    app: &App,
+    http: &HttpState,
     cx: &Context,
     auth: UserAuth,
     request: LicenseRequest,
 ) -> Result<Reply, ApiError> {
+    let services = &http.services;
     let drm = request.system;
     let certificate =
         drm == Drm::Widevine && CERTIFICATE_REQUEST.contains(&request.challenge.len());
-    let count = |result| app.front.metrics.license(drm, result);
-    let authorized = authorize(app, cx, &auth, &request);
+    let count = |result| http.metrics.license(drm, result);
+    let authorized = authorize(services, cx, &auth, &request);
     let session = authorized.inspect_err(|_| count(LicenseResult::Denied))?;
     let asset = &session.start.asset;
     if drm == Drm::Clearkey {
-        let keys = app.playback.clear_keys(asset, &request.kids);
+        let keys = services.playback.clear_keys(asset, &request.kids);
         let keys = keys.inspect_err(|_| count(LicenseResult::Denied))?;
         count(LicenseResult::Issued);
         return Reply::json(&ClearKeyBody::new(&keys));
     }
-    let server = app.licenses.get(drm).ok_or_else(|| not_configured(drm))?;
+    let server = services
+        .licenses
+        .get(drm)
+        .ok_or_else(|| not_configured(drm))?;
     let subject = LicenseSubject {
         user: session.user,
         session: session.id,
-        kids: app.playback.key_ids(asset),
+        kids: services.playback.key_ids(asset),
         asset: asset.clone(),
         now: cx.now,
     };
@@ -72,7 +77,7 @@ pub(crate) async fn license(
 
 /// Returns the session if it permits the license.
 fn authorize(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: &UserAuth,
     request: &LicenseRequest,
@@ -85,7 +90,7 @@ fn authorize(
         drm: request.system,
         kids: &request.kids,
     };
-    Ok(app.playback.license(&request, cx.now)?)
+    Ok(services.playback.license(&request, cx.now)?)
 }
 
 fn forward(License { media, body }: License) -> Reply {
@@ -105,11 +110,11 @@ fn not_configured(drm: Drm) -> ApiError {
 /// # Errors
 /// `CERTIFICATE_NOT_CONFIGURED`.
 pub(crate) async fn fairplay_certificate(
-    app: &App,
+    services: &Services,
     _cx: &Context,
     _auth: PartnerAuth,
 ) -> Result<Reply, ApiError> {
-    match &app.licenses.fairplay_certificate {
+    match &services.licenses.fairplay_certificate {
         Some(certificate) => Ok(Reply::bytes(media::BYTES, certificate.clone())),
         None => Err(ApiError::new(
             ErrorCode::CertificateNotConfigured,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::app::App;
 use crate::domain::accounts::NewUser;
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::{PartnerAuth, UserAuth};
@@ -17,6 +16,7 @@ use crate::http::routing::endpoint::login::{
     LoginRequest, ResetRequest, SendResetRequest, SignUpRequest,
 };
 use crate::http::wire::login::LoginReply;
+use crate::services::Services;
 
 /// Minimum response time of a request for a reset mail. An existing user costs a few more writes;
 /// the response time must not reveal which addresses have an account.
@@ -32,14 +32,14 @@ const RESET_SPREAD: u64 = 10_000;
 /// `EMAIL_IN_USE`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`, `PASSWORD_TOO_COMMON`,
 /// `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn sign_up(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: PartnerAuth,
     request: SignUpRequest,
 ) -> Result<Reply, ApiError> {
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     // Checked before the password is hashed, so that rejected attempts cost no hashing time.
-    app.accounts.check_sign_up_rate(from, now)?;
+    services.accounts.check_sign_up_rate(from, now)?;
     let new = NewUser {
         email: request.identity,
         name: request.name,
@@ -48,10 +48,11 @@ pub(crate) async fn sign_up(
         birth_date: request.birth_date,
     };
     let password = request.access_key;
-    let pool = pool(app, cx, Some(partner));
+    let pool = pool(services, cx, Some(partner));
     let opened = pool
         .guess(
-            app.accounts
+            services
+                .accounts
                 .sign_up(partner, new, &password, from, now, &pool),
         )
         .await
@@ -68,7 +69,7 @@ pub(crate) async fn sign_up(
 /// # Errors
 /// `INVALID_CREDENTIALS`, `PASSWORD_TOO_LONG`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn login(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: PartnerAuth,
     request: LoginRequest,
@@ -78,11 +79,14 @@ pub(crate) async fn login(
         identity: email,
         access_key: password,
     } = request;
-    app.accounts.check_login_rate(partner, &email, from, now)?;
-    let pool = pool(app, cx, Some(partner));
+    services
+        .accounts
+        .check_login_rate(partner, &email, from, now)?;
+    let pool = pool(services, cx, Some(partner));
     let opened = pool
         .guess(
-            app.accounts
+            services
+                .accounts
                 .log_in(partner, &email, &password, from, now, &pool),
         )
         .await?;
@@ -90,12 +94,20 @@ pub(crate) async fn login(
 }
 
 /// `POST /api/login/v2/auth/logout`: ends the login session and all playback of the user.
-pub(crate) async fn logout(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    app.playback
+pub(crate) async fn logout(
+    services: &Services,
+    cx: &Context,
+    auth: UserAuth,
+) -> Result<Reply, ApiError> {
+    services
+        .playback
         // Playback first: if this fails, the login still exists and the client can log out again.
         .end_all(&auth.user(), EndReason::SignedOut, cx.now)
         .await?;
-    app.accounts.end_login(auth.user(), auth.login()).await?;
+    services
+        .accounts
+        .end_login(auth.user(), auth.login())
+        .await?;
     Ok(Reply::empty_object())
 }
 
@@ -104,7 +116,7 @@ pub(crate) async fn logout(app: &App, cx: &Context, auth: UserAuth) -> Result<Re
 /// # Errors
 /// `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn send_reset(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: PartnerAuth,
     request: SendResetRequest,
@@ -114,7 +126,8 @@ pub(crate) async fn send_reset(
     let respond_at = Instant::now() + RESET_FLOOR + Duration::from_micros(chance);
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     let SendResetRequest { email, locale } = request;
-    app.accounts
+    services
+        .accounts
         .send_reset(partner, &email, locale, from, now)
         .await?;
     sleep_until(respond_at).await;
@@ -127,17 +140,18 @@ pub(crate) async fn send_reset(
 /// `RESET_TOKEN_INVALID`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`, `PASSWORD_TOO_COMMON`,
 /// `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn reset(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: PartnerAuth,
     request: ResetRequest,
 ) -> Result<Reply, ApiError> {
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     let ResetRequest { password, token } = request;
-    app.accounts.check_reset_rate(from, now)?;
-    let pool = pool(app, cx, Some(partner));
+    services.accounts.check_reset_rate(from, now)?;
+    let pool = pool(services, cx, Some(partner));
     pool.guess(
-        app.accounts
+        services
+            .accounts
             .complete_reset(Some(partner), token, &password, from, now, &pool),
     )
     .await

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use http::HeaderValue;
 
-use crate::app::App;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::{FileContent, FileReply, Kept, Reply, media};
 use crate::http::routing::endpoint::public::OriginRequest;
 use crate::media::loop_channel::{self, LoopError};
 use crate::ports::media::{MediaDirectory, MediaFile};
+use crate::services::Services;
 use crate::types::{MediaPath, UnixSeconds};
 
 enum Found {
@@ -26,23 +26,26 @@ enum Found {
 /// # Errors
 /// `PLAYLIST_TOKEN_INVALID`, `FILE_NOT_FOUND`.
 pub(crate) async fn origin(
-    app: &App,
+    services: &Services,
     cx: &Context,
     request: OriginRequest,
 ) -> Result<Reply, ApiError> {
     let path = MediaPath::parse(&request.path).ok_or_else(file_not_found)?;
     // Checked before the disk is accessed, so that no request without a token learns which files
     // exist.
-    if !app.playback.origin_allows(&request.token, &path, cx.now) {
+    if !services
+        .playback
+        .origin_allows(&request.token, &path, cx.now)
+    {
         return Err(ApiError::new(
             ErrorCode::PlaylistTokenInvalid,
             "the signed address is not valid here, or has expired",
         ));
     }
-    let directory = app.media.clone();
+    let directory = services.media.clone();
     let media = media_type(path.as_str());
     let now = cx.now;
-    let found = app
+    let found = services
         .cold
         .run(move |()| {
             let found = find(&directory, &path, now);

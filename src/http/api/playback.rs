@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::app::App;
 use crate::domain::accounts::{PinError, User};
 use crate::domain::playback::{
     Beat, Device, EndReason, GrantedRight, Heartbeat, HeartbeatOutcome, Issuable, PinCheck,
@@ -17,7 +16,9 @@ use crate::http::routing::dispatch::Outcome;
 use crate::http::routing::endpoint::playback::{
     EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, PinEntry, PreflightRequest,
 };
+use crate::http::state::HttpState;
 use crate::http::wire::playback::{EntitlementBody, PreflightBody};
+use crate::services::Services;
 use crate::types::{Drm, UnixSeconds};
 
 /// Seconds between two heartbeats of a player.
@@ -29,19 +30,25 @@ const HEARTBEAT_INTERVAL: u32 = 10;
 /// `ASSET_NOT_FOUND`, `GEO_BLOCKED`, `NOT_ENTITLED`, `NOT_AVAILABLE`, `NO_LIVE_RIGHTS`,
 /// `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`, `PIN_CODE_LOCKED`.
 pub(crate) async fn entitlement(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: EntitlementRequest,
 ) -> Result<Reply, ApiError> {
-    let user = user(app, auth)?;
+    let user = user(services, auth)?;
     let asset = request.asset;
-    let country = cx.country(app.places.as_deref());
-    let granted = app
-        .rights
+    let country = cx.country(services.geoip.as_deref());
+    let granted = services
+        .entitlement
         .decide(&user, &asset, request.offset, country, cx.now)?;
-    let viewer = Viewer::new(&user, app.rights.settings().viewer_country(&user, country));
-    let checked = app.playback.check_pin(
+    let viewer = Viewer::new(
+        &user,
+        services
+            .entitlement
+            .settings()
+            .viewer_country(&user, country),
+    );
+    let checked = services.playback.check_pin(
         viewer,
         asset,
         GrantedRight::of(granted, cx.now),
@@ -50,15 +57,15 @@ pub(crate) async fn entitlement(
     );
     let grant = match checked {
         PinCheck::Open(grant) => grant,
-        PinCheck::Locked(locked) => unlock(app, cx, &user, locked, request.pin).await?,
+        PinCheck::Locked(locked) => unlock(services, cx, &user, locked, request.pin).await?,
     };
-    let issued = app.playback.issue(grant, cx.now).await?;
+    let issued = services.playback.issue(grant, cx.now).await?;
     Reply::json(&EntitlementBody::new(&issued))
 }
 
 /// Checks the PIN of the viewer, in the hashing pool.
 async fn unlock(
-    app: &App,
+    services: &Services,
     cx: &Context,
     user: &User,
     locked: PinRequired,
@@ -73,9 +80,9 @@ async fn unlock(
         }
     };
     // Before the hash: a user with locked PIN entry gets the error without waiting for the pool.
-    app.accounts.check_pin_lock(&user.id, cx.now)?;
-    let pool = pool(app, cx, Some(user.partner));
-    let checking = app.accounts.check_pin(&user.id, &pin, cx.now, &pool);
+    services.accounts.check_pin_lock(&user.id, cx.now)?;
+    let pool = pool(services, cx, Some(user.partner));
+    let checking = services.accounts.check_pin(&user.id, &pin, cx.now, &pool);
     pool.guess(checking).await?;
     locked.unlock(|_| Ok(()))
 }
@@ -87,16 +94,20 @@ async fn unlock(
 /// `DRM_PROTOCOL_MISMATCH`, `ENTITLEMENT_INVALID`, `GEO_BLOCKED`, `DEVICE_LIMIT_REACHED`,
 /// `STREAM_LIMIT_REACHED`, `ASSET_NOT_FOUND`, `PROTOCOL_NOT_AVAILABLE`.
 pub(crate) async fn preflight(
-    app: &App,
+    http: &HttpState,
     cx: &Context,
     auth: UserAuth,
     request: PreflightRequest,
 ) -> Result<Reply, ApiError> {
-    let user = user(app, auth)?;
+    let services = &http.services;
+    let user = user(services, auth)?;
     let drm = request.drm;
     let token = request.token;
-    let country = cx.country(app.places.as_deref());
-    let country = app.rights.settings().viewer_country(&user, country);
+    let country = cx.country(services.geoip.as_deref());
+    let country = services
+        .entitlement
+        .settings()
+        .viewer_country(&user, country);
     let start = Start {
         viewer: Viewer::new(&user, country),
         asset: request.asset,
@@ -110,23 +121,23 @@ pub(crate) async fn preflight(
             model: request.device.model,
         },
     };
-    let https = app.http.public_url.starts_with("https://");
-    let (playback, now) = (app.playback.clone(), cx.now);
+    let https = http.settings.public_url.starts_with("https://");
+    let (playback, now) = (services.playback.clone(), cx.now);
     let preflight = move || playback.preflight(start, https, now);
     // An RSA signature takes 0.6 ms, too long for a thread of the runtime.
-    let begun = if app.playback.signs_slowly() {
-        app.cold.run(move |()| preflight())?.await?
+    let begun = if services.playback.signs_slowly() {
+        services.cold.run(move |()| preflight())?.await?
     } else {
         preflight()
     };
     let started = begun?.await?;
-    Reply::json(&preflight_body(app, drm, token, started))
+    Reply::json(&preflight_body(http, drm, token, started))
 }
 
-fn preflight_body(app: &App, drm: Drm, token: String, started: Started) -> PreflightBody {
-    let base = &app.http.public_url;
-    let certificate = drm == Drm::Fairplay && app.licenses.fairplay_certificate.is_some();
-    let names = &app.front.names;
+fn preflight_body(http: &HttpState, drm: Drm, token: String, started: Started) -> PreflightBody {
+    let base = &http.settings.public_url;
+    let certificate = drm == Drm::Fairplay && http.services.licenses.fairplay_certificate.is_some();
+    let names = &http.names;
     PreflightBody {
         playlist: match started.playlist {
             Playlist::Origin(path) => format!("{base}{path}"),
@@ -150,7 +161,7 @@ fn preflight_body(app: &App, drm: Drm, token: String, started: Started) -> Prefl
 /// has to take back its stream slot, which needs a commit.
 #[must_use]
 pub(crate) fn heartbeat(
-    app: &Arc<App>,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: &HeartbeatRequest,
@@ -170,7 +181,7 @@ pub(crate) fn heartbeat(
         },
     };
     let now = cx.now;
-    match app.playback.heartbeat(&heartbeat, now) {
+    match services.playback.heartbeat(&heartbeat, now) {
         Ok(HeartbeatOutcome::Counted) => Outcome::Now(Ok(heartbeat_reply(now))),
         Ok(HeartbeatOutcome::Reviving(commit)) => Outcome::Later(Box::pin(async move {
             commit.await.map_err(heartbeat_error)?;
@@ -190,21 +201,22 @@ fn heartbeat_reply(now: UnixSeconds) -> Reply {
 /// # Errors
 /// `SESSION_NOT_FOUND`, `SESSION_ENDED`, `SESSION_MISMATCH`.
 pub(crate) async fn end_playback(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: EndPlaybackRequest,
 ) -> Result<Reply, ApiError> {
     let session = Some(&request.session);
-    app.playback
+    services
+        .playback
         .stop(&auth.user(), session, EndReason::Stopped, cx.now)?
         .await?;
     Ok(Reply::no_content())
 }
 
 /// Returns the authenticated user. An account can be erased between authentication and this call.
-pub(super) fn user(app: &App, auth: UserAuth) -> Result<Arc<User>, ApiError> {
-    app.accounts.user(&auth.user()).ok_or_else(|| {
+pub(super) fn user(services: &Services, auth: UserAuth) -> Result<Arc<User>, ApiError> {
+    services.accounts.user(&auth.user()).ok_or_else(|| {
         ApiError::new(ErrorCode::UserTokenInvalid, "the user token is not valid").with_token_sent()
     })
 }

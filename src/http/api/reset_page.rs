@@ -6,13 +6,14 @@
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 
-use crate::app::App;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{cold, pool};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::response::reset_page_view::{Fault, View};
 use crate::http::routing::endpoint::reset_page::{LinkToken, ResetFormRequest, ResetPageRequest};
+use crate::http::state::HttpState;
+use crate::services::Services;
 use crate::types::{Password, TokenHash};
 
 /// `GET /reset`: shows the form if the token is still valid, so that a user with an old mail learns
@@ -21,14 +22,17 @@ use crate::types::{Password, TokenHash};
 /// # Errors
 /// `RESET_TOKEN_INVALID`.
 pub(crate) async fn show(
-    app: &App,
+    http: &HttpState,
     cx: &Context,
     request: ResetPageRequest,
 ) -> Result<Reply, ApiError> {
     let LinkToken { text, hash } = request.token;
-    let (accounts, now) = (app.accounts.clone(), cx.now);
-    cold(app, move || accounts.check_reset_token(&hash, now)).await?;
-    Ok(page(app, cx, StatusCode::OK, &View::Form(&text, None)))
+    let (accounts, now) = (http.services.accounts.clone(), cx.now);
+    cold(&http.services, move || {
+        accounts.check_reset_token(&hash, now)
+    })
+    .await?;
+    Ok(page(http, cx, StatusCode::OK, &View::Form(&text, None)))
 }
 
 /// `POST /reset`: sets the new password. An error that the user can correct shows the form again.
@@ -36,7 +40,7 @@ pub(crate) async fn show(
 /// # Errors
 /// `RESET_TOKEN_INVALID`, and internal errors.
 pub(crate) async fn complete(
-    app: &App,
+    http: &HttpState,
     cx: &Context,
     request: ResetFormRequest,
 ) -> Result<Reply, ApiError> {
@@ -47,15 +51,15 @@ pub(crate) async fn complete(
     } = request;
     if password != again {
         let view = View::Form(&token.text, Some(Fault::Mismatch));
-        return Ok(page(app, cx, StatusCode::BAD_REQUEST, &view));
+        return Ok(page(http, cx, StatusCode::BAD_REQUEST, &view));
     }
-    match set_password(app, cx, token.hash, &password).await {
-        Ok(()) => Ok(page(app, cx, StatusCode::OK, &View::Done)),
+    match set_password(&http.services, cx, token.hash, &password).await {
+        Ok(()) => Ok(page(http, cx, StatusCode::OK, &View::Done)),
         Err(error) if is_correctable(error.code()) => {
             let language = accept_language(cx);
-            let why = app.front.messages.pick(error.code(), language, None);
+            let why = http.messages.pick(error.code(), language, None);
             let view = View::Form(&token.text, Some(Fault::Told(why)));
-            let reply = page(app, cx, error.code().status(), &view);
+            let reply = page(http, cx, error.code().status(), &view);
             Ok(match error.retry_after() {
                 Some(seconds) => reply.with_header(RETRY_AFTER, seconds.into()),
                 None => reply,
@@ -66,7 +70,7 @@ pub(crate) async fn complete(
 }
 
 async fn set_password(
-    app: &App,
+    services: &Services,
     cx: &Context,
     token: TokenHash,
     password: &str,
@@ -74,10 +78,11 @@ async fn set_password(
     let password =
         Password::new(password).map_err(|why| ApiError::new(ErrorCode::PasswordTooLong, why.0))?;
     let (from, now) = (cx.peer, cx.now);
-    app.accounts.check_reset_rate(from, now)?;
-    let pool = pool(app, cx, None);
+    services.accounts.check_reset_rate(from, now)?;
+    let pool = pool(services, cx, None);
     pool.guess(
-        app.accounts
+        services
+            .accounts
             .complete_reset(None, token, &password, from, now, &pool),
     )
     .await
@@ -101,7 +106,7 @@ fn accept_language(cx: &Context) -> Option<&str> {
         .and_then(|value| value.to_str().ok())
 }
 
-fn page(app: &App, cx: &Context, status: StatusCode, view: &View<'_>) -> Reply {
-    let language = app.front.messages.language(accept_language(cx), None);
-    app.front.pages.reset(language, status, view)
+fn page(http: &HttpState, cx: &Context, status: StatusCode, view: &View<'_>) -> Reply {
+    let language = http.messages.language(accept_language(cx), None);
+    http.pages.reset(language, status, view)
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::app::App;
 use crate::domain::schedule::{Answer, QueryError};
 use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
@@ -13,6 +12,7 @@ use crate::http::routing::endpoint::schedule::{
     BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,
     LivestreamNowRequest,
 };
+use crate::services::Services;
 use crate::types::UnixSeconds;
 
 /// `GET /api/schedule/v1/broadcasts/live`: returns the live view (current,
@@ -21,14 +21,18 @@ use crate::types::UnixSeconds;
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND` if none of the livestreams exists.
 pub(crate) fn live(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: PartnerAuth,
     request: LiveRequest,
 ) -> Result<Reply, ApiError> {
-    let snapshot = app.schedule.snapshot();
+    let snapshot = services.schedule.snapshot();
     let livestreams = request.livestreams.as_slice();
-    respond(app, cx, snapshot.live(livestreams, request.offset, cx.now))
+    respond(
+        services,
+        cx,
+        snapshot.live(livestreams, request.offset, cx.now),
+    )
 }
 
 /// `GET /api/schedule/v1/livestreams/{livestreamId}/live` (deprecated): returns the live
@@ -37,14 +41,14 @@ pub(crate) fn live(
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND`, `NO_CURRENT_BROADCAST`.
 pub(crate) fn live_one(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: PartnerAuth,
     request: LivestreamNowRequest,
 ) -> Result<Reply, ApiError> {
-    let snapshot = app.schedule.snapshot();
+    let snapshot = services.schedule.snapshot();
     let answer = snapshot.live_one(&request.livestream, request.offset, cx.now);
-    respond(app, cx, answer)
+    respond(services, cx, answer)
 }
 
 /// `GET /api/schedule/v1/broadcasts/day/{date}`: returns the broadcasts of livestreams on a TV day.
@@ -52,15 +56,15 @@ pub(crate) fn live_one(
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND` if none of the livestreams exists.
 pub(crate) fn day(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: PartnerAuth,
     request: DayRequest,
 ) -> Result<Reply, ApiError> {
-    let snapshot = app.schedule.snapshot();
+    let snapshot = services.schedule.snapshot();
     let livestreams = request.livestreams.as_slice();
-    let answer = snapshot.day(livestreams, request.day, app.schedule.view());
-    respond(app, cx, answer)
+    let answer = snapshot.day(livestreams, request.day, services.schedule.view());
+    respond(services, cx, answer)
 }
 
 /// `GET /api/schedule/v1/livestreams/{livestreamId}/day/{date}` (deprecated): returns the
@@ -69,14 +73,14 @@ pub(crate) fn day(
 /// # Errors
 /// `LIVESTREAM_NOT_FOUND`.
 pub(crate) fn day_one(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: PartnerAuth,
     request: LivestreamDayRequest,
 ) -> Result<Reply, ApiError> {
-    let snapshot = app.schedule.snapshot();
-    let answer = snapshot.day_one(&request.livestream, request.day, app.schedule.view());
-    respond(app, cx, answer)
+    let snapshot = services.schedule.snapshot();
+    let answer = snapshot.day_one(&request.livestream, request.day, services.schedule.view());
+    respond(services, cx, answer)
 }
 
 /// `GET /api/schedule/v1/broadcasts/{broadcastId}`: returns one broadcast.
@@ -84,31 +88,39 @@ pub(crate) fn day_one(
 /// # Errors
 /// `BROADCAST_NOT_FOUND`.
 pub(crate) fn broadcast(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: PartnerAuth,
     request: BroadcastRequest,
 ) -> Result<Reply, ApiError> {
-    respond(app, cx, app.schedule.snapshot().by_id(&request.broadcast))
+    respond(
+        services,
+        cx,
+        services.schedule.snapshot().by_id(&request.broadcast),
+    )
 }
 
 /// `GET /api/schedule/v1/broadcasts`: returns broadcasts by id. Unknown ids are left out.
 pub(crate) fn broadcasts(
-    app: &App,
+    services: &Services,
     cx: &Context,
     _auth: PartnerAuth,
     request: BroadcastsRequest,
 ) -> Result<Reply, ApiError> {
-    let snapshot = app.schedule.snapshot();
-    let answer = snapshot.by_ids(request.broadcasts.as_slice(), app.schedule.view());
-    respond(app, cx, Ok(answer))
+    let snapshot = services.schedule.snapshot();
+    let answer = snapshot.by_ids(request.broadcasts.as_slice(), services.schedule.view());
+    respond(services, cx, Ok(answer))
 }
 
-fn respond(app: &App, cx: &Context, answer: Result<Answer, QueryError>) -> Result<Reply, ApiError> {
+fn respond(
+    services: &Services,
+    cx: &Context,
+    answer: Result<Answer, QueryError>,
+) -> Result<Reply, ApiError> {
     let answer = answer?;
     let body = answer.body.joined();
     Ok(prepared(
-        app,
+        services,
         cx,
         Arc::new(body.into()),
         answer.tag,
@@ -118,13 +130,13 @@ fn respond(app: &App, cx: &Context, answer: Result<Answer, QueryError>) -> Resul
 
 /// Builds the reply for a cached response.
 #[must_use]
-pub(crate) fn cached_reply(app: &App, cx: &Context, response: CachedResponse) -> Reply {
+pub(crate) fn cached_reply(services: &Services, cx: &Context, response: CachedResponse) -> Reply {
     let CachedResponse { body, tag, until } = response;
-    prepared(app, cx, body, tag, until)
+    prepared(services, cx, body, tag, until)
 }
 
 fn prepared(
-    app: &App,
+    services: &Services,
     cx: &Context,
     body: Arc<CompressibleBody>,
     tag: u64,
@@ -135,7 +147,7 @@ fn prepared(
         body,
         kept: Kept {
             tag,
-            max_age: Kept::age(cx.now, until, app.config.schedule.max_age),
+            max_age: Kept::age(cx.now, until, services.config.schedule.max_age),
         },
         until,
     })

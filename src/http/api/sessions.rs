@@ -4,7 +4,6 @@
 //! the blocking playback session, whose id is in that error; a user who lost a phone can end its
 //! login session.
 
-use crate::app::App;
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::ApiError;
@@ -14,16 +13,21 @@ use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::users::SessionRequest;
 use crate::http::wire::playback::{PlaybackSessionBody, SessionBody};
 use crate::http::wire::users::LoginLine;
+use crate::services::Services;
 
 /// `GET /api/user/v1/users/{userId}/sessions`: lists login sessions, then playback sessions, each
 /// oldest first.
-pub(crate) async fn sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    let (accounts, now) = (app.accounts.clone(), cx.now);
-    let logins = cold(app, move || accounts.logins(&auth.user(), now)).await?;
+pub(crate) async fn sessions(
+    services: &Services,
+    cx: &Context,
+    auth: UserAuth,
+) -> Result<Reply, ApiError> {
+    let (accounts, now) = (services.accounts.clone(), cx.now);
+    let logins = cold(services, move || accounts.logins(&auth.user(), now)).await?;
     let logins = logins
         .iter()
         .map(|login| SessionBody::Login(LoginLine::new(login, Some(auth.login()))));
-    let playing = app.playback.sessions_of(&auth.user(), cx.now);
+    let playing = services.playback.sessions_of(&auth.user(), cx.now);
     let playing = playing
         .into_iter()
         .map(|view| SessionBody::Playback(Box::new(PlaybackSessionBody::own(view))));
@@ -35,19 +39,22 @@ pub(crate) async fn sessions(app: &App, cx: &Context, auth: UserAuth) -> Result<
 /// # Errors
 /// `SESSION_NOT_FOUND`.
 pub(crate) async fn session(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: SessionRequest,
 ) -> Result<Reply, ApiError> {
-    let mut playing = app.playback.sessions_of(&auth.user(), cx.now).into_iter();
+    let mut playing = services
+        .playback
+        .sessions_of(&auth.user(), cx.now)
+        .into_iter();
     if let Some(view) = playing.find(|view| view.id == request.playback) {
         return Reply::json(&SessionBody::Playback(Box::new(PlaybackSessionBody::own(
             view,
         ))));
     }
-    let (accounts, now) = (app.accounts.clone(), cx.now);
-    let login = cold(app, move || {
+    let (accounts, now) = (services.accounts.clone(), cx.now);
+    let login = cold(services, move || {
         accounts.login(&auth.user(), request.login, now)
     })
     .await?;
@@ -57,14 +64,15 @@ pub(crate) async fn session(
 
 /// `DELETE /api/user/v1/users/{userId}/sessions`: ends all login and playback sessions.
 pub(crate) async fn end_sessions(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
 ) -> Result<Reply, ApiError> {
-    app.playback
+    services
+        .playback
         .end_all(&auth.user(), EndReason::SignedOut, cx.now)
         .await?;
-    app.accounts.end_logins(auth.user()).await?;
+    services.accounts.end_logins(auth.user()).await?;
     Ok(Reply::no_content())
 }
 
@@ -73,19 +81,26 @@ pub(crate) async fn end_sessions(
 /// # Errors
 /// `SESSION_NOT_FOUND`.
 pub(crate) async fn end_session(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: SessionRequest,
 ) -> Result<Reply, ApiError> {
-    let mut playing = app.playback.sessions_of(&auth.user(), cx.now).into_iter();
+    let mut playing = services
+        .playback
+        .sessions_of(&auth.user(), cx.now)
+        .into_iter();
     if playing.any(|view| view.id == request.playback) {
         let session = Some(&request.playback);
-        app.playback
+        services
+            .playback
             .stop(&auth.user(), session, EndReason::Revoked, cx.now)?
             .await?;
         return Ok(Reply::no_content());
     }
-    app.accounts.end_login(auth.user(), request.login).await?;
+    services
+        .accounts
+        .end_login(auth.user(), request.login)
+        .await?;
     Ok(Reply::no_content())
 }

@@ -2,7 +2,6 @@
 
 use http::StatusCode;
 
-use crate::app::App;
 use crate::domain::telemetry::{Sender, TelemetryError};
 use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -10,6 +9,7 @@ use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::telemetry::TelemetryRequest;
 use crate::http::wire::telemetry::{Batch, TakenBody};
+use crate::services::Services;
 
 impl From<TelemetryError> for ApiError {
     fn from(error: TelemetryError) -> Self {
@@ -41,19 +41,19 @@ impl From<TelemetryError> for ApiError {
 /// # Errors
 /// `INVALID_REQUEST`, `PAYLOAD_TOO_LARGE`, `RATE_LIMITED`, `STORE_UNAVAILABLE`, `OVERLOADED`.
 pub(crate) async fn telemetry(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: TelemetryRequest,
 ) -> Result<Reply, ApiError> {
-    let telemetry = app.telemetry.clone();
+    let telemetry = services.telemetry.clone();
     let now = cx.now;
     let sender = Sender {
         user: auth.user(),
         partner: auth.partner(),
     };
     // In a pool: parsing a megabyte of JSON takes milliseconds, a write to a slow disk longer.
-    let body = app
+    let body = services
         .cold
         .run(move |()| {
             let Batch { events, rejected } = Batch::read(&request.body)?;

@@ -1,6 +1,5 @@
 //! Handlers of the user's own account.
 
-use crate::app::App;
 use crate::domain::accounts::{Login, UserChange};
 use crate::domain::telemetry::Selection;
 use crate::http::access::auth::UserAuth;
@@ -15,13 +14,18 @@ use crate::http::routing::endpoint::users::{
 use crate::http::wire::entitlement::OfferReply;
 use crate::http::wire::telemetry_export::EventPieces;
 use crate::http::wire::users::{ExportReply, UserReply};
+use crate::services::Services;
 
 /// `GET /api/user/v1/users/{userId}`: returns the account.
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub(crate) async fn read_user(app: &App, _cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    let user = app
+pub(crate) async fn read_user(
+    services: &Services,
+    _cx: &Context,
+    auth: UserAuth,
+) -> Result<Reply, ApiError> {
+    let user = services
         .accounts
         .user(&auth.user())
         .ok_or_else(|| ApiError::new(ErrorCode::UserNotFound, "there is no such user"))?;
@@ -33,7 +37,7 @@ pub(crate) async fn read_user(app: &App, _cx: &Context, auth: UserAuth) -> Resul
 /// # Errors
 /// `USER_NOT_FOUND`, `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`, `PIN_CODE_LOCKED`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn update_user(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: UpdateUserRequest,
@@ -48,10 +52,11 @@ pub(crate) async fn update_user(
         parental_limit: parental.limit,
     };
     let pin = request.pin_code;
-    let pool = pool(app, cx, Some(auth.partner()));
+    let pool = pool(services, cx, Some(auth.partner()));
     let user = pool
         .guess(
-            app.accounts
+            services
+                .accounts
                 .change_user(&auth.user(), change, pin.as_ref(), now, &pool),
         )
         .await?;
@@ -63,15 +68,16 @@ pub(crate) async fn update_user(
 /// # Errors
 /// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_LONG`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn delete_user(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: DeleteUserRequest,
 ) -> Result<Reply, ApiError> {
     let (from, now) = (cx.peer, cx.now);
-    let pool = pool(app, cx, Some(auth.partner()));
+    let pool = pool(services, cx, Some(auth.partner()));
     pool.guess(
-        app.accounts
+        services
+            .accounts
             .erase(&auth.user(), &request.password, from, now, &pool),
     )
     .await?;
@@ -84,7 +90,7 @@ pub(crate) async fn delete_user(
 /// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`,
 /// `PASSWORD_TOO_COMMON`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn change_password(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: ChangePasswordRequest,
@@ -95,9 +101,10 @@ pub(crate) async fn change_password(
         login: auth.login(),
     };
     let ChangePasswordRequest { current, new } = request;
-    let pool = pool(app, cx, Some(auth.partner()));
+    let pool = pool(services, cx, Some(auth.partner()));
     pool.guess(
-        app.accounts
+        services
+            .accounts
             .change_password(login, &current, &new, from, now, &pool),
     )
     .await
@@ -112,7 +119,7 @@ pub(crate) async fn change_password(
 /// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_LONG`, `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`,
 /// `PIN_CODE_LOCKED`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn change_pin(
-    app: &App,
+    services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: ChangePinRequest,
@@ -123,9 +130,11 @@ pub(crate) async fn change_pin(
         password,
         new,
     } = request;
-    let pool = pool(app, cx, Some(auth.partner()));
+    let pool = pool(services, cx, Some(auth.partner()));
     let (user, proof) = (auth.user(), (current.as_ref(), password.as_ref()));
-    let setting = app.accounts.set_pin(&user, proof, &new, from, now, &pool);
+    let setting = services
+        .accounts
+        .set_pin(&user, proof, &new, from, now, &pool);
     pool.guess(setting).await?;
     Ok(Reply::empty_object())
 }
@@ -134,10 +143,14 @@ pub(crate) async fn change_pin(
 ///
 /// # Errors
 /// `USER_NOT_FOUND`, `TOO_MANY_ATTEMPTS`.
-pub(crate) async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
+pub(crate) async fn reset_pin(
+    services: &Services,
+    cx: &Context,
+    auth: UserAuth,
+) -> Result<Reply, ApiError> {
     let now = cx.now;
-    let pool = pool(app, cx, Some(auth.partner()));
-    pool.guess(app.accounts.reset_pin(&auth.user(), now, &pool))
+    let pool = pool(services, cx, Some(auth.partner()));
+    pool.guess(services.accounts.reset_pin(&auth.user(), now, &pool))
         .await?;
     Ok(Reply::empty_object())
 }
@@ -146,20 +159,24 @@ pub(crate) async fn reset_pin(app: &App, cx: &Context, auth: UserAuth) -> Result
 ///
 /// # Errors
 /// `USER_NOT_FOUND`.
-pub(crate) async fn export(app: &App, cx: &Context, auth: UserAuth) -> Result<Reply, ApiError> {
-    let (accounts, playback) = (app.accounts.clone(), app.playback.clone());
+pub(crate) async fn export(
+    services: &Services,
+    cx: &Context,
+    auth: UserAuth,
+) -> Result<Reply, ApiError> {
+    let (accounts, playback) = (services.accounts.clone(), services.playback.clone());
     let now = cx.now;
-    let held = cold(app, move || accounts.export(&auth.user(), now)).await?;
-    let played = cold(app, move || playback.export(&auth.user(), now)).await?;
-    let telemetry = app.telemetry.clone();
+    let held = cold(services, move || accounts.export(&auth.user(), now)).await?;
+    let played = cold(services, move || playback.export(&auth.user(), now)).await?;
+    let telemetry = services.telemetry.clone();
     let selection = Selection {
         user: Some(auth.user()),
         ..Selection::default()
     };
     // Telemetry is the last member and is streamed: a month of events does not fit in memory.
-    let events = cold(app, move || telemetry.events(selection)).await?;
-    let snapshot = app.catalog.snapshot();
-    let grants = app.grants.for_user(&auth.user());
+    let events = cold(services, move || telemetry.events(selection)).await?;
+    let snapshot = services.catalog.snapshot();
+    let grants = services.grants.for_user(&auth.user());
     let offers = grants
         .iter()
         .map(|grant| OfferReply::from_grant(grant, &snapshot, now))

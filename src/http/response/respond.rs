@@ -8,7 +8,6 @@ use http::header::{CONNECTION, LINK, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 
-use crate::app::App;
 use crate::http::access::cors;
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
@@ -22,6 +21,7 @@ use crate::http::response::soap;
 use crate::http::routing::dispatch::Answer;
 use crate::http::routing::route::Route;
 use crate::http::routing::router::RouteSet;
+use crate::http::state::HttpState;
 use crate::types::UserId;
 use crate::worker_pool::fair_queue::Turn;
 
@@ -57,7 +57,7 @@ pub(crate) struct RequestRecord {
 
 impl RequestRecord {
     pub(crate) fn new(
-        app: &App,
+        http: &HttpState,
         table: RouteSet,
         parts: &Parts,
         heads: &RequestHeaders<'_>,
@@ -65,7 +65,7 @@ impl RequestRecord {
         Self {
             table,
             started: Instant::now(),
-            id: app.front.ids.for_request(heads),
+            id: http.ids.for_request(heads),
             route: None,
             user: None,
             turn: Turn::default(),
@@ -83,7 +83,7 @@ impl RequestRecord {
 
 /// Builds the response, counts it and logs it.
 pub(crate) fn finish(
-    app: &App,
+    http: &HttpState,
     record: RequestRecord,
     heads: &RequestHeaders<'_>,
     answer: Answer,
@@ -91,13 +91,13 @@ pub(crate) fn finish(
     let options = ResponseOptions {
         heads,
         head: record.head,
-        compression: Some((&app.compression, record.turn)),
+        compression: Some((&http.services.compression, record.turn)),
     };
     let mut response = match answer.and_then(|reply| render(reply, options)) {
         Ok(response) => response,
         Err(error) => {
             log_error(&record, &error);
-            refuse(app, &record, options, &error)
+            refuse(http, &record, options, &error)
         }
     };
     let headers = response.headers_mut();
@@ -107,7 +107,7 @@ pub(crate) fn finish(
     // them, even in a browser of an operator.
     let page = record.route.is_some_and(|(_, route)| route.is_page());
     if record.table == RouteSet::Public && !page {
-        cors::allow(&app.front, heads, headers);
+        cors::allow(&http, heads, headers);
     }
     if record.close {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -117,19 +117,18 @@ pub(crate) fn finish(
         .is_some_and(|(_, route)| route.deprecated.is_some())
     {
         headers.insert(DEPRECATION, DEPRECATED_SINCE);
-        if let Some(sunset) = &app.front.sunset {
+        if let Some(sunset) = &http.sunset {
             headers.insert(SUNSET, sunset.clone());
         }
-        if let Some(link) = successor(app, &record) {
+        if let Some(link) = successor(http, &record) {
             headers.insert(LINK, link);
         }
     }
     let elapsed = record.started.elapsed();
     let route = record.route.map(|(index, _)| index);
-    app.front
-        .metrics
+    http.metrics
         .answered(record.table, route, response.status(), elapsed);
-    if app.http.access_log {
+    if http.settings.access_log {
         tracing::info!(
             request_id = %record.id,
             route = record.route.map_or("none", |(_, route)| route.label),
@@ -142,17 +141,17 @@ pub(crate) fn finish(
 }
 
 fn refuse(
-    app: &App,
+    http: &HttpState,
     record: &RequestRecord,
     options: ResponseOptions<'_>,
     error: &ApiError,
 ) -> Response<ResponseBody> {
     let accept = options.heads.accept_language.joined();
     let accept = accept.as_ref().and_then(|value| value.to_str().ok());
-    let locale = record.user.and_then(|user| app.gate.locale(user));
-    let text = app.front.messages.pick_for(error, accept, locale.as_ref());
+    let locale = record.user.and_then(|user| http.authenticator.locale(user));
+    let text = http.messages.pick_for(error, accept, locale.as_ref());
     if record.route.is_some_and(|(_, route)| route.is_page())
-        && let Ok(page) = render(page(app, accept, error, text), options)
+        && let Ok(page) = render(page(http, accept, error, text), options)
     {
         return page;
     }
@@ -163,26 +162,23 @@ fn refuse(
         true => ErrorForm::Flat,
         false => ErrorForm::Json,
     };
-    render_error(error, text, form, &app.front.names, options)
+    render_error(error, text, form, &http.names, options)
 }
 
 /// Renders an error as a page.
-fn page(app: &App, accept: Option<&str>, error: &ApiError, text: &str) -> Reply {
-    let language = app.front.messages.language(accept, None);
+fn page(http: &HttpState, accept: Option<&str>, error: &ApiError, text: &str) -> Reply {
+    let language = http.messages.language(accept, None);
     let view = View::Refused(text);
-    let page = app
-        .front
-        .pages
-        .reset(language, error.code().status(), &view);
+    let page = http.pages.reset(language, error.code().status(), &view);
     match error.retry_after() {
         Some(seconds) => page.with_header(RETRY_AFTER, seconds.into()),
         None => page,
     }
 }
 
-fn successor(app: &App, record: &RequestRecord) -> Option<HeaderValue> {
+fn successor(http: &HttpState, record: &RequestRecord) -> Option<HeaderValue> {
     let address = record.successor.as_ref()?;
-    let base = &app.http.public_url;
+    let base = &http.settings.public_url;
     HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
 }
 

@@ -18,7 +18,6 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::app::App;
 use crate::config::limits::ACCEPT_REST;
 use crate::http::access::auth::Administrator;
 use crate::http::connection::h1::drive;
@@ -29,6 +28,7 @@ use crate::http::request::client_addr::counted_as;
 use crate::http::routing::router::RouteSet;
 use crate::http::server::shutdown::{PARTING_TIME, Shutdown, Stage};
 use crate::http::server::tls;
+use crate::http::state::HttpState;
 use crate::ports::tls::Tls;
 
 /// Length of the kernel's queue of connections that are not accepted yet.
@@ -46,7 +46,7 @@ const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
 
 /// Counts open connections, in total and by address.
 struct ConnectionLimiter {
-    app: Arc<App>,
+    http: Arc<HttpState>,
     open: AtomicU32,
     by_address: DashMap<IpAddr, u32>,
 }
@@ -60,7 +60,7 @@ struct ConnectionPermit {
 
 impl ConnectionLimiter {
     fn acquire(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
-        let limits = &self.app.limits;
+        let limits = &self.http.services.limits;
         if self.open.fetch_add(1, Ordering::Relaxed) >= limits.connections {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -69,8 +69,8 @@ impl ConnectionLimiter {
             limiter: Arc::clone(self),
             counted: None,
         };
-        self.app.front.metrics.connections.add(1);
-        let proxies = &self.app.http.trusted_proxies;
+        self.http.metrics.connections.add(1);
+        let proxies = &self.http.settings.trusted_proxies;
         if proxies.iter().any(|network| network.contains(peer)) {
             return Some(permit);
         }
@@ -91,7 +91,7 @@ impl ConnectionLimiter {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.limiter.open.fetch_sub(1, Ordering::Relaxed);
-        self.limiter.app.front.metrics.connections.add(-1);
+        self.limiter.http.metrics.connections.add(-1);
         if let Some(address) = self.counted {
             if let Some(mut number) = self.limiter.by_address.get_mut(&address) {
                 *number = number.saturating_sub(1);
@@ -209,18 +209,18 @@ impl Listener {
 
 /// Serves all listeners on the current runtime.
 #[must_use]
-pub fn serve(app: Arc<App>, listeners: Vec<Listener>) -> Running {
-    serve_with_late(app, listeners, std::future::pending())
+pub fn serve(http: Arc<HttpState>, listeners: Vec<Listener>) -> Running {
+    serve_with_late(http, listeners, std::future::pending())
 }
 
 /// Same as [`serve`], plus one listener that becomes available later.
 #[must_use]
 pub fn serve_with_late(
-    app: Arc<App>,
+    http: Arc<HttpState>,
     listeners: Vec<Listener>,
     late: impl Future<Output = Listener> + Send + 'static,
 ) -> Running {
-    let (acceptor, ended) = Acceptor::new(app);
+    let (acceptor, ended) = Acceptor::new(http);
     let shutdown = Arc::clone(&acceptor.shutdown);
     for listener in listeners {
         tokio::spawn(accept(acceptor.clone(), listener));
@@ -241,9 +241,9 @@ const PIPE: usize = 64 * 1024;
 /// Opens an in-process connection to the operators' interface, with the rights of the administration socket.
 /// Commands use it when no server is running.
 #[must_use]
-pub fn connect(app: Arc<App>) -> DuplexStream {
+pub fn connect(http: Arc<HttpState>) -> DuplexStream {
     let (near, far) = tokio::io::duplex(PIPE);
-    let (acceptor, _) = Acceptor::new(app);
+    let (acceptor, _) = Acceptor::new(http);
     acceptor.serve(
         far,
         THIS_MACHINE,
@@ -279,7 +279,7 @@ impl Running {
 
 #[derive(Clone)]
 struct Acceptor {
-    app: Arc<App>,
+    http: Arc<HttpState>,
     limiter: Arc<ConnectionLimiter>,
     shutdown: Arc<Shutdown>,
     /// Every task holds a clone; [`Running::stop`] waits until the last one is dropped.
@@ -328,16 +328,16 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
 
 impl Acceptor {
     /// Returns an acceptor and a receiver that ends once the acceptor and all its tasks are dropped.
-    fn new(app: Arc<App>) -> (Self, mpsc::Receiver<()>) {
+    fn new(http: Arc<HttpState>) -> (Self, mpsc::Receiver<()>) {
         let (open, ended) = mpsc::channel(1);
         let limiter = ConnectionLimiter {
-            app: Arc::clone(&app),
+            http: Arc::clone(&http),
             open: AtomicU32::new(0),
             by_address: DashMap::new(),
         };
         let acceptor = Self {
             limiter: Arc::new(limiter),
-            app,
+            http,
             shutdown: Arc::default(),
             open,
         };
@@ -383,7 +383,7 @@ impl Acceptor {
     fn serve_tcp(&self, stream: TcpStream, peer: SocketAddr, options: &ListenerOptions) {
         let peer = peer.ip().to_canonical();
         let Some(permit) = self.limiter.acquire(peer) else {
-            self.app.front.metrics.refused.one();
+            self.http.metrics.refused.one();
             if options.tls.is_none() {
                 // Best effort: writes what fits into the socket buffer and does not wait.
                 let _ = stream.try_write(REFUSAL);
@@ -406,7 +406,7 @@ impl Acceptor {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = Service {
-            app: Arc::clone(&self.app),
+            http: Arc::clone(&self.http),
             table: options.table,
             local,
             peer,

@@ -224,17 +224,17 @@ impl Cast {
     /// what shows that the house is well.
     pub fn call(ground: &Ground, act: u64) -> Self {
         let house = &ground.house;
-        if let Some(lab) = &house.app.lab {
+        if let Some(lab) = &house.services.lab {
             lab.set_offset(0);
         }
         let operator = house
-            .app
+            .services
             .operators
             .add(&format!("Eva{act}"), Role::Admin, NOON)
             .unwrap()
             .wait();
         let partner = house
-            .app
+            .services
             .partners
             .add(&format!("Acme{act}"), NOON)
             .unwrap()

@@ -301,7 +301,7 @@ fn act(
         number: act * ACT,
     })?;
     let house = &ground.house;
-    let panics = &house.app.front.metrics.panics;
+    let panics = &house.http.metrics.panics;
     let target = Target {
         public: house.public,
         ops: house.ops,
@@ -500,7 +500,7 @@ fn every_route_has_a_request_that_succeeds() {
 #[test]
 fn a_panic_is_detected() {
     let lab = GateOnly::start();
-    let counted = || lab.app.front.metrics.panics.get();
+    let counted = || lab.http.metrics.panics.get();
     let fire = |token: &str, panics: &dyn Fn() -> u64| {
         let target = Target {
             public: lab.public,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use playgate::app::{App, Parts, Ports};
+use playgate::app::{Parts, Ports, open_services};
 use playgate::config::http::HttpSettings;
 use playgate::config::limits::Limits;
 use playgate::config::{Inputs, load};
@@ -18,10 +18,10 @@ use playgate::http::routing::route::RateClass;
 use playgate::http::routing::router::RouteSet;
 use playgate::http::server::listener::{Listener, Running, serve};
 use playgate::http::state::HttpState;
-use playgate::observe::metrics::Registry;
 use playgate::ports::clock::ManualClock;
 use playgate::ports::entropy::SeededEntropy;
 use playgate::ports::{Clock, LabClock};
+use playgate::services::Services;
 use playgate::store::Store;
 use playgate::types::{
     Email, LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind,
@@ -127,7 +127,8 @@ pub struct GateOnly {
     pub socket: PathBuf,
     _folder: TempDir,
     pub gate: Arc<TestGate>,
-    pub app: Arc<App>,
+    pub services: Arc<Services>,
+    pub http: Arc<HttpState>,
     pub running: Option<Running>,
     pub runtime: Runtime,
 }
@@ -192,13 +193,13 @@ impl GateOnly {
             examine: Arc::new(playgate::domain::backups::examine),
             restart: None,
         };
-        let mut app = App::open(parts).unwrap();
-        change(&mut app.http, &mut app.limits);
-        let messages = Messages::built_in(&app.http.language).unwrap();
-        app.metrics = Arc::new(Registry::default());
-        app.front = HttpState::new(&app.http, messages, &*app.entropy, &app.metrics).unwrap();
-        app.gate = Arc::clone(&gate) as Arc<dyn Authenticator>;
-        let app = Arc::new(app);
+        let (mut services, mut settings) = open_services(parts).unwrap();
+        change(&mut settings, &mut services.limits);
+        let services = Arc::new(services);
+        let authenticator = Arc::clone(&gate) as Arc<dyn Authenticator>;
+        let messages = Messages::built_in(&settings.language).unwrap();
+        let http = HttpState::new(Arc::clone(&services), settings, authenticator, messages);
+        let http = Arc::new(http.unwrap());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -213,7 +214,7 @@ impl GateOnly {
         // Left behind by a process that was killed.
         drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
         let admin = Listener::unix(&socket, RouteSet::Ops, true).unwrap();
-        let running = serve(Arc::clone(&app), vec![public, ops, admin]);
+        let running = serve(Arc::clone(&http), vec![public, ops, admin]);
         drop(guard);
         Self {
             public: public_at,
@@ -221,7 +222,8 @@ impl GateOnly {
             socket,
             _folder: folder,
             gate,
-            app,
+            services,
+            http,
             running: Some(running),
             runtime,
         }
@@ -229,7 +231,13 @@ impl GateOnly {
 
     /// Stores the partner and the user of the gate: what is made for a user needs one.
     pub fn enroll(&self) -> UserId {
-        let (partner, _) = self.app.partners.add("Lab", NOON).unwrap().wait().unwrap();
+        let (partner, _) = self
+            .services
+            .partners
+            .add("Lab", NOON)
+            .unwrap()
+            .wait()
+            .unwrap();
         let new = NewUser {
             email: Email::parse("lab@example.com").unwrap(),
             name: None,
@@ -237,7 +245,7 @@ impl GateOnly {
             locale: None,
             birth_date: None,
         };
-        let accounts = &self.app.accounts;
+        let accounts = &self.services.accounts;
         let adding = accounts.add(partner, new, FirstPassword::None, NOON, &NoPool);
         let user = pollster::block_on(adding);
         let user = user.unwrap_or_else(|error| panic!("{error}")).id;

@@ -233,7 +233,7 @@ impl PlaybackFixture {
     }
 
     pub fn beat(&self, player: &Player, changed: &[(&str, &str)]) -> Answer {
-        let now = self.house.app.clock.now().0.to_string();
+        let now = self.house.services.clock.now().0.to_string();
         let mut usual = preflight_headers(&player.entitlement, &player.device);
         usual.extend([
             ("Session", player.session.as_str()),

@@ -9,9 +9,11 @@ use playgate::config::{Inputs, load};
 use playgate::domain;
 use playgate::http::routing::router::RouteSet;
 use playgate::http::server::listener::{Listener, Running, serve};
+use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;
 use playgate::ports::entropy::SeededEntropy;
 use playgate::ports::{Clock, LabClock};
+use playgate::services::Services;
 use playgate::store::Store;
 use playgate::types::Role;
 use serde_json::Value;
@@ -28,7 +30,8 @@ pub const PASSWORD: &str = "troll under the bridge";
 pub struct TestServer {
     pub public: SocketAddr,
     pub ops: SocketAddr,
-    pub app: Arc<App>,
+    pub services: Arc<Services>,
+    pub http: Arc<HttpState>,
     pub clock: Arc<ManualClock>,
     /// The access token of the first partner.
     pub partner: String,
@@ -112,14 +115,14 @@ impl TestServer {
             restart: None,
         };
         let app = App::open(parts).unwrap_or_else(|error| panic!("{error}"));
-        let (_, partner) = app.partners.add("Acme", NOON).unwrap().wait().unwrap();
-        let (_, admin) = app
+        let App { services, http } = app;
+        let (_, partner) = services.partners.add("Acme", NOON).unwrap().wait().unwrap();
+        let (_, admin) = services
             .operators
             .add("Eva", Role::Admin, NOON)
             .unwrap()
             .wait()
             .unwrap();
-        let app = Arc::new(app);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -130,12 +133,13 @@ impl TestServer {
         let listeners =
             [RouteSet::Public, RouteSet::Ops].map(|table| Listener::tcp(local, table).unwrap());
         let [public, ops] = [0, 1].map(|at| listeners[at].address().unwrap());
-        let running = serve(Arc::clone(&app), listeners.into());
+        let running = serve(Arc::clone(&http), listeners.into());
         drop(guard);
         Self {
             public,
             ops,
-            app,
+            services,
+            http,
             clock,
             partner: partner.reveal().to_owned(),
             admin: admin.reveal().to_owned(),
@@ -190,7 +194,7 @@ impl Drop for TestServer {
     /// Whatever a test did, the indexes have followed the records.
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            for report in self.app.store.verify().unwrap().tables {
+            for report in self.services.store.verify().unwrap().tables {
                 assert!(report.is_sound(), "{report:?}");
             }
         }

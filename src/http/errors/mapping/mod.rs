@@ -7,7 +7,7 @@
 mod accounts;
 mod backups;
 mod catalog;
-mod feeds;
+mod epg_sources;
 mod identities;
 mod playback;
 mod schedule;

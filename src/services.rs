@@ -1,0 +1,95 @@
+//! The services of this process: what a request, a job or a command may use. Knows nothing of HTTP.
+
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::config::limits::Limits;
+use crate::domain::accounts::{Accounts, HashMemory};
+use crate::domain::audit::Audit;
+use crate::domain::backups::Backups;
+use crate::domain::catalog::Catalog;
+use crate::domain::clock_guard::ClockGuard;
+use crate::domain::entitlement::{EntitlementService, Grants};
+use crate::domain::epg_sources::EpgSources;
+use crate::domain::mail::Mail;
+use crate::domain::operators::Operators;
+use crate::domain::partners::Partners;
+use crate::domain::playback::Playback;
+use crate::domain::schedule::Schedule;
+use crate::domain::store_admin::StoreAdmin;
+use crate::domain::telemetry::{Forwarder, Telemetry};
+use crate::observe::metrics::Registry;
+use crate::observe::readiness::Readiness;
+use crate::ports::geoip::GeoIp;
+use crate::ports::license_server::LicenseServers;
+use crate::ports::media::MediaDirectory;
+use crate::ports::tls::Tls;
+use crate::ports::{Clock, Entropy, LabClock};
+use crate::store::Store;
+use crate::worker_pool::pool::WorkerPool;
+use crate::worker_pool::recent_failures::RecentFailures;
+
+/// Opened once by [`app`](crate::app) and shared by all requests and jobs.
+pub struct Services {
+    /// The clock. The service reads it once per request.
+    pub clock: Arc<dyn Clock>,
+    /// The same clock, if operators may move it.
+    pub lab: Option<Arc<LabClock>>,
+    /// Detects clock jumps; expiry is judged by its time.
+    pub clock_guard: Arc<ClockGuard>,
+    pub entropy: Arc<dyn Entropy>,
+    pub config: Config,
+    /// Configurable limits.
+    pub limits: Limits,
+    pub metrics: Arc<Registry>,
+    /// Reasons why the service is not ready.
+    pub readiness: Arc<Readiness>,
+
+    pub partners: Partners,
+    pub operators: Operators,
+    /// The audit log of operators' changes.
+    pub audit: Audit,
+    pub accounts: Accounts,
+    pub mail: Mail,
+    pub catalog: Catalog,
+    pub schedule: Arc<Schedule>,
+    pub epg_sources: EpgSources,
+    /// Offers granted to users.
+    pub grants: Grants,
+    /// Decides who may play what.
+    pub entitlement: EntitlementService,
+    pub playback: Playback,
+    /// External license servers.
+    pub licenses: LicenseServers,
+    /// Finds the country of an address, if a database is configured.
+    pub geoip: Option<Arc<GeoIp>>,
+    /// Files of the built-in origin.
+    pub media: MediaDirectory,
+    /// TLS of the partner interface, if configured.
+    pub tls: Option<Arc<Tls>>,
+    pub telemetry: Telemetry,
+    /// Forwards telemetry, if configured.
+    pub forwarder: Option<Arc<Forwarder>>,
+    /// Verification and maintenance of the store.
+    pub store_admin: StoreAdmin,
+    pub backups: Backups,
+    /// Restarts the process after running work; absent where that is not possible.
+    pub restart: Option<Restart>,
+
+    /// Hashes passwords and PINs.
+    pub hashing: WorkerPool<HashMemory>,
+    /// Networks that guess passwords; their jobs in `hashing` wait behind those of others.
+    pub recent_failures: RecentFailures,
+    /// Compresses large responses and exports the schedule.
+    pub compression: WorkerPool<()>,
+    /// Runs cold reads, and short work that waits for a commit.
+    pub cold: WorkerPool<()>,
+    /// Runs imports and verifications, one at a time.
+    pub bulk: WorkerPool<()>,
+
+    /// The store. The last field, so that it is dropped after the services that use it.
+    pub store: Store,
+}
+
+/// Asks the process to restart.
+pub type Restart = Box<dyn Fn() + Send + Sync>;
