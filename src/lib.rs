@@ -40,7 +40,7 @@
 //!
 //! # Invariants
 //!
-//! - A request is parsed into a typed endpoint before anything is done for it, in one order of
+//! - A request is parsed into a value of its type before anything is done for it, in one order of
 //!   checks; a handler that needs a partner, a user or an operator takes the proof as an argument.
 //! - Hot reads never touch the engine. They are served by tables in memory, which are filled at start and changed by
 //!   the commit that changes the store, before that commit is answered.
@@ -63,10 +63,11 @@
 //!
 //! # To add an endpoint
 //!
-//! A row in `http/routing/route_table.rs`; a variant and its parser in `http/routing/endpoint`; a verb in `domain`; a
-//! handler of ten lines in `http/api` and an arm in `http/routing/dispatch.rs`; its description in
-//! `data/openapi`; a test in `tests/it`. The compiler names each place that is missing, the coverage
-//! test tries every wrong token on it, and every answer of a test is compared with the description.
+//! A row in `http/routing/route_table.rs`, which names request type and handler; the request type with its parser in
+//! `http/routing/endpoint`; a verb in `domain`; a handler of ten lines in `http/api`; its wire type in `http/wire`; its
+//! description in `data/openapi`; a test in `tests/it`. The compiler or a test names each one that is missing, the
+//! coverage test tries every wrong token on it, and every answer of a test is compared with the description.
+//! `docs/contributing.md` has the steps.
 //!
 //! # Deliberately absent
 //!

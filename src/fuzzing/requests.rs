@@ -10,13 +10,14 @@ use serde_json::{Number, Value};
 use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::license_challenge::key_ids;
 use crate::http::access::auth::{
-    Administrator, Authenticator, Credentials, OperatorIdentity, UserIdentity, prove,
+    Administrator, Authenticator, Credentials, OperatorIdentity, Proof, UserIdentity, prove,
 };
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
 use crate::http::request::path_validation::check_path;
 use crate::http::request::query::Query;
 use crate::http::response::range::{Part, part};
-use crate::http::routing::endpoint::{Endpoint, Input, Payload};
+use crate::http::routing::endpoint::users::check_own_record;
+use crate::http::routing::endpoint::{Input, Payload};
 use crate::http::routing::route::{BodyRule, RateClass};
 use crate::http::routing::router::{RouteMatch, RouteSet};
 use crate::types::{
@@ -138,13 +139,19 @@ fn ask(
         names,
         password_min: 8,
     };
-    let parsed = proof.and_then(|proof| Endpoint::parse(proof, &input, Payload::Whole(payload)));
-    match parsed {
-        Ok(endpoint) => drop(endpoint.successor()),
-        Err(error) => {
-            let status = error.code().status().as_u16();
-            assert!((400..500).contains(&status), "{}: {status}", route.label);
+    let payload = Payload::Whole(payload);
+    let parsed = proof.and_then(|proof| match proof {
+        Proof::Open(_, handler) => (handler.parse)(&input, payload),
+        Proof::Partner(_, handler) => (handler.parse)(&input, payload),
+        Proof::User(auth, handler) => {
+            check_own_record(&auth, &input)?;
+            (handler.parse)(&input, payload)
         }
+        Proof::Operator(_, handler) => (handler.parse)(&input, payload),
+    });
+    if let Err(error) = parsed {
+        let status = error.code().status().as_u16();
+        assert!((400..500).contains(&status), "{}: {status}", route.label);
     }
 }
 

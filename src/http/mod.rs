@@ -2,7 +2,7 @@
 //!
 //! A request arrives at a listener ([`server`]) and a [`connection`]. The [`pipeline`] shows its way on one page: the
 //! head is read and validated ([`request`]), the route found ([`routing`]), access checked ([`access`]), the body read,
-//! the request parsed into a typed endpoint and handled ([`api`], [`admin`]), and the [`response`] built. No product
+//! the request parsed into a value of its type and handled ([`api`], [`admin`]), and the [`response`] built. No product
 //! rule belongs here, and nothing here names the store.
 
 pub mod access;
@@ -10,6 +10,7 @@ pub(crate) mod admin;
 pub(crate) mod api;
 pub(crate) mod connection;
 pub(crate) mod console;
+pub(crate) mod deadline;
 pub mod errors;
 pub(crate) mod metrics;
 pub(crate) mod offload;

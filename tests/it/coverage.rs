@@ -230,7 +230,7 @@ fn every_route_rejects_requests_without_its_tokens() {
                 .replace("{*path}", "x")
                 .replace(['{', '}'], "");
             let method = route.method.as_str();
-            let mut refused = tokens.refused(route.target);
+            let mut refused = tokens.refused(route.endpoint);
             if route.query_token {
                 let wrong = tokens.wrong_partners();
                 let query = wrong
@@ -340,7 +340,7 @@ fn each_role_reaches_exactly_the_routes_of_the_table() {
             .unwrap();
         let bearer = format!("Bearer {}", token.reveal());
         for route in RouteSet::Ops.routes() {
-            let Some(roles) = route.roles() else {
+            let Some(roles) = route.roles else {
                 continue;
             };
             assert!(roles.contains(&Role::Admin), "{}", route.label);

@@ -11,9 +11,9 @@ use crate::http::request::context::Context;
 use crate::http::request::headers::RequestHeaders;
 use crate::http::request::path_validation::decode;
 use crate::http::request::query::Query;
-use crate::http::routing::dispatch::{Answer, Outcome, dispatch};
+use crate::http::routing::endpoint::Input;
 use crate::http::routing::endpoint::admin::users::UserRef;
-use crate::http::routing::endpoint::{Endpoint, Input};
+use crate::http::routing::handler::{Answer, Outcome};
 use crate::http::routing::route::Route;
 use crate::http::state::HttpState;
 
@@ -47,9 +47,7 @@ impl AuditDraft {
         heads: &RequestHeaders<'_>,
     ) -> Option<Self> {
         let dry_run = || Query::new(query.unwrap_or_default()).flag("dryRun");
-        if !route.is_recorded(auth.role())
-            || (route.can_be_tried() && matches!(dry_run(), Ok(true)))
-        {
+        if !route.is_recorded(auth.role()) || (route.has_dry_run && matches!(dry_run(), Ok(true))) {
             return None;
         }
         // Both start with the empty segment, `admin` and the version.
@@ -65,7 +63,7 @@ impl AuditDraft {
                 AdminIdentity::Operator(_) => None,
                 AdminIdentity::Administrator(administrator) => claim(administrator, heads),
             },
-            reads: !route.is_change(),
+            reads: !route.is_change,
             action: route.label,
             target: target.collect(),
             query: query.map(str::to_owned),
@@ -106,6 +104,9 @@ impl AuditDraft {
     }
 }
 
+/// The handler of an audited request, with all its arguments but these.
+type AuditedHandler = Box<dyn FnOnce(&Arc<HttpState>, Context) -> Outcome + Send>;
+
 /// Records the request, calls the handler and records the result.
 ///
 /// If the store cannot write the entry, for example on a full disk, a change is still made and the log has a
@@ -115,7 +116,7 @@ pub(crate) async fn run_audited(
     http: Arc<HttpState>,
     mut cx: Context,
     draft: AuditDraft,
-    endpoint: Endpoint,
+    handler: AuditedHandler,
 ) -> Answer {
     let reads = draft.reads;
     let change = draft.change(&http, &cx).await;
@@ -132,7 +133,7 @@ pub(crate) async fn run_audited(
     if reads && let Err(error) = number {
         return Err(error.into());
     }
-    let answer = match dispatch(&http, cx, endpoint) {
+    let answer = match handler(&http, cx) {
         Outcome::Now(answer) => answer,
         Outcome::Later(future) => future.await,
     };

@@ -11,9 +11,8 @@ use rustix::process::getuid;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
 use crate::http::request::query::Query;
-use crate::http::routing::route::{
-    Endpoint, OperatorRoute, PartnerRoute, PublicRoute, RateClass, Route, UserRoute,
-};
+use crate::http::routing::handler::Handler;
+use crate::http::routing::route::{Endpoint, RateClass, Route};
 use crate::types::{
     LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, TokenHash, TokenKind, UnixSeconds,
     UserId,
@@ -65,6 +64,10 @@ pub trait Authenticator: Send + Sync {
         now: UnixSeconds,
     ) -> Result<(), LimitReached>;
 }
+
+/// The proof of a route that requires no token.
+#[derive(Clone, Copy, Debug)]
+pub struct Anyone(());
 
 /// Proof that a partner token was checked.
 #[derive(Clone, Copy, Debug)]
@@ -188,13 +191,13 @@ impl OperatorAuth {
     }
 }
 
-/// The proof that a route requires, together with the endpoint that it unlocks.
+/// The proof that a route requires, together with the handler that it unlocks.
 #[derive(Clone, Copy, Debug)]
 pub enum Proof {
-    Open(PublicRoute),
-    Partner(PartnerAuth, PartnerRoute),
-    User(UserAuth, UserRoute),
-    Operator(OperatorAuth, OperatorRoute),
+    Open(Anyone, Handler<Anyone>),
+    Partner(PartnerAuth, Handler<PartnerAuth>),
+    User(UserAuth, Handler<UserAuth>),
+    Operator(OperatorAuth, Handler<OperatorAuth>),
 }
 
 impl Proof {
@@ -203,7 +206,7 @@ impl Proof {
         match self {
             Self::Partner(auth, _) => Some(auth.partner),
             Self::User(auth, _) => Some(auth.partner),
-            Self::Open(_) | Self::Operator(..) => None,
+            Self::Open(..) | Self::Operator(..) => None,
         }
     }
 
@@ -211,7 +214,7 @@ impl Proof {
     pub const fn user(&self) -> Option<UserId> {
         match self {
             Self::User(auth, _) => Some(auth.user),
-            Self::Open(_) | Self::Partner(..) | Self::Operator(..) => None,
+            Self::Open(..) | Self::Partner(..) | Self::Operator(..) => None,
         }
     }
 }
@@ -238,8 +241,8 @@ pub fn prove(
     credentials: &Credentials<'_>,
     now: UnixSeconds,
 ) -> Result<Proof, ApiError> {
-    match route.target {
-        Endpoint::Open(to) => Ok(Proof::Open(to)),
+    match route.endpoint {
+        Endpoint::Open(to) => Ok(Proof::Open(Anyone(()), to)),
         Endpoint::Partner(to) => {
             let partner = partner(gate, route, credentials)?;
             Ok(Proof::Partner(PartnerAuth { partner }, to))
@@ -391,10 +394,7 @@ fn operator(
     };
     let hash = bearer(credentials.heads.authorization, TokenKind::Operator)?.map_err(refused)?;
     let known = gate.operator(&hash).ok_or_else(|| refused(Refusal::Sent))?;
-    if route
-        .roles()
-        .is_some_and(|roles| roles.contains(&known.role))
-    {
+    if route.roles.is_some_and(|roles| roles.contains(&known.role)) {
         Ok(OperatorAuth {
             asker: AdminIdentity::Operator(known.operator),
             role: known.role,

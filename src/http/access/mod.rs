@@ -1,6 +1,6 @@
-//! Access to the interface: authentication, roles, CORS and the audit record.
+//! Access to the interface: authentication, rate limits, CORS and the audit record.
 
 pub(crate) mod audit;
 pub mod auth;
 pub(crate) mod cors;
-pub(crate) mod roles;
+pub(crate) mod rate_limits;

@@ -3,29 +3,41 @@
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 
+use crate::http::access::auth::Anyone;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::public::ConsoleFileRequest;
 use crate::http::state::HttpState;
 
 /// `GET /` and `GET /console`: redirects to the console.
 ///
 /// The target is relative, so that it also works behind a proxy that adds a path prefix.
-pub(crate) fn entry() -> Result<Reply, ApiError> {
+pub(crate) fn entry(_http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     Ok(Reply::no_content()
         .with_status(StatusCode::FOUND)
         .with_header(LOCATION, HeaderValue::from_static("console/")))
 }
 
 /// `GET /console/`: returns the console's page.
-pub(crate) fn page(http: &HttpState) -> Result<Reply, ApiError> {
-    file(http, "index.html")
+pub(crate) fn page(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
+    find(http, "index.html")
 }
 
 /// `GET /console/{file}`: returns a file of the console.
 ///
 /// # Errors
 /// `PATH_NOT_FOUND`.
-pub(crate) fn file(http: &HttpState, name: &str) -> Result<Reply, ApiError> {
+pub(crate) fn file(
+    http: &HttpState,
+    _cx: &Context,
+    _: Anyone,
+    request: ConsoleFileRequest,
+) -> Result<Reply, ApiError> {
+    find(http, &request.name)
+}
+
+fn find(http: &HttpState, name: &str) -> Result<Reply, ApiError> {
     let found = http.console.file(name);
     found.ok_or_else(|| ApiError::new(ErrorCode::PathNotFound, "the console has no such file"))
 }

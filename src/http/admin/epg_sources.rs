@@ -33,7 +33,7 @@ pub(crate) fn source(
     services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
-    request: &SourceRequest,
+    request: SourceRequest,
 ) -> Result<Reply, ApiError> {
     let view = services.epg_sources.show(&request.source)?;
     Reply::json(&WireSource::from(view))

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use serde::Serialize;
 
+use crate::http::access::auth::Anyone;
 use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
 use crate::http::response::reply::{Reply, media};
 use crate::services::Services;
 
 /// `GET /livez`: succeeds as long as the runtime answers.
-pub(crate) fn livez(_app: &Services) -> Result<Reply, ApiError> {
+pub(crate) fn livez(_services: &Services, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     Ok(Reply::bytes(media::TEXT, &b"ok\n"[..]))
 }
 
@@ -23,7 +25,7 @@ struct ReadyBody {
 
 /// `GET /readyz`: returns 200 if every part of the service is ready, otherwise 503 with the
 /// reasons. Warnings do not change the status.
-pub(crate) fn readyz(services: &Services) -> Result<Reply, ApiError> {
+pub(crate) fn readyz(services: &Services, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     let mut reasons = services.readiness.reasons();
     if !services.store_admin.is_writable() {
         let why = "the disk is full or read-only: reads are served, writes are rejected";
@@ -53,6 +55,6 @@ pub(crate) fn readyz(services: &Services) -> Result<Reply, ApiError> {
 }
 
 /// `GET /metrics`: returns the metrics in the text format of Prometheus.
-pub(crate) fn metrics(services: &Services) -> Result<Reply, ApiError> {
+pub(crate) fn metrics(services: &Services, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     Ok(Reply::bytes(media::METRICS, services.metrics.render()))
 }

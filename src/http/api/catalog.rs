@@ -21,12 +21,12 @@ pub(crate) fn livestreams(
     services: &Services,
     _cx: &Context,
     _auth: PartnerAuth,
-    request: &PageRequest<LivestreamId>,
+    request: PageRequest<LivestreamId>,
 ) -> Result<Reply, ApiError> {
     let snapshot = services.catalog.snapshot();
-    let page = Page::new(snapshot.livestreams(), request, |one| &one.id);
+    let page = Page::new(snapshot.livestreams(), &request, |one| &one.id);
     let lines = page.rows.iter().map(|one| LivestreamReply::from(&***one));
-    let next = page.next(request, "livestreams", |one| one.id.as_str());
+    let next = page.next(&request, "livestreams", |one| one.id.as_str());
     reply(services, lines.collect(), next)
 }
 
@@ -35,12 +35,12 @@ pub(crate) fn assets(
     services: &Services,
     _cx: &Context,
     _auth: PartnerAuth,
-    request: &PageRequest<AssetId>,
+    request: PageRequest<AssetId>,
 ) -> Result<Reply, ApiError> {
     let snapshot = services.catalog.snapshot();
-    let page = Page::new(snapshot.assets(), request, |one| &one.id);
+    let page = Page::new(snapshot.assets(), &request, |one| &one.id);
     let lines = page.rows.iter().map(|one| AssetReply::from(&***one));
-    let next = page.next(request, "assets", |one| one.id.as_str());
+    let next = page.next(&request, "assets", |one| one.id.as_str());
     reply(services, lines.collect(), next)
 }
 

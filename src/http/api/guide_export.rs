@@ -82,7 +82,7 @@ pub(crate) fn m3u(
     http: &HttpState,
     cx: &Context,
     _auth: PartnerAuth,
-    request: &M3uRequest,
+    request: M3uRequest,
 ) -> Result<Reply, ApiError> {
     let services = &http.services;
     let base = format!("{}/api/schedule/v1", http.settings.public_url);

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use http::HeaderValue;
 
+use crate::http::access::auth::Anyone;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::{FileContent, FileReply, Kept, Reply, media};
@@ -28,6 +29,7 @@ enum Found {
 pub(crate) async fn origin(
     services: &Services,
     cx: &Context,
+    _: Anyone,
     request: OriginRequest,
 ) -> Result<Reply, ApiError> {
     let path = MediaPath::parse(&request.path).ok_or_else(file_not_found)?;

@@ -1,8 +1,9 @@
 //! Handlers of the OpenAPI documents.
 
-use crate::http::errors::api_error::ApiError;
+use crate::http::access::auth::Anyone;
 use crate::http::openapi::About;
-use crate::http::response::reply::Reply;
+use crate::http::request::context::Context;
+use crate::http::routing::handler::Answer;
 use crate::http::routing::router::RouteSet;
 use crate::http::state::HttpState;
 
@@ -10,12 +11,22 @@ fn about(http: &HttpState) -> About<'_> {
     About::new(&http.settings, &http.names, &http.messages)
 }
 
-/// `GET /openapi.json`: returns the OpenAPI document of the listener.
-pub(crate) fn openapi(http: &HttpState, table: RouteSet) -> Result<Reply, ApiError> {
-    http.descriptions.json(table, &about(http))
+/// `GET /openapi.json` of the partner interface.
+pub(crate) fn public_document(http: &HttpState, _cx: &Context, _: Anyone) -> Answer {
+    http.descriptions.json(RouteSet::Public, &about(http))
 }
 
-/// `GET /docs`: returns the OpenAPI document as an HTML page.
-pub(crate) fn docs(http: &HttpState, table: RouteSet) -> Result<Reply, ApiError> {
-    http.descriptions.page(table, &about(http))
+/// `GET /docs` of the partner interface.
+pub(crate) fn public_page(http: &HttpState, _cx: &Context, _: Anyone) -> Answer {
+    http.descriptions.page(RouteSet::Public, &about(http))
+}
+
+/// `GET /openapi.json` of the operations listener.
+pub(crate) fn ops_document(http: &HttpState, _cx: &Context, _: Anyone) -> Answer {
+    http.descriptions.json(RouteSet::Ops, &about(http))
+}
+
+/// `GET /docs` of the operations listener.
+pub(crate) fn ops_page(http: &HttpState, _cx: &Context, _: Anyone) -> Answer {
+    http.descriptions.page(RouteSet::Ops, &about(http))
 }

@@ -12,10 +12,10 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::pool;
 use crate::http::request::context::Context;
 use crate::http::response::reply::{Reply, media};
-use crate::http::routing::dispatch::Outcome;
 use crate::http::routing::endpoint::playback::{
     EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, PinEntry, PreflightRequest,
 };
+use crate::http::routing::handler::Outcome;
 use crate::http::state::HttpState;
 use crate::http::wire::playback::{EntitlementBody, PreflightBody};
 use crate::services::Services;
@@ -164,7 +164,7 @@ pub(crate) fn heartbeat(
     services: &Services,
     cx: &Context,
     auth: UserAuth,
-    request: &HeartbeatRequest,
+    request: HeartbeatRequest,
 ) -> Outcome {
     let whole = |number: i64| u32::try_from(number).unwrap_or(0);
     let user = auth.user();

@@ -6,6 +6,7 @@
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 
+use crate::http::access::auth::Anyone;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{cold, pool};
 use crate::http::request::context::Context;
@@ -24,6 +25,7 @@ use crate::types::{Password, TokenHash};
 pub(crate) async fn show(
     http: &HttpState,
     cx: &Context,
+    _: Anyone,
     request: ResetPageRequest,
 ) -> Result<Reply, ApiError> {
     let LinkToken { text, hash } = request.token;
@@ -42,6 +44,7 @@ pub(crate) async fn show(
 pub(crate) async fn complete(
     http: &HttpState,
     cx: &Context,
+    _: Anyone,
     request: ResetFormRequest,
 ) -> Result<Reply, ApiError> {
     let ResetFormRequest {

@@ -6,14 +6,13 @@ use crate::domain::schedule::{Answer, QueryError};
 use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
-use crate::http::response::cache::{CachedResponse, CompressibleBody};
-use crate::http::response::reply::{Kept, Prepared, Reply, media};
+use crate::http::response::cache::CachedResponse;
+use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::schedule::{
     BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,
     LivestreamNowRequest,
 };
 use crate::services::Services;
-use crate::types::UnixSeconds;
 
 /// `GET /api/schedule/v1/broadcasts/live`: returns the live view (current,
 /// previous and next broadcast) of livestreams.
@@ -118,37 +117,11 @@ fn respond(
     answer: Result<Answer, QueryError>,
 ) -> Result<Reply, ApiError> {
     let answer = answer?;
-    let body = answer.body.joined();
-    Ok(prepared(
-        services,
-        cx,
-        Arc::new(body.into()),
-        answer.tag,
-        answer.valid_until,
-    ))
-}
-
-/// Builds the reply for a cached response.
-#[must_use]
-pub(crate) fn cached_reply(services: &Services, cx: &Context, response: CachedResponse) -> Reply {
-    let CachedResponse { body, tag, until } = response;
-    prepared(services, cx, body, tag, until)
-}
-
-fn prepared(
-    services: &Services,
-    cx: &Context,
-    body: Arc<CompressibleBody>,
-    tag: u64,
-    until: Option<UnixSeconds>,
-) -> Reply {
-    Reply::prepared(Prepared {
-        media: media::JSON,
-        body,
-        kept: Kept {
-            tag,
-            max_age: Kept::age(cx.now, until, services.config.schedule.max_age),
-        },
-        until,
-    })
+    let response = CachedResponse {
+        body: Arc::new(answer.body.joined().into()),
+        tag: answer.tag,
+        until: answer.valid_until,
+    };
+    let max_age = services.config.schedule.max_age;
+    Ok(Reply::cached(response, cx.now, max_age))
 }

@@ -264,7 +264,7 @@ fn schemes(table: RouteSet, about: &About<'_>) -> Value {
 }
 
 pub(super) fn security(route: &Route) -> Value {
-    match route.target {
+    match route.endpoint {
         Endpoint::Open(_) => json!([]),
         Endpoint::Partner(_) if route.query_token => {
             json!([{"PartnerToken": []}, {"PartnerTokenInQuery": []}])

@@ -35,19 +35,19 @@ pub(super) const ANYWHERE: [ErrorCode; 12] = [
 ];
 
 fn codes_from_table(route: &Route) -> Vec<ErrorCode> {
-    let mut codes = match route.target {
+    let mut codes = match route.endpoint {
         Endpoint::Open(_) => Vec::new(),
         Endpoint::Partner(_) => vec![ErrorCode::PartnerTokenInvalid],
         Endpoint::User(_) => vec![ErrorCode::PartnerTokenInvalid, ErrorCode::UserTokenInvalid],
         Endpoint::Operator(_) => vec![ErrorCode::OperatorTokenInvalid],
     };
     if route
-        .roles()
+        .roles
         .is_some_and(|roles| roles.len() < Role::ALL.len())
     {
         codes.push(ErrorCode::RoleNotAllowed);
     }
-    if matches!(route.target, Endpoint::Partner(_) | Endpoint::User(_)) {
+    if matches!(route.endpoint, Endpoint::Partner(_) | Endpoint::User(_)) {
         codes.push(ErrorCode::RateLimited);
     }
     match route.rate {

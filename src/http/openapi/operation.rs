@@ -25,15 +25,15 @@ pub(super) fn operation(
     if let Some(successor) = route.deprecated {
         text.push_str(&format!("\n\nDeprecated: use `{successor}`."));
     }
-    if let Some(roles) = route.roles() {
+    if let Some(roles) = route.roles {
         let roles: Vec<_> = roles.iter().map(|role: &Role| role.as_str()).collect();
         text.push_str(&format!("\n\nAllowed roles: {}.", roles.join(", ")));
     }
     let mut responses = successes(route, description, shared)?;
     let form = Form {
         flat: route.pattern.starts_with("/api/login/"),
-        soap: route.speaks_soap(),
-        page: route.is_page(),
+        soap: route.speaks_soap,
+        page: route.is_page,
     };
     for (status, codes) in codes {
         let common = are_common(codes) && !form.page && !form.soap;

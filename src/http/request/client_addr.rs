@@ -1,11 +1,12 @@
-//! Determines the client address of a request, for limits and logs.
+//! Determines the client address of a request, for limits and logs, and its country as a proxy reports it.
 
 use std::net::IpAddr;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use crate::config::http::Network;
 use crate::config::limits::FORWARDED_HOPS;
+use crate::types::Country;
 
 /// The only forwarding header that is read. A proxy sets one header and passes others through unchanged, so
 /// reading a second one would let clients choose their address.
@@ -39,6 +40,18 @@ pub(crate) fn client(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> 
         last = address;
     }
     last
+}
+
+/// Returns the country that a proxy reported in the header `name`. Only trusted proxies are believed.
+pub(crate) fn reported_country(
+    peer: IpAddr,
+    headers: &HeaderMap,
+    name: &HeaderName,
+    proxies: &[Network],
+) -> Option<Country> {
+    let trusted = proxies.iter().any(|network| network.contains(peer));
+    let value = headers.get(name).filter(|_| trusted)?;
+    Country::parse(value.to_str().ok()?).ok()
 }
 
 /// Parses an address as proxies write it: bare or in brackets, with or without a port.

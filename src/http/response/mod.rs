@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod cache;
+pub(crate) mod cache_lookup;
 pub(crate) mod content_encoding;
 pub mod localized_messages;
 pub(crate) mod range;

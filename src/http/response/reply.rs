@@ -175,6 +175,21 @@ impl Reply {
         Self::new(StatusCode::OK, Content::Prepared(prepared))
     }
 
+    /// Replies with a JSON body that is valid until its content changes, but for at most `max_age` seconds.
+    #[must_use]
+    pub(crate) fn cached(response: CachedResponse, now: UnixSeconds, max_age: u32) -> Self {
+        let CachedResponse { body, tag, until } = response;
+        Self::prepared(Prepared {
+            media: media::JSON,
+            body,
+            kept: Kept {
+                tag,
+                max_age: Kept::age(now, until, max_age),
+            },
+            until,
+        })
+    }
+
     /// The part of a prepared reply that goes into the response cache.
     pub(crate) fn cacheable(&self) -> Option<CachedResponse> {
         let Content::Prepared(prepared) = &self.content else {

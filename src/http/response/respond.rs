@@ -18,7 +18,7 @@ use crate::http::response::render::{ErrorForm, ResponseOptions, render, render_e
 use crate::http::response::reply::Reply;
 use crate::http::response::reset_page_view::View;
 use crate::http::response::soap;
-use crate::http::routing::dispatch::Answer;
+use crate::http::routing::handler::Answer;
 use crate::http::routing::route::Route;
 use crate::http::routing::router::RouteSet;
 use crate::http::state::HttpState;
@@ -105,9 +105,9 @@ pub(crate) fn finish(
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // Pages and operators' responses are only for their own origin: a script on another page must not read
     // them, even in a browser of an operator.
-    let page = record.route.is_some_and(|(_, route)| route.is_page());
+    let page = record.route.is_some_and(|(_, route)| route.is_page);
     if record.table == RouteSet::Public && !page {
-        cors::allow(&http, heads, headers);
+        cors::allow(http, heads, headers);
     }
     if record.close {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -150,13 +150,13 @@ fn refuse(
     let accept = accept.as_ref().and_then(|value| value.to_str().ok());
     let locale = record.user.and_then(|user| http.authenticator.locale(user));
     let text = http.messages.pick_for(error, accept, locale.as_ref());
-    if record.route.is_some_and(|(_, route)| route.is_page())
+    if record.route.is_some_and(|(_, route)| route.is_page)
         && let Ok(page) = render(page(http, accept, error, text), options)
     {
         return page;
     }
     let form = match record.flat {
-        _ if record.soap && record.route.is_some_and(|(_, route)| route.speaks_soap()) => {
+        _ if record.soap && record.route.is_some_and(|(_, route)| route.speaks_soap) => {
             ErrorForm::Soap
         }
         true => ErrorForm::Flat,

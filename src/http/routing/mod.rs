@@ -1,7 +1,7 @@
-//! Routes as data, the router, the typed endpoints and the dispatch to handlers.
+//! Routes as data, the router, and the typed requests.
 
-pub(crate) mod dispatch;
 pub(crate) mod endpoint;
+pub mod handler;
 pub mod route;
 pub(crate) mod route_table;
 pub mod router;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use crate::config::limits::{
     BODY_SMALL, DEADLINE_BULK, DEADLINE_HASHING, DEADLINE_MEMORY, DEADLINE_STORE, DEADLINE_UPSTREAM,
 };
-use crate::http::routing::router::RouteSet;
-use crate::types::{Drm, Role};
+use crate::http::access::auth::{Anyone, OperatorAuth, PartnerAuth, UserAuth};
+use crate::http::routing::handler::Handler;
+use crate::types::Role;
 
 /// HTTP method of a route. Every GET route also answers HEAD, and every path answers OPTIONS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,154 +33,17 @@ impl RouteMethod {
     }
 }
 
-/// The endpoint of a route. The variant is the authentication that it requires: each handler takes the
-/// matching proof as an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What serves a route. The variant is the authentication that it requires: its handler takes the matching proof as an
+/// argument.
+#[derive(Clone, Copy, Debug)]
 pub enum Endpoint {
     /// No token, or a signed token in the path.
-    Open(PublicRoute),
-    Partner(PartnerRoute),
+    Open(Handler<Anyone>),
+    Partner(Handler<PartnerAuth>),
     /// Partner token and user token.
-    User(UserRoute),
+    User(Handler<UserAuth>),
     /// Operator token, or the local administration socket.
-    Operator(OperatorRoute),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PublicRoute {
-    Origin,
-    ResetPage,
-    ResetForm,
-    Openapi(RouteSet),
-    Docs(RouteSet),
-    Livez,
-    Readyz,
-    Metrics,
-    ConsoleEntry,
-    Console,
-    ConsoleFile,
-}
-
-/// Endpoints that require only the partner token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PartnerRoute {
-    LivestreamNow,
-    LivestreamDay,
-    Broadcast,
-    Broadcasts,
-    Day,
-    Live,
-    Xmltv,
-    M3u,
-    PlaylistRedirect,
-    Livestreams,
-    Assets,
-    SignUp,
-    Login,
-    SendReset,
-    Reset,
-    FairplayCertificate,
-}
-
-/// Endpoints that require the partner token and the user token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UserRoute {
-    Logout,
-    ReadUser,
-    UpdateUser,
-    DeleteUser,
-    ChangePassword,
-    ChangePin,
-    ResetPin,
-    Devices,
-    Device,
-    ClearDevices,
-    RemoveDevice,
-    Sessions,
-    Session,
-    EndSessions,
-    EndSession,
-    Offers,
-    Export,
-    Entitlement,
-    Preflight,
-    License(Drm),
-    Heartbeat,
-    EndPlayback,
-    Telemetry,
-}
-
-/// Endpoints of the administration interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OperatorRoute {
-    About,
-    ReadClock,
-    MoveClock,
-    ResetClock,
-    AcceptClock,
-    Partners,
-    AddPartner,
-    ChangePartner,
-    RemovePartner,
-    PartnerTokens,
-    AddPartnerToken,
-    RevokePartnerToken,
-    Operators,
-    AddOperator,
-    RevokeOperator,
-    OperatorTokens,
-    AddOperatorToken,
-    RevokeOperatorToken,
-    Audit,
-    ExportCatalog,
-    ImportCatalog,
-    CatalogHistory,
-    UndoCatalog,
-    ImportGuide,
-    ExplainRights,
-    SetRights,
-    ClearRights,
-    SetDefaults,
-    Rules,
-    AddRule,
-    RemoveRule,
-    ScheduleLive,
-    ScheduleDay,
-    GuideSources,
-    GuideSource,
-    RefreshSource,
-    Users,
-    AddUser,
-    ImportUsers,
-    ShowUser,
-    ChangeUser,
-    RemoveUser,
-    Grants,
-    AddGrant,
-    RevokeGrant,
-    SetPin,
-    MailReset,
-    UserSessions,
-    LogoutUser,
-    ClearUserDevices,
-    ExplainEntitlement,
-    Mails,
-    ShowMail,
-    PreviewMail,
-    TestMail,
-    PlaybackSessions,
-    EndPlaybackSession,
-    ExportTelemetry,
-    ReportTelemetry,
-    VerifyStore,
-    RebuildStore,
-    CreateSnapshot,
-    CompactStore,
-    Backups,
-    CreateBackup,
-    VerifyBackup,
-    RestoreBackup,
-    RestoreSentBackup,
+    Operator(Handler<OperatorAuth>),
 }
 
 /// How a route treats a request body. Limits are in bytes.
@@ -249,7 +113,7 @@ pub struct Route {
     pub method: RouteMethod,
     /// The path, with `{name}` for one segment and `{*name}` for the rest.
     pub pattern: &'static str,
-    pub target: Endpoint,
+    pub endpoint: Endpoint,
     pub body: BodyRule,
     pub lane: WorkClass,
     pub rate: RateClass,
@@ -261,6 +125,21 @@ pub struct Route {
     /// Whether the query parameter `accessToken` may carry the partner token, for players that only take an
     /// address.
     pub query_token: bool,
+    /// Roles that may use the route; `None` for routes without an operator token.
+    pub roles: Option<&'static [Role]>,
+    /// Whether the route serves HTML pages to a browser. Its errors are HTML too, and other origins may not
+    /// read it.
+    pub is_page: bool,
+    /// Whether SOAP clients use this route.
+    pub speaks_soap: bool,
+    /// Whether an operator's request changes anything. Verifying files or writing a new snapshot of the same
+    /// data changes nothing.
+    pub is_change: bool,
+    /// Whether the route supports `dryRun`. Other routes ignore the parameter.
+    pub has_dry_run: bool,
+    /// Whether the response contains secrets of users (tokens and PINs in mail), for a role that may see
+    /// them.
+    pub shows_secrets: bool,
     /// Name in metrics and logs.
     pub label: &'static str,
 }
@@ -270,20 +149,26 @@ impl Route {
         method: RouteMethod,
         pattern: &'static str,
         label: &'static str,
-        target: Endpoint,
+        endpoint: Endpoint,
         body: BodyRule,
         lane: WorkClass,
     ) -> Self {
         Self {
             method,
             pattern,
-            target,
+            endpoint,
             body,
             lane,
             rate: RateClass::General,
             deprecated: None,
             cached_from: None,
             query_token: false,
+            roles: None,
+            is_page: false,
+            speaks_soap: false,
+            is_change: !matches!(method, RouteMethod::Get),
+            has_dry_run: false,
+            shows_secrets: false,
             label,
         }
     }
@@ -308,59 +193,40 @@ impl Route {
         self
     }
 
-    /// Whether the route serves HTML pages to a browser. Its errors are HTML too, and other origins may not
-    /// read it.
-    #[must_use]
-    pub const fn is_page(&self) -> bool {
-        matches!(
-            self.target,
-            Endpoint::Open(PublicRoute::ResetPage | PublicRoute::ResetForm)
-        )
+    /// The roles that may use the route.
+    pub(crate) const fn for_roles(mut self, roles: &'static [Role]) -> Self {
+        self.roles = Some(roles);
+        self
     }
 
-    /// Whether SOAP clients use this route.
-    #[must_use]
-    pub const fn speaks_soap(&self) -> bool {
-        matches!(
-            self.target,
-            Endpoint::User(UserRoute::License(Drm::Playready))
-        )
+    pub(crate) const fn html_page(mut self) -> Self {
+        self.is_page = true;
+        self
+    }
+
+    pub(crate) const fn with_soap_faults(mut self) -> Self {
+        self.speaks_soap = true;
+        self
+    }
+
+    pub(crate) const fn with_dry_run(mut self) -> Self {
+        self.has_dry_run = true;
+        self
+    }
+
+    pub(crate) const fn with_secrets(mut self) -> Self {
+        self.shows_secrets = true;
+        self
+    }
+
+    pub(crate) const fn read_only(mut self) -> Self {
+        self.is_change = false;
+        self
     }
 
     /// Whether an operator's request is written to the audit record: every change and every read of secrets.
     #[must_use]
-    pub fn is_recorded(&self, role: Role) -> bool {
-        self.is_change() || (self.shows_secrets() && role.sees_secrets())
-    }
-
-    /// Whether the response contains secrets of users (tokens and PINs in mail), for a role that may see
-    /// them.
-    #[must_use]
-    pub fn shows_secrets(&self) -> bool {
-        self.target == Endpoint::Operator(OperatorRoute::ShowMail)
-    }
-
-    /// Whether an operator's request changes anything. Verifying files or writing a new snapshot of the same
-    /// data changes nothing.
-    #[must_use]
-    pub fn is_change(&self) -> bool {
-        use OperatorRoute as O;
-        let looks = [O::VerifyStore, O::VerifyBackup, O::CreateSnapshot].map(Endpoint::Operator);
-        self.method != RouteMethod::Get && !looks.contains(&self.target)
-    }
-
-    /// Whether the route supports `dryRun`. Other routes ignore the parameter.
-    #[must_use]
-    pub fn can_be_tried(&self) -> bool {
-        use OperatorRoute as O;
-        let tries = [
-            O::ImportCatalog,
-            O::UndoCatalog,
-            O::ImportGuide,
-            O::RefreshSource,
-            O::ImportUsers,
-        ]
-        .map(Endpoint::Operator);
-        tries.contains(&self.target)
+    pub(crate) fn is_recorded(&self, role: Role) -> bool {
+        self.is_change || (self.shows_secrets && role.sees_secrets())
     }
 }

@@ -26,6 +26,12 @@ pub struct Params {
 }
 
 impl Params {
+    /// Whether the pattern of the route has the parameter.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.spans.iter().any(|(known, _, _)| *known == name)
+    }
+
     /// Returns the parameter as it was sent, still percent-encoded.
     fn raw<'p>(&self, path: &'p str, name: &'static str) -> Result<&'p str, ApiError> {
         self.spans

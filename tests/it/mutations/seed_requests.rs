@@ -84,7 +84,7 @@ impl Request {
     fn prove(&mut self, route: &Route, cast: &Cast, rng: &mut Rng) {
         let mut add =
             |name: &str, value: String| self.headers.push((name.to_owned(), value.into_bytes()));
-        match route.target {
+        match route.endpoint {
             Endpoint::Open(_) => {}
             Endpoint::Partner(_) if route.query_token && rng.once_in(2) => {
                 self.query

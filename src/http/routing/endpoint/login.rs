@@ -4,7 +4,7 @@ use crate::domain::accounts::AccountsError;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::errors::combine::CombineResults;
 use crate::http::request::strict_json::Object;
-use crate::http::routing::endpoint::{Input, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};
 
 pub(crate) struct SignUpRequest {
@@ -48,8 +48,8 @@ fn new_password(body: &Object, name: &'static str, min: usize) -> Result<Passwor
     Ok(password)
 }
 
-impl SignUpRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for SignUpRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let (identity, access_key, name, locale, country, birth_date) = (
             body.required("identity", Email::parse),
@@ -72,8 +72,8 @@ impl SignUpRequest {
     }
 }
 
-impl LoginRequest {
-    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for LoginRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let (identity, access_key) = (
             body.required("identity", Email::parse),
@@ -87,8 +87,8 @@ impl LoginRequest {
     }
 }
 
-impl SendResetRequest {
-    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for SendResetRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         Ok(Self {
             email: body.required("email", Email::parse)?,
@@ -102,8 +102,8 @@ impl SendResetRequest {
     }
 }
 
-impl ResetRequest {
-    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for ResetRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let token = body.required_text("token").and_then(|text| {
             TokenHash::hash_presented(TokenKind::Reset, text).ok_or_else(|| {

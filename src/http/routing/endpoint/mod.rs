@@ -1,8 +1,8 @@
-//! Parsing of requests. A request becomes an endpoint with typed parameters, or an error that names
+//! Parsing of requests. A request becomes a value of its type, or an error that names
 //! the parameter, before any work is done.
 //!
 //! One file per resource; parsers are next to their request types. A parser reports all mistakes of
-//! a request at once. Endpoints do not access the store.
+//! a request at once. Parsers do not access the store.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -21,16 +21,11 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 
-use crate::http::access::auth::{OperatorAuth, PartnerAuth, Proof, UserAuth};
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::body::BodyStream;
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
 use crate::http::request::query::Query;
 use crate::http::request::strict_json::Object;
-pub(crate) use crate::http::routing::endpoint::admin::OperatorEndpoint;
-pub(crate) use crate::http::routing::endpoint::public::PublicEndpoint;
-pub(crate) use crate::http::routing::endpoint::schedule::PartnerEndpoint;
-pub(crate) use crate::http::routing::endpoint::users::UserEndpoint;
 use crate::http::routing::router::Params;
 use crate::types::Malformed;
 
@@ -130,51 +125,29 @@ impl Payload {
     }
 }
 
-/// A parsed request, with the authentication that its handler requires.
-pub(crate) enum Endpoint {
-    Open(PublicEndpoint),
-    Partner(PartnerAuth, PartnerEndpoint),
-    User(UserAuth, UserEndpoint),
-    Operator(OperatorAuth, OperatorEndpoint),
-}
-
-impl Endpoint {
-    /// Parses the parameters of the route that the authentication permits.
+/// A typed request. It is parsed before anything is done for it, and its parser reports all mistakes at once.
+pub(crate) trait ParseRequest: Sized + Send + 'static {
+    /// Parses the parameters and the body.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` and the like, naming the parameters.
-    pub(crate) fn parse(
-        proof: Proof,
-        input: &Input<'_>,
-        payload: Payload,
-    ) -> Result<Self, ApiError> {
-        match proof {
-            Proof::Open(to) => PublicEndpoint::parse(to, input, payload).map(Self::Open),
-            Proof::Partner(auth, to) => PartnerEndpoint::parse(to, input, payload)
-                .map(|endpoint| Self::Partner(auth, endpoint)),
-            Proof::User(auth, to) => UserEndpoint::parse(to, &auth, input, payload)
-                .map(|endpoint| Self::User(auth, endpoint)),
-            Proof::Operator(auth, to) => OperatorEndpoint::parse(to, input, payload)
-                .map(|endpoint| Self::Operator(auth, endpoint)),
-        }
-    }
+    /// `INVALID_REQUEST` and the like, naming the parameters; a "not found" code for a malformed id in an operator's
+    /// path.
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError>;
 
-    /// Returns the cache key if the response may be cached. Requests with equal keys get equal
-    /// responses.
-    #[must_use]
-    pub(crate) fn cache_key(&self) -> Option<String> {
-        match self {
-            Self::Partner(_, endpoint) => endpoint.cache_key(),
-            Self::Open(_) | Self::User(..) | Self::Operator(..) => None,
-        }
+    /// Returns the cache key if the response may be cached. Requests with equal keys get equal responses.
+    fn cache_key(&self) -> Option<String> {
+        None
     }
 
     /// Returns the exact replacement of a deprecated address, relative to the base address.
-    #[must_use]
-    pub(crate) fn successor(&self) -> Option<String> {
-        match self {
-            Self::Partner(_, endpoint) => endpoint.successor(),
-            Self::Open(_) | Self::User(..) | Self::Operator(..) => None,
-        }
+    fn successor(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The request of a route without parameters.
+impl ParseRequest for () {
+    fn parse(_input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(())
     }
 }

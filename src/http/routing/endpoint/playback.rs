@@ -12,7 +12,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::errors::combine::CombineResults;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::playback_headers::{self, DeviceHeaders};
-use crate::http::routing::endpoint::{Input, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{AssetId, DeviceId, Drm, LiveOffset, Pin, Protocol, SessionId, TokenHash};
 
 pub(crate) enum PinEntry {
@@ -28,8 +28,8 @@ pub(crate) struct EntitlementRequest {
     pub session: Option<SessionId>,
 }
 
-impl EntitlementRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for EntitlementRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let pin = body.text("pinCode").map(|pin| match pin {
             None | Some("") => PinEntry::Absent,
@@ -64,8 +64,8 @@ pub(crate) struct PreflightRequest {
     pub device: DeviceHeaders,
 }
 
-impl PreflightRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for PreflightRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let (asset, drm, protocol, entitlement, device) = (
             input.parsed("assetId", AssetId::parse),
             playback_headers::drm(input),
@@ -102,12 +102,11 @@ pub(crate) struct LicenseRequest {
     pub kids: Vec<[u8; 16]>,
 }
 
-impl LicenseRequest {
-    pub(crate) fn parse(
-        system: Drm,
-        input: &Input<'_>,
-        payload: Payload,
-    ) -> Result<Self, ApiError> {
+impl ParseRequest for LicenseRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        // `/api/playback/v1/{drm}/license`: one route for each system, as their requests differ.
+        let system = input.path.split('/').nth(4).and_then(Drm::parse);
+        let system = system.ok_or_else(|| ApiError::internal("no DRM system in the path"))?;
         let challenge = payload.whole()?;
         let kids = match system {
             Drm::Clearkey => clear_key_ids(&challenge),
@@ -177,8 +176,8 @@ pub(crate) struct HeartbeatRequest {
     pub height: i64,
 }
 
-impl HeartbeatRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for HeartbeatRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let headers = &input.heads.play;
         // The session knows its DRM system and protocol; the headers are checked only.
         let (_drm, _protocol, entitlement, device, timestamp, bitrate, width, height, session) = (
@@ -209,8 +208,8 @@ pub(crate) struct EndPlaybackRequest {
     pub session: SessionId,
 }
 
-impl EndPlaybackRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for EndPlaybackRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             session: playback_headers::session(input)?,
         })

@@ -1,11 +1,7 @@
-//! Requests without a token: media files of the origin, the reset page, the interface descriptions,
-//! the console's files, and the probes of the operations listener.
+//! Requests without a token: media files of the origin and files of the console.
 
 use crate::http::errors::api_error::ApiError;
-use crate::http::routing::endpoint::reset_page::{ResetFormRequest, ResetPageRequest};
-use crate::http::routing::endpoint::{Input, Payload};
-use crate::http::routing::route::PublicRoute;
-use crate::http::routing::router::RouteSet;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 
 pub(crate) struct OriginRequest {
     pub token: String,
@@ -14,45 +10,23 @@ pub(crate) struct OriginRequest {
     pub path: String,
 }
 
-pub(crate) enum PublicEndpoint {
-    Origin(OriginRequest),
-    ResetPage(ResetPageRequest),
-    ResetForm(ResetFormRequest),
-    Openapi(RouteSet),
-    Docs(RouteSet),
-    Livez,
-    Readyz,
-    Metrics,
-    ConsoleEntry,
-    Console,
-    ConsoleFile(String),
+impl ParseRequest for OriginRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            token: input.text("token")?.into_owned(),
+            path: input.text("path")?.into_owned(),
+        })
+    }
 }
 
-impl PublicEndpoint {
-    /// Parses the parameters of a route.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` that names the parameters.
-    pub(crate) fn parse(
-        route: PublicRoute,
-        input: &Input<'_>,
-        payload: Payload,
-    ) -> Result<Self, ApiError> {
-        Ok(match route {
-            PublicRoute::Origin => Self::Origin(OriginRequest {
-                token: input.text("token")?.into_owned(),
-                path: input.text("path")?.into_owned(),
-            }),
-            PublicRoute::ResetPage => Self::ResetPage(ResetPageRequest::parse(input)?),
-            PublicRoute::ResetForm => Self::ResetForm(ResetFormRequest::parse(payload)?),
-            PublicRoute::Openapi(table) => Self::Openapi(table),
-            PublicRoute::Docs(table) => Self::Docs(table),
-            PublicRoute::Livez => Self::Livez,
-            PublicRoute::Readyz => Self::Readyz,
-            PublicRoute::Metrics => Self::Metrics,
-            PublicRoute::ConsoleEntry => Self::ConsoleEntry,
-            PublicRoute::Console => Self::Console,
-            PublicRoute::ConsoleFile => Self::ConsoleFile(input.text("file")?.into_owned()),
+pub(crate) struct ConsoleFileRequest {
+    pub name: String,
+}
+
+impl ParseRequest for ConsoleFileRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            name: input.text("file")?.into_owned(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::query::Query;
-use crate::http::routing::endpoint::{Input, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{TokenHash, TokenKind};
 
 pub(crate) struct LinkToken {
@@ -34,16 +34,16 @@ fn token(query: &Query<'_>) -> Result<LinkToken, ApiError> {
     }
 }
 
-impl ResetPageRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for ResetPageRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             token: token(&input.query)?,
         })
     }
 }
 
-impl ResetFormRequest {
-    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for ResetFormRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.whole()?;
         let text = std::str::from_utf8(&body)
             .map_err(|_| ApiError::malformed("the body is not a form"))?;

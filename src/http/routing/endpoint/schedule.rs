@@ -4,11 +4,7 @@
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::errors::combine::CombineResults;
 use crate::http::request::query::IdList;
-use crate::http::routing::endpoint::login::{
-    LoginRequest, ResetRequest, SendResetRequest, SignUpRequest,
-};
-use crate::http::routing::endpoint::{Input, Payload};
-use crate::http::routing::route::PartnerRoute;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay};
 
 /// The live view of several livestreams.
@@ -49,6 +45,103 @@ pub(crate) struct BroadcastsRequest {
     pub broadcasts: IdList<BroadcastId>,
 }
 
+fn livestream(input: &Input<'_>) -> Result<LivestreamId, ApiError> {
+    input.parsed("livestreamId", LivestreamId::parse)
+}
+
+fn livestreams(input: &Input<'_>) -> Result<IdList<LivestreamId>, ApiError> {
+    input.query.required_ids("livestreams", LivestreamId::parse)
+}
+
+fn day(input: &Input<'_>) -> Result<TvDay, ApiError> {
+    input.parsed("date", TvDay::parse)
+}
+
+fn offset(input: &Input<'_>) -> Result<LiveOffset, ApiError> {
+    let offset = input.query.parsed("offset", LiveOffset::parse)?;
+    Ok(offset.unwrap_or(LiveOffset::LIVE))
+}
+
+// Ids contain no comma, so different lists have different cache keys.
+
+impl ParseRequest for LiveRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (livestreams, offset) = (livestreams(input), offset(input)).combine()?;
+        Ok(Self {
+            livestreams,
+            offset,
+        })
+    }
+
+    fn cache_key(&self) -> Option<String> {
+        let offset = self.offset.seconds();
+        Some(format!("live {offset} {}", self.livestreams))
+    }
+}
+
+impl ParseRequest for LivestreamNowRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (livestream, offset) = (livestream(input), offset(input)).combine()?;
+        Ok(Self { livestream, offset })
+    }
+
+    fn successor(&self) -> Option<String> {
+        let id = encoded(self.livestream.as_str());
+        let offset = match self.offset.seconds() {
+            0 => String::new(),
+            seconds => format!("&offset={seconds}"),
+        };
+        Some(format!(
+            "/api/schedule/v1/broadcasts/live?livestreams={id}{offset}"
+        ))
+    }
+}
+
+impl ParseRequest for DayRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (day, livestreams) = (day(input), livestreams(input)).combine()?;
+        Ok(Self { day, livestreams })
+    }
+
+    fn cache_key(&self) -> Option<String> {
+        Some(format!("day {} {}", self.day, self.livestreams))
+    }
+}
+
+impl ParseRequest for LivestreamDayRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (livestream, day) = (livestream(input), day(input)).combine()?;
+        Ok(Self { day, livestream })
+    }
+
+    fn successor(&self) -> Option<String> {
+        let (day, id) = (self.day, encoded(self.livestream.as_str()));
+        Some(format!(
+            "/api/schedule/v1/broadcasts/day/{day}?livestreams={id}"
+        ))
+    }
+}
+
+impl ParseRequest for BroadcastRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            broadcast: input.parsed("broadcastId", BroadcastId::parse)?,
+        })
+    }
+}
+
+impl ParseRequest for BroadcastsRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            broadcasts: input.query.required_ids("broadcasts", BroadcastId::parse)?,
+        })
+    }
+
+    fn cache_key(&self) -> Option<String> {
+        Some(format!("broadcasts {}", self.broadcasts))
+    }
+}
+
 /// A list of the catalogue, complete or one page of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageRequest<T> {
@@ -61,8 +154,20 @@ pub(crate) struct PageRequest<T> {
 /// Maximum page size.
 const PAGE_MAX: usize = 500;
 
+impl ParseRequest for PageRequest<LivestreamId> {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Self::read(input, LivestreamId::parse)
+    }
+}
+
+impl ParseRequest for PageRequest<AssetId> {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Self::read(input, AssetId::parse)
+    }
+}
+
 impl<T> PageRequest<T> {
-    fn parse(
+    fn read(
         input: &Input<'_>,
         id: impl FnOnce(&str) -> Result<T, Malformed>,
     ) -> Result<Self, ApiError> {
@@ -83,8 +188,8 @@ pub(crate) struct M3uRequest {
     pub access_token: String,
 }
 
-impl M3uRequest {
-    fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for M3uRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let sent = match input.heads.access_token.ascii() {
             Some(token) => token.into(),
             None => input.query.one("accessToken")?.unwrap_or_default(),
@@ -107,8 +212,9 @@ pub(crate) struct PlaylistRedirectRequest {
 pub(crate) const MANIFESTS: [(Protocol, &str); 2] =
     [(Protocol::Hls, "index.m3u8"), (Protocol::Dash, "index.mpd")];
 
-impl PlaylistRedirectRequest {
-    fn parse(livestream: LivestreamId, input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for PlaylistRedirectRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let livestream = livestream(input)?;
         let name = input.text("manifest")?;
         let found = MANIFESTS.iter().find(|(_, manifest)| *manifest == name);
         let (protocol, _) = found.ok_or_else(|| {
@@ -119,151 +225,6 @@ impl PlaylistRedirectRequest {
             livestream,
             protocol: *protocol,
         })
-    }
-}
-
-/// The endpoints that require only the partner token.
-pub(crate) enum PartnerEndpoint {
-    LiveOne(LivestreamNowRequest),
-    DayOne(LivestreamDayRequest),
-    Broadcast(BroadcastRequest),
-    Broadcasts(BroadcastsRequest),
-    Day(DayRequest),
-    Live(LiveRequest),
-    Xmltv,
-    M3u(M3uRequest),
-    Watch(PlaylistRedirectRequest),
-    Livestreams(PageRequest<LivestreamId>),
-    Assets(PageRequest<AssetId>),
-    SignUp(Box<SignUpRequest>),
-    Login(LoginRequest),
-    SendReset(SendResetRequest),
-    Reset(ResetRequest),
-    FairplayCertificate,
-}
-
-impl PartnerEndpoint {
-    /// Parses the parameters of a route.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` that names the parameters.
-    pub(crate) fn parse(
-        route: PartnerRoute,
-        input: &Input<'_>,
-        payload: Payload,
-    ) -> Result<Self, ApiError> {
-        let livestream = || input.parsed("livestreamId", LivestreamId::parse);
-        let livestreams = || input.query.required_ids("livestreams", LivestreamId::parse);
-        let day = || input.parsed("date", TvDay::parse);
-        let offset = || {
-            let given = input.query.parsed("offset", LiveOffset::parse)?;
-            Ok::<_, ApiError>(given.unwrap_or(LiveOffset::LIVE))
-        };
-        Ok(match route {
-            PartnerRoute::LivestreamNow => {
-                let (livestream, offset) = (livestream(), offset()).combine()?;
-                Self::LiveOne(LivestreamNowRequest { livestream, offset })
-            }
-            PartnerRoute::LivestreamDay => {
-                let (livestream, day) = (livestream(), day()).combine()?;
-                Self::DayOne(LivestreamDayRequest { day, livestream })
-            }
-            PartnerRoute::Broadcast => Self::Broadcast(BroadcastRequest {
-                broadcast: input.parsed("broadcastId", BroadcastId::parse)?,
-            }),
-            PartnerRoute::Broadcasts => Self::Broadcasts(BroadcastsRequest {
-                broadcasts: input.query.required_ids("broadcasts", BroadcastId::parse)?,
-            }),
-            PartnerRoute::Day => {
-                let (day, livestreams) = (day(), livestreams()).combine()?;
-                Self::Day(DayRequest { livestreams, day })
-            }
-            PartnerRoute::Live => {
-                let (livestreams, offset) = (livestreams(), offset()).combine()?;
-                Self::Live(LiveRequest {
-                    livestreams,
-                    offset,
-                })
-            }
-            PartnerRoute::Xmltv => Self::Xmltv,
-            PartnerRoute::M3u => Self::M3u(M3uRequest::parse(input)?),
-            PartnerRoute::PlaylistRedirect => {
-                Self::Watch(PlaylistRedirectRequest::parse(livestream()?, input)?)
-            }
-            PartnerRoute::Livestreams => {
-                Self::Livestreams(PageRequest::parse(input, LivestreamId::parse)?)
-            }
-            PartnerRoute::Assets => Self::Assets(PageRequest::parse(input, AssetId::parse)?),
-            PartnerRoute::SignUp => Self::SignUp(Box::new(SignUpRequest::parse(input, payload)?)),
-            PartnerRoute::Login => Self::Login(LoginRequest::parse(payload)?),
-            PartnerRoute::SendReset => Self::SendReset(SendResetRequest::parse(payload)?),
-            PartnerRoute::Reset => Self::Reset(ResetRequest::parse(payload)?),
-            PartnerRoute::FairplayCertificate => Self::FairplayCertificate,
-        })
-    }
-
-    /// Returns the cache key of a request for several livestreams or broadcasts. Ids contain no
-    /// comma, so different lists have different keys.
-    #[must_use]
-    pub(crate) fn cache_key(&self) -> Option<String> {
-        match self {
-            Self::Live(request) => {
-                let offset = request.offset.seconds();
-                Some(format!("live {offset} {}", request.livestreams))
-            }
-            Self::Day(request) => Some(format!("day {} {}", request.day, request.livestreams)),
-            Self::Broadcasts(request) => Some(format!("broadcasts {}", request.broadcasts)),
-            Self::LiveOne(_)
-            | Self::DayOne(_)
-            | Self::Broadcast(_)
-            | Self::Xmltv
-            | Self::M3u(_)
-            | Self::Watch(_)
-            | Self::Livestreams(_)
-            | Self::Assets(_)
-            | Self::SignUp(_)
-            | Self::Login(_)
-            | Self::SendReset(_)
-            | Self::Reset(_)
-            | Self::FairplayCertificate => None,
-        }
-    }
-
-    /// Returns the address for several livestreams that replaces a deprecated address for one
-    /// livestream.
-    #[must_use]
-    pub(crate) fn successor(&self) -> Option<String> {
-        match self {
-            Self::LiveOne(request) => {
-                let id = encoded(request.livestream.as_str());
-                let offset = match request.offset.seconds() {
-                    0 => String::new(),
-                    seconds => format!("&offset={seconds}"),
-                };
-                Some(format!(
-                    "/api/schedule/v1/broadcasts/live?livestreams={id}{offset}"
-                ))
-            }
-            Self::DayOne(request) => Some(format!(
-                "/api/schedule/v1/broadcasts/day/{}?livestreams={}",
-                request.day,
-                encoded(request.livestream.as_str())
-            )),
-            Self::Broadcast(_)
-            | Self::Broadcasts(_)
-            | Self::Day(_)
-            | Self::Live(_)
-            | Self::Xmltv
-            | Self::M3u(_)
-            | Self::Watch(_)
-            | Self::Livestreams(_)
-            | Self::Assets(_)
-            | Self::SignUp(_)
-            | Self::Login(_)
-            | Self::SendReset(_)
-            | Self::Reset(_)
-            | Self::FairplayCertificate => None,
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::http::errors::api_error::ApiError;
-use crate::http::routing::endpoint::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 
 /// The body is not parsed here: events are parsed one by one, so that a malformed event does not reject its
 /// batch.
@@ -11,8 +11,8 @@ pub(crate) struct TelemetryRequest {
     pub body: Bytes,
 }
 
-impl TelemetryRequest {
-    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for TelemetryRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             body: payload.whole()?,
         })

@@ -8,12 +8,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::errors::combine::CombineResults;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::login::password;
-use crate::http::routing::endpoint::playback::{
-    EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, LicenseRequest, PreflightRequest,
-};
-use crate::http::routing::endpoint::telemetry::TelemetryRequest;
-use crate::http::routing::endpoint::{Input, Payload};
-use crate::http::routing::route::UserRoute;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{
     BirthDate, DeviceId, Locale, LoginId, Password, PersonName, Pin, SessionId, UserId,
 };
@@ -81,110 +76,12 @@ pub(crate) struct SessionRequest {
     pub playback: SessionId,
 }
 
-pub(crate) enum UserEndpoint {
-    Logout,
-    ReadUser,
-    UpdateUser(Box<UpdateUserRequest>),
-    DeleteUser(DeleteUserRequest),
-    ChangePassword(ChangePasswordRequest),
-    ChangePin(ChangePinRequest),
-    ResetPin,
-    Devices,
-    Device(DeviceRequest),
-    ClearDevices,
-    RemoveDevice(DeviceRequest),
-    Sessions,
-    Session(SessionRequest),
-    EndSessions,
-    EndSession(SessionRequest),
-    Offers,
-    Export,
-    Entitlement(EntitlementRequest),
-    Preflight(PreflightRequest),
-    License(LicenseRequest),
-    Heartbeat(HeartbeatRequest),
-    EndPlayback(EndPlaybackRequest),
-    Telemetry(TelemetryRequest),
-}
-
-impl UserRoute {
-    /// Whether the path contains the user, who must be the authenticated one.
-    #[must_use]
-    pub const fn is_of_own_record(self) -> bool {
-        match self {
-            Self::ReadUser
-            | Self::UpdateUser
-            | Self::DeleteUser
-            | Self::ChangePassword
-            | Self::ChangePin
-            | Self::ResetPin
-            | Self::Devices
-            | Self::Device
-            | Self::ClearDevices
-            | Self::RemoveDevice
-            | Self::Sessions
-            | Self::Session
-            | Self::EndSessions
-            | Self::EndSession
-            | Self::Offers
-            | Self::Export => true,
-            Self::Logout
-            | Self::Entitlement
-            | Self::Preflight
-            | Self::License(_)
-            | Self::Heartbeat
-            | Self::EndPlayback
-            | Self::Telemetry => false,
-        }
+/// Checks that the user in a path, if it names one, is the authenticated user. The id of another user gets the same
+/// response as an unknown id, so that it reveals nothing.
+pub(crate) fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
+    if !input.params.has("userId") {
+        return Ok(());
     }
-}
-
-impl UserEndpoint {
-    /// Parses the parameters of a route.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` that names the parameters; `USER_NOT_FOUND` for the id of another user,
-    /// whether it exists or not.
-    pub(crate) fn parse(
-        route: UserRoute,
-        auth: &UserAuth,
-        input: &Input<'_>,
-        payload: Payload,
-    ) -> Result<Self, ApiError> {
-        use UserRoute as R;
-        if route.is_of_own_record() {
-            check_own_record(auth, input)?;
-        }
-        Ok(match route {
-            R::Logout => Self::Logout,
-            R::ReadUser => Self::ReadUser,
-            R::UpdateUser => Self::UpdateUser(Box::new(UpdateUserRequest::parse(payload)?)),
-            R::DeleteUser => Self::DeleteUser(DeleteUserRequest::parse(payload)?),
-            R::ChangePassword => Self::ChangePassword(ChangePasswordRequest::parse(payload)?),
-            R::ChangePin => Self::ChangePin(ChangePinRequest::parse(payload)?),
-            R::ResetPin => Self::ResetPin,
-            R::Devices => Self::Devices,
-            R::Device => Self::Device(device(input)?),
-            R::ClearDevices => Self::ClearDevices,
-            R::RemoveDevice => Self::RemoveDevice(device(input)?),
-            R::Sessions => Self::Sessions,
-            R::Session => Self::Session(session(input)?),
-            R::EndSessions => Self::EndSessions,
-            R::EndSession => Self::EndSession(session(input)?),
-            R::Offers => Self::Offers,
-            R::Export => Self::Export,
-            R::Entitlement => Self::Entitlement(EntitlementRequest::parse(input, payload)?),
-            R::Preflight => Self::Preflight(PreflightRequest::parse(input)?),
-            R::License(system) => Self::License(LicenseRequest::parse(system, input, payload)?),
-            R::Heartbeat => Self::Heartbeat(HeartbeatRequest::parse(input)?),
-            R::EndPlayback => Self::EndPlayback(EndPlaybackRequest::parse(input)?),
-            R::Telemetry => Self::Telemetry(TelemetryRequest::parse(payload)?),
-        })
-    }
-}
-
-/// The id of another user gets the same response as an unknown id, so that it reveals nothing.
-fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
     match UserId::parse(&input.text("userId")?) {
         Ok(user) if user == auth.user() => Ok(()),
         _ => Err(ApiError::new(
@@ -194,24 +91,28 @@ fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> 
     }
 }
 
-fn device(input: &Input<'_>) -> Result<DeviceRequest, ApiError> {
-    Ok(DeviceRequest {
-        device: input.parsed("deviceId", DeviceId::parse)?,
-    })
+impl ParseRequest for DeviceRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            device: input.parsed("deviceId", DeviceId::parse)?,
+        })
+    }
 }
 
-/// Ids are opaque to clients: malformed text is answered as an unknown id.
-fn session(input: &Input<'_>) -> Result<SessionRequest, ApiError> {
-    let id = input.text("sessionId")?;
-    let unknown = |_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session");
-    Ok(SessionRequest {
-        login: LoginId::parse(&id).map_err(unknown)?,
-        playback: SessionId::parse(&id).map_err(unknown)?,
-    })
+impl ParseRequest for SessionRequest {
+    /// Ids are opaque to clients: malformed text is answered as an unknown id.
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let id = input.text("sessionId")?;
+        let unknown = |_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session");
+        Ok(Self {
+            login: LoginId::parse(&id).map_err(unknown)?,
+            playback: SessionId::parse(&id).map_err(unknown)?,
+        })
+    }
 }
 
-impl UpdateUserRequest {
-    fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for UpdateUserRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let (name, locale, birth_date, parental_control, pin_code) = (
             body.parsed("name", PersonName::parse),
@@ -231,16 +132,16 @@ impl UpdateUserRequest {
     }
 }
 
-impl DeleteUserRequest {
-    fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for DeleteUserRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             password: password(&payload.object()?, "password")?,
         })
     }
 }
 
-impl ChangePasswordRequest {
-    fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for ChangePasswordRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let (current, new) = (
             password(&body, "currentPassword"),
@@ -251,8 +152,8 @@ impl ChangePasswordRequest {
     }
 }
 
-impl ChangePinRequest {
-    fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for ChangePinRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let given = match body.text("password") {
             Ok(None) => Ok(None),

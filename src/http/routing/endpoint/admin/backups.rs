@@ -3,15 +3,15 @@
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::combine::CombineResults;
 use crate::http::request::body::BodyStream;
-use crate::http::routing::endpoint::{Input, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackupRequest {
     pub name: String,
 }
 
-impl BackupRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for BackupRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             name: input.text("backup")?.into_owned(),
         })
@@ -25,8 +25,8 @@ pub(crate) struct RestoreBackupRequest {
     pub adopt: bool,
 }
 
-impl RestoreBackupRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for RestoreBackupRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let (name, adopt) = (input.text("backup"), input.query.flag("adopt")).combine()?;
         Ok(Self {
             name: name.into_owned(),
@@ -41,8 +41,8 @@ pub(crate) struct RestoreSentBackupRequest {
     pub file: BodyStream,
 }
 
-impl RestoreSentBackupRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for RestoreSentBackupRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             adopt: input.query.flag("adopt")?,
             file: payload.streamed()?,

@@ -6,7 +6,7 @@ use crate::domain::epg_sources::Refresh;
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::combine::CombineResults;
 use crate::http::request::body::BodyStream;
-use crate::http::routing::endpoint::{Input, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::Malformed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub(crate) struct ExportCatalogRequest {
     pub format: CatalogFormat,
 }
 
-impl ExportCatalogRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for ExportCatalogRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let format = input.query.parsed("format", |text| match text {
             "toml" => Ok(CatalogFormat::Toml),
             "json" => Ok(CatalogFormat::Json),
@@ -41,8 +41,8 @@ pub(crate) struct ImportCatalogRequest {
     pub accept: bool,
 }
 
-impl ImportCatalogRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for ImportCatalogRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let (merge, dry_run, accept) = (
             input.query.flag("merge"),
             input.query.flag("dryRun"),
@@ -64,8 +64,8 @@ pub(crate) struct UndoCatalogRequest {
     pub dry_run: bool,
 }
 
-impl UndoCatalogRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for UndoCatalogRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let (version, dry_run) = (
             input.number("version", 18, "must be the number of a catalogue version"),
             input.query.flag("dryRun"),
@@ -81,8 +81,8 @@ pub(crate) struct ImportGuideRequest {
     pub file: BodyStream,
 }
 
-impl ImportGuideRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for ImportGuideRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let source = input.query.parsed("source", |name| match name.len() {
             1..=128 => Ok(name.to_owned()),
             _ => Err(Malformed("has 1 to 128 characters")),
@@ -101,8 +101,8 @@ pub(crate) struct SourceRequest {
     pub source: String,
 }
 
-impl SourceRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for SourceRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             source: input.text("source")?.into_owned(),
         })
@@ -115,8 +115,8 @@ pub(crate) struct RefreshSourceRequest {
     pub how: Refresh,
 }
 
-impl RefreshSourceRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for RefreshSourceRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let (source, how) = (input.text("source"), refresh(input)).combine()?;
         Ok(Self {
             source: source.into_owned(),

@@ -9,7 +9,7 @@ use crate::decode::Mistake;
 use crate::domain::catalog::{CatalogError, CatalogImport, Effects};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::routing::endpoint::admin::known;
-use crate::http::routing::endpoint::{Input, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{BroadcastId, LivestreamId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +17,17 @@ pub(crate) struct BroadcastRightsRequest {
     pub broadcast: BroadcastId,
 }
 
-impl BroadcastRightsRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        let text = input.text("broadcast")?;
+impl ParseRequest for BroadcastRightsRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            broadcast: known(BroadcastId::parse(&text), ErrorCode::BroadcastNotFound)?,
+            broadcast: broadcast(input)?,
         })
     }
+}
+
+fn broadcast(input: &Input<'_>) -> Result<BroadcastId, ApiError> {
+    let text = input.text("broadcast")?;
+    known(BroadcastId::parse(&text), ErrorCode::BroadcastNotFound)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +36,10 @@ pub(crate) struct SetRightsRequest {
     pub says: Effects,
 }
 
-impl SetRightsRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
-        let BroadcastRightsRequest { broadcast } = BroadcastRightsRequest::parse(input)?;
+impl ParseRequest for SetRightsRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            broadcast,
+            broadcast: broadcast(input)?,
             says: says(&payload.whole()?)?,
         })
     }
@@ -48,8 +51,8 @@ pub(crate) struct SetDefaultsRequest {
     pub says: Effects,
 }
 
-impl SetDefaultsRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for SetDefaultsRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let text = input.text("livestream")?;
         let livestream = known(LivestreamId::parse(&text), ErrorCode::LivestreamNotFound)?;
         let says = says(&payload.whole()?)?;
@@ -66,8 +69,8 @@ pub(crate) struct AddRuleRequest {
     pub rule: CatalogImport,
 }
 
-impl AddRuleRequest {
-    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for AddRuleRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.whole()?;
         let rule = catalog_file::parse_rule(text(&body)?);
         Ok(Self { rule })
@@ -79,8 +82,8 @@ pub(crate) struct RemoveRuleRequest {
     pub rule: usize,
 }
 
-impl RemoveRuleRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for RemoveRuleRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             rule: known(input.text("rule")?.parse(), ErrorCode::RuleNotFound)?,
         })

@@ -4,7 +4,7 @@
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::combine::CombineResults;
 use crate::http::request::query::IdList;
-use crate::http::routing::endpoint::Input;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{LiveOffset, LivestreamId, TvDay};
 
 type Named = Option<IdList<LivestreamId>>;
@@ -19,8 +19,8 @@ pub(crate) struct ScheduleLiveRequest {
     pub offset: LiveOffset,
 }
 
-impl ScheduleLiveRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for ScheduleLiveRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let offset = input.query.parsed("offset", LiveOffset::parse);
         let (livestreams, offset) = (named(input), offset).combine()?;
         Ok(Self {
@@ -36,8 +36,8 @@ pub(crate) struct ScheduleDayRequest {
     pub day: TvDay,
 }
 
-impl ScheduleDayRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for ScheduleDayRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let day = input.parsed("date", TvDay::parse);
         let (livestreams, day) = (named(input), day).combine()?;
         Ok(Self { livestreams, day })

@@ -6,7 +6,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::errors::combine::CombineResults;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::admin::known;
-use crate::http::routing::endpoint::{Input, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::text::check_visible;
 use crate::types::{
     DurationUnit, Email, Locale, MailId, Malformed, OperatorId, PartnerId, Role, SessionId,
@@ -24,8 +24,10 @@ impl MoveClockRequest {
     /// End of the year 9999. Later dates have no common text form.
     const NOW_MAX: i64 = 253_402_300_799;
     const OFFSET_MAX: i64 = 10_000_000_000;
+}
 
-    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for MoveClockRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         match (body.integer("now")?, body.integer("offset")?) {
             (Some(now), None) if !(0..=Self::NOW_MAX).contains(&now) => {
@@ -59,8 +61,8 @@ pub(crate) struct AddPartnerRequest {
     pub name: String,
 }
 
-impl AddPartnerRequest {
-    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for AddPartnerRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             name: name(&payload.object()?)?,
         })
@@ -86,8 +88,8 @@ pub(crate) struct PartnerRequest {
     pub partner: PartnerRef,
 }
 
-impl PartnerRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for PartnerRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             partner: PartnerRef::read(&input.text("partner")?),
         })
@@ -100,8 +102,8 @@ pub(crate) struct ChangePartnerRequest {
     pub update: PartnerUpdate,
 }
 
-impl ChangePartnerRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for ChangePartnerRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let (partner, disabled, duration_unit) = (
             input.text("partner"),
@@ -126,8 +128,8 @@ pub(crate) struct PartnerTokenRequest {
     pub token: String,
 }
 
-impl PartnerTokenRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for PartnerTokenRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             partner: PartnerRef::read(&input.text("partner")?),
             token: input.text("token")?.into_owned(),
@@ -141,8 +143,8 @@ pub(crate) struct AddOperatorRequest {
     pub role: Role,
 }
 
-impl AddOperatorRequest {
-    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for AddOperatorRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let role = body.required("role", |text| {
             Role::parse(text).ok_or(Malformed("must be admin, content, agent or observer"))
@@ -170,8 +172,8 @@ pub(crate) struct OperatorRequest {
     pub operator: OperatorRef,
 }
 
-impl OperatorRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for OperatorRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             operator: OperatorRef::read(&input.text("operator")?),
         })
@@ -185,8 +187,8 @@ pub(crate) struct OperatorTokenRequest {
     pub token: String,
 }
 
-impl OperatorTokenRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for OperatorTokenRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             operator: OperatorRef::read(&input.text("operator")?),
             token: input.text("token")?.into_owned(),
@@ -199,8 +201,8 @@ pub(crate) struct MailRequest {
     pub mail: MailId,
 }
 
-impl MailRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for MailRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             mail: known(MailId::parse(&input.text("mail")?), ErrorCode::MailNotFound)?,
         })
@@ -213,8 +215,8 @@ pub(crate) struct PreviewMailRequest {
     pub locale: Option<Locale>,
 }
 
-impl PreviewMailRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for PreviewMailRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let kind = input.text("kind").and_then(|text| {
             let unknown =
                 || ApiError::new(ErrorCode::MailNotFound, "there is no such kind of mail");
@@ -230,8 +232,8 @@ pub(crate) struct TestMailRequest {
     pub to: Email,
 }
 
-impl TestMailRequest {
-    pub(crate) fn parse(payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for TestMailRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             to: payload.object()?.required("to", Email::parse)?,
         })
@@ -243,8 +245,8 @@ pub(crate) struct EndPlaybackSessionRequest {
     pub session: SessionId,
 }
 
-impl EndPlaybackSessionRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for EndPlaybackSessionRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             session: known(
                 SessionId::parse(&input.text("session")?),
@@ -260,8 +262,8 @@ pub(crate) struct AuditRequest {
     pub limit: usize,
 }
 
-impl AuditRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for AuditRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let before = input.number("before", 18, "must be the number of an audit entry");
         let (before, limit) = (before, input.page()).combine()?;
         Ok(Self { before, limit })

@@ -2,7 +2,7 @@
 
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::combine::CombineResults;
-use crate::http::routing::endpoint::admin::Input;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +25,8 @@ fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>,
     Ok(seconds.map(UnixSeconds))
 }
 
-impl ExportTelemetryRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for ExportTelemetryRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let (from, to, user) = (
             instant(input, "from"),
             instant(input, "to"),
@@ -37,8 +37,8 @@ impl ExportTelemetryRequest {
     }
 }
 
-impl ReportTelemetryRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for ReportTelemetryRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let (from, to) = (instant(input, "from"), instant(input, "to")).combine()?;
         Ok(Self { from, to })
     }

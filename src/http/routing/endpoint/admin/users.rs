@@ -9,7 +9,7 @@ use crate::http::routing::endpoint::admin::known;
 use crate::http::routing::endpoint::admin::system::PartnerRef;
 use crate::http::routing::endpoint::login::password;
 use crate::http::routing::endpoint::users::ParentalControlChange;
-use crate::http::routing::endpoint::{Input, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{
     AssetId, BirthDate, Country, Email, LiveOffset, Locale, OfferId, PersonName, Pin, UnixSeconds,
     UserId,
@@ -54,8 +54,8 @@ pub(crate) struct UsersRequest {
     pub limit: usize,
 }
 
-impl UsersRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for UsersRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let (partner, after, limit) = (
             partner(input),
             input.query.parsed("after", UserId::parse),
@@ -83,13 +83,6 @@ pub(crate) struct AddUserRequest {
 }
 
 impl AddUserRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
-        let body = payload.object()?;
-        let (mut request, of_query) = (Self::read(&body), partner(input)).combine()?;
-        request.partner = request.partner.or(of_query);
-        Ok(request)
-    }
-
     /// Parses a user from a body or from a line of an import.
     ///
     /// # Errors
@@ -117,6 +110,15 @@ impl AddUserRequest {
     }
 }
 
+impl ParseRequest for AddUserRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (mut request, of_query) = (Self::read(&body), partner(input)).combine()?;
+        request.partner = request.partner.or(of_query);
+        Ok(request)
+    }
+}
+
 impl AddUserRequest {
     #[must_use]
     pub(crate) fn into_parts(self) -> (Option<PartnerRef>, NewUser, FirstPassword) {
@@ -139,8 +141,8 @@ pub(crate) struct ImportUsersRequest {
     pub file: BodyStream,
 }
 
-impl ImportUsersRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for ImportUsersRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let (partner, dry_run) = (partner(input), input.query.flag("dryRun")).combine()?;
         Ok(Self {
             partner,
@@ -165,8 +167,8 @@ pub(crate) struct UserRequest {
     pub user: UserRef,
 }
 
-impl UserRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for UserRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             user: UserRef::parse(input)?,
         })
@@ -188,8 +190,10 @@ pub(crate) struct ChangeUserRequest {
 impl ChangeUserRequest {
     /// Maximum number of tags per user.
     const TAGS: usize = 32;
+}
 
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for ChangeUserRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let fit = |tags: &Vec<String>| {
             tags.len() <= Self::TAGS
@@ -235,8 +239,8 @@ pub(crate) struct GrantRequest {
     pub expiry: Option<UnixSeconds>,
 }
 
-impl GrantRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for GrantRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let (user, offer, expiry) = (
             UserRef::parse(input),
@@ -258,8 +262,8 @@ pub(crate) struct RevokeGrantRequest {
     pub offer: OfferId,
 }
 
-impl RevokeGrantRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for RevokeGrantRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             user: UserRef::parse(input)?,
             offer: input.parsed("offer", OfferId::parse)?,
@@ -273,8 +277,8 @@ pub(crate) struct SetPinRequest {
     pub pin: Option<Pin>,
 }
 
-impl SetPinRequest {
-    pub(crate) fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+impl ParseRequest for SetPinRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             user: UserRef::parse(input)?,
             pin: payload.object()?.parsed("pinCode", Pin::parse)?,
@@ -292,8 +296,8 @@ pub(crate) struct ExplainEntitlementRequest {
     pub country: Option<Country>,
 }
 
-impl ExplainEntitlementRequest {
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+impl ParseRequest for ExplainEntitlementRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let (user, asset, offset, country) = (
             UserRef::parse(input),
             input.parsed("asset", AssetId::parse),
