@@ -39,44 +39,33 @@ pub struct Services {
     pub clock_guard: Arc<ClockGuard>,
     pub entropy: Arc<dyn Entropy>,
     pub config: Config,
-    /// Configurable limits.
     pub limits: Limits,
     pub metrics: Arc<Registry>,
-    /// Reasons why the service is not ready.
     pub readiness: Arc<Readiness>,
 
     pub partners: Partners,
     pub operators: Operators,
-    /// The audit log of operators' changes.
     pub audit: Audit,
     pub accounts: Accounts,
     pub mail: Mail,
     pub catalog: Catalog,
     pub schedule: Arc<Schedule>,
     pub epg_sources: EpgSources,
-    /// Offers granted to users.
     pub grants: Grants,
-    /// Decides who may play what.
     pub entitlement: EntitlementService,
     pub playback: Playback,
-    /// External license servers.
     pub licenses: LicenseServers,
     /// Finds the country of an address, if a database is configured.
     pub geoip: Option<Arc<GeoIp>>,
-    /// Files of the built-in origin.
     pub media: MediaDirectory,
-    /// TLS of the partner interface, if configured.
     pub tls: Option<Arc<Tls>>,
     pub telemetry: Telemetry,
-    /// Forwards telemetry, if configured.
     pub forwarder: Option<Arc<Forwarder>>,
-    /// Verification and maintenance of the store.
     pub store_admin: StoreAdmin,
     pub backups: Backups,
     /// Restarts the process after running work; absent where that is not possible.
     pub restart: Option<Restart>,
 
-    /// Hashes passwords and PINs.
     pub hashing: WorkerPool<HashMemory>,
     /// Networks that guess passwords; their jobs in `hashing` wait behind those of others.
     pub recent_failures: RecentFailures,
@@ -84,7 +73,6 @@ pub struct Services {
     pub compression: WorkerPool<()>,
     /// Runs cold reads, and short work that waits for a commit.
     pub cold: WorkerPool<()>,
-    /// Runs imports and verifications, one at a time.
     pub bulk: WorkerPool<()>,
 
     /// The store. The last field, so that it is dropped after the services that use it.

@@ -43,6 +43,7 @@ impl Authenticator for TokenAuthenticator {
         partner: PartnerId,
         now: UnixSeconds,
     ) -> Option<UserIdentity> {
+        // Looked up within the partner: a token of another partner's user is unknown here.
         let login = self.accounts.authenticate(token, partner, now)?;
         Some(UserIdentity {
             user: login.user,
@@ -88,9 +89,7 @@ impl Authenticator for TokenAuthenticator {
     }
 }
 
-/// Counts the requests of each partner in the current second, if there is a limit.
 pub(super) struct PartnerRateLimiter {
-    /// Requests per second; 0 for no limit.
     limit: u32,
     running: DashMap<PartnerId, (UnixSeconds, u32)>,
 }
@@ -109,6 +108,7 @@ impl PartnerRateLimiter {
             return Ok(());
         }
         let mut running = self.running.entry(partner).or_insert((now, 0));
+        // A new second starts with a full allowance: one map entry for a partner, and no queue.
         if running.0 != now {
             *running = (now, 0);
         }

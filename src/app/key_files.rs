@@ -11,7 +11,6 @@ use ring::hmac;
 
 use crate::ports::Entropy;
 
-/// Directory of key files, below the data directory.
 const DIRECTORY: &str = "keys";
 /// Encrypts content keys.
 pub(super) const CONTENT: &str = "content.key";
@@ -26,17 +25,14 @@ pub(super) const ORIGIN: &str = "origin.key";
 pub enum KeyError {
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
-    /// The content is not a key.
     #[error("{}: must contain a key of 32 bytes in hexadecimal", .0.display())]
     Malformed(PathBuf),
-    /// The file is missing, but encrypted content keys exist.
     #[error("{}: missing, but {sealed} content keys of the catalogue are encrypted with it", path.display())]
     Missing {
         path: PathBuf,
         /// Number of content keys.
         sealed: usize,
     },
-    /// The content keys were encrypted with another key.
     #[error("{}: wrong key: {sealed} content keys of the catalogue are encrypted with another one", path.display())]
     Exchanged {
         path: PathBuf,
@@ -46,7 +42,6 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// Advice for the operator.
     #[must_use]
     pub const fn advice(&self) -> Option<&'static str> {
         match self {
@@ -65,7 +60,6 @@ pub(super) fn path(data_dir: &Path, name: &str) -> PathBuf {
     data_dir.join(DIRECTORY).join(name)
 }
 
-/// Reads a key; `None` if the file does not exist.
 pub(super) fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyError> {
     let path = path(data_dir, name);
     match fs::read(&path) {
@@ -75,7 +69,6 @@ pub(super) fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyE
     }
 }
 
-/// Creates a key.
 pub(super) fn make(
     data_dir: &Path,
     name: &str,
@@ -92,6 +85,7 @@ pub(super) fn make(
 #[must_use]
 pub(super) fn fingerprint(data_dir: &Path, name: &str) -> Option<String> {
     let content = fs::read(data_dir.join(DIRECTORY).join(name)).ok()?;
+    // Backups carry this value, and must not help to guess the key.
     let key = hmac::Key::new(hmac::HMAC_SHA256, &decode(&content)?);
     let tag = hmac::sign(&key, b"playgate key fingerprint");
     Some(HEXLOWER.encode(tag.as_ref().first_chunk::<8>()?))
@@ -102,13 +96,14 @@ fn decode(content: &[u8]) -> Option<[u8; 32]> {
     key.try_into().ok()
 }
 
-// Write to a temporary file, sync and rename: after a power failure the key is complete or absent, never a
-// partial key that has encrypted content keys.
 fn write(directory: &Path, path: &Path, key: &[u8; 32]) -> io::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
+        // Only the service: the administration group may not read keys.
         .mode(0o700)
         .create(directory)?;
+    // Synced and renamed: after a power failure the key is complete or absent, and never a partial key that has
+    // encrypted content keys.
     let aside = path.with_extension("new");
     let mut file = File::options()
         .write(true)

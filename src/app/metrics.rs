@@ -104,7 +104,6 @@ fn register_store(
     );
 }
 
-/// Registers the clock jump gauge.
 fn register_clock(metrics: &Registry, guard: &Arc<ClockGuard>) {
     let guard = Arc::clone(guard);
     metrics.gauge_of(
@@ -193,7 +192,6 @@ fn register_schedule(metrics: &Registry, schedule: &Arc<Schedule>) {
     }
 }
 
-/// Registers the metrics of telemetry forwarding, if there is a sink.
 fn register_forwarding(
     metrics: &Registry,
     forwarder: Option<&Arc<Forwarder>>,
@@ -276,7 +274,6 @@ fn register_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
     );
 }
 
-/// Registers counters of password and PIN hashes.
 pub(super) fn register_hashing(metrics: &Registry) -> Arc<HashCounts> {
     let hashes = Arc::<HashCounts>::default();
     let functions: [(&str, fn(&HashCounts) -> u64); 2] = [
@@ -295,7 +292,6 @@ pub(super) fn register_hashing(metrics: &Registry) -> Arc<HashCounts> {
     hashes
 }
 
-/// Registers the metrics of EPG sources, so that a silent source is noticed before its last guide ends.
 fn register_epg_sources(metrics: &Registry, sources: &EpgSources) {
     let figures: [(&str, &str, fn(&EpgSourceState) -> i64); 4] = [
         (

@@ -15,28 +15,21 @@ use crate::store::{self, Import, Imported, OnFailure, Options, Store, StoreError
 /// A small store has a verified engine at the start; clients do not wait for a large one.
 const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Options chosen by the process that opens the store.
 pub struct StoreOpener {
     /// Whether files are synced; disabled only in control runs of durability tests.
     pub sync: bool,
-    /// Whether permanently lost commits are accepted.
     pub accept_loss: bool,
-    /// Verifies a new snapshot completely.
     pub examine: Examine,
     /// Called once when the store has failed and the process must restart.
     pub on_failure: OnFailure,
 }
 
-/// Returns whether the data directory has a store, intact or not.
 #[must_use]
 pub fn has_store(config: &Config) -> bool {
     store::has_data(&config.server.data_dir)
 }
 
-/// Opens the store. This must come first in a process, since it takes the lock of the data directory.
-///
-/// # Errors
-/// [`StoreError::InUse`] if another process has it open; other variants if it is damaged.
+/// Opens the store, and with it takes the lock of the data directory.
 pub fn open_store(
     config: &Config,
     ports: &Ports,
@@ -46,10 +39,6 @@ pub fn open_store(
     Store::open(&config.server.data_dir, domain::schema(), options)
 }
 
-/// Imports an export into an empty store. `bytes` is its length, if known.
-///
-/// # Errors
-/// [`StoreError::NotEmpty`], [`StoreError::InUse`], or a lack of disk space.
 pub fn import_store(
     config: &Config,
     ports: &Ports,
@@ -67,7 +56,6 @@ pub fn import_store(
     import.run(input)
 }
 
-/// Deletes the content keys that the key file cannot decrypt; returns their number.
 pub fn drop_content_keys(
     config: &Config,
     ports: &Ports,

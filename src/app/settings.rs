@@ -51,7 +51,6 @@ pub(super) fn http(config: &Config, listener: Option<SocketAddr>) -> HttpSetting
     }
 }
 
-/// Midnight of a day, in HTTP format.
 fn http_date(date: NaiveDate) -> String {
     date.format("%a, %d %b %Y 00:00:00 GMT").to_string()
 }
@@ -78,9 +77,9 @@ fn public_url(config: &Config, listener: Option<SocketAddr>) -> String {
     }
 }
 
-/// Replaces an unspecified address such as `0.0.0.0` by one that clients can connect to.
 fn reachable(address: IpAddr) -> String {
     match address {
+        // Nobody can connect to `0.0.0.0`, and a link with it in a mail would not work.
         IpAddr::V4(v4) if v4.is_unspecified() => "127.0.0.1".to_owned(),
         IpAddr::V6(v6) if v6.is_unspecified() => "::1".to_owned(),
         other => other.to_string(),
@@ -112,7 +111,6 @@ pub(super) fn messages(config: &Config) -> Result<Messages, AppError> {
         .map_err(|error| AppError::Setting(error.to_string()))
 }
 
-/// Settings of accounts, with the limits on guessing.
 pub(super) fn accounts(config: &Config) -> accounts::Settings {
     let given = &config.accounts;
     let limits = &config.limits;
@@ -179,7 +177,6 @@ pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppErro
     Ok(Some(Arc::new(mailer.map_err(AppError::setting)?)))
 }
 
-/// Checks the files that a configuration names and that a server reads at its start.
 pub(super) fn check(config: &Config) -> Vec<AppError> {
     let templates = config
         .mail
@@ -191,6 +188,7 @@ pub(super) fn check(config: &Config) -> Vec<AppError> {
                 AppError::setting(error)
             })
         });
+    // Each is tried, so that all mistakes are reported at once.
     [
         messages(config).map(|_| ()),
         mailer(config).map(|_| ()),
@@ -213,7 +211,6 @@ pub(super) fn catalog(config: &Config) -> catalog::Settings {
     }
 }
 
-/// Division of days and padding of broadcasts.
 pub(super) fn schedule(config: &Config) -> schedule::query::ScheduleSettings {
     schedule::query::ScheduleSettings {
         day_start: config.schedule.day_start,
@@ -222,7 +219,6 @@ pub(super) fn schedule(config: &Config) -> schedule::query::ScheduleSettings {
     }
 }
 
-/// EPG sources and rating systems.
 pub(super) fn epg_sources(config: &Config) -> Result<epg_sources::Settings, AppError> {
     let mut ratings = Ratings::built_in();
     if let Some(path) = &config.epg.ratings {
@@ -240,7 +236,6 @@ pub(super) fn epg_sources(config: &Config) -> Result<epg_sources::Settings, AppE
     })
 }
 
-/// Rules on which programs require the PIN.
 pub(super) fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
     let given = &config.parental;
     let text = |time: NaiveTime| time.format("%H:%M").to_string();
@@ -270,7 +265,6 @@ pub(super) fn playback(config: &Config) -> playback::Settings {
     }
 }
 
-/// The DRM systems with a configured license server.
 pub fn license_systems(config: &Config) -> Vec<Drm> {
     let servers = [
         (Drm::Widevine, &config.widevine),
@@ -283,7 +277,6 @@ pub fn license_systems(config: &Config) -> Vec<Drm> {
     configured.map(|(drm, _)| drm).collect()
 }
 
-/// The external license servers, and the FairPlay certificate.
 pub(super) fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
     let fairplay_certificate = match &config.fairplay_extra.certificate {
         Some(path) => Some(fs::read(path).map_err(|error| AppError::File {
@@ -300,7 +293,6 @@ pub(super) fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
     })
 }
 
-/// The country database, if configured.
 pub(super) fn geoip(config: &Config) -> Result<Option<Arc<GeoIp>>, AppError> {
     let Some(path) = &config.geo.database else {
         return Ok(None);
@@ -311,7 +303,6 @@ pub(super) fn geoip(config: &Config) -> Result<Option<Arc<GeoIp>>, AppError> {
     Ok(Some(Arc::new(geoip)))
 }
 
-/// TLS of the partner interface, if configured.
 pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
     let given = &config.tls;
     let (false, Some(certificate), Some(key)) = (given.listen.is_empty(), &given.cert, &given.key)
@@ -363,7 +354,6 @@ pub(super) fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
     }
 }
 
-/// The telemetry sink, if configured.
 pub(super) fn sink(config: &Config) -> Result<Option<HttpSink>, AppError> {
     let given = &config.telemetry_forward;
     let Some(url) = &given.url else {
@@ -375,7 +365,6 @@ pub(super) fn sink(config: &Config) -> Result<Option<HttpSink>, AppError> {
     Ok(Some(sink))
 }
 
-/// Batching of forwarded telemetry.
 pub(super) fn forwarding(config: &Config) -> telemetry::ForwardSettings {
     let given = &config.telemetry_forward;
     telemetry::ForwardSettings {
@@ -384,7 +373,6 @@ pub(super) fn forwarding(config: &Config) -> telemetry::ForwardSettings {
     }
 }
 
-/// Backup settings, with the fingerprint of this machine's key.
 #[must_use]
 pub fn backups(config: &Config) -> backups::Settings {
     let data = &config.server.data_dir;
@@ -398,9 +386,9 @@ pub fn backups(config: &Config) -> backups::Settings {
     }
 }
 
-/// Derives a signing key of fixed length from a secret of any length.
 pub(super) fn signing_key(secret: &Secret) -> [u8; 32] {
     let mut key = [0; 32];
+    // Operators give texts of any length; HMAC needs a key of 32 bytes.
     key.copy_from_slice(digest::digest(&digest::SHA256, secret.reveal().as_bytes()).as_ref());
     key
 }

@@ -79,6 +79,8 @@ impl<'a> Assembly<'a> {
     }
 
     pub(super) fn accounts(&self, mail: &Mail, partners: &Partners) -> Result<Accounts, AppError> {
+        // Called in the transaction that erases the account, so that no module keeps data of a user who is
+        // gone.
         let erasers: Vec<Eraser> = vec![
             |txn, user, _| entitlement::erase_user(txn, user),
             playback::tables::erase,
@@ -106,8 +108,8 @@ impl<'a> Assembly<'a> {
     pub(super) fn catalog(&self) -> Result<Catalog, AppError> {
         let data_dir = &self.config.server.data_dir;
         let present = key_files::read(data_dir, key_files::CONTENT)?;
-        // Creating a new key would make content keys encrypted with the old one unreadable without notice.
-        // The encrypted records name the key that they need.
+        // A new key in place of a lost one would make the content keys unreadable without notice. The encrypted
+        // records name the key that they need.
         let lost = catalog::keys_of_another_master(self.store, present.as_ref())?;
         if let Some(sealed) = lost {
             let path = key_files::path(data_dir, key_files::CONTENT);
@@ -125,7 +127,6 @@ impl<'a> Assembly<'a> {
         Ok(catalog)
     }
 
-    /// Opens the schedule, which reads the catalogue at each rendering.
     pub(super) fn schedule(&self, catalog: &Catalog) -> Result<Arc<Schedule>, AppError> {
         let catalog = catalog.clone();
         let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
@@ -172,7 +173,6 @@ impl<'a> Assembly<'a> {
         )?)
     }
 
-    /// Opens telemetry, and its forwarder if configured.
     pub(super) fn telemetry(
         &self,
         sync: bool,

@@ -26,10 +26,8 @@ const COLD_THREADS: usize = 4;
 const COLD_WAITING: usize = 1_024;
 /// Queue limit of compression: about a second's work for the largest responses.
 const COMPRESSIONS_WAITING: usize = 64;
-/// Queue limit of imports and verifications, which run one at a time.
 const BULK_WAITING: usize = 4;
 
-/// Hashes passwords and PINs: one thread per core, with preallocated memory.
 pub(super) fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppError> {
     let counts = metrics::register_hashing(metrics);
     let cores = available_parallelism().map_or(1, usize::from);
@@ -44,27 +42,25 @@ pub(super) fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppE
     Ok(pool.with_max_wait(HASHES_PATIENCE))
 }
 
-/// Runs cold reads, and short work that waits for a commit.
 pub(super) fn cold(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
+    // More threads than cores: they wait for the disk.
     let pool = WorkerPool::new("cold", COLD_THREADS, COLD_WAITING, || ());
     registered(pool, "cold", metrics)
 }
 
-/// Compresses large responses. Partners take turns, and so do the networks of a partner; if the queue is
-/// full, the response is sent uncompressed.
+/// Compresses large responses. If the queue is full, the response is sent uncompressed.
 pub(super) fn compression(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
     let cores = available_parallelism().map_or(1, usize::from);
     let pool = WorkerPool::new("compression", cores, COMPRESSIONS_WAITING, || ());
     registered(pool, "compression", metrics)
 }
 
-/// Runs imports and verifications, one at a time.
 pub(super) fn bulk(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
+    // One at a time: two imports would compete for the writer and for memory.
     let pool = WorkerPool::new("bulk", 1, BULK_WAITING, || ());
     registered(pool, "bulk", metrics)
 }
 
-/// Adds the metric of the queue length.
 fn registered<S: Send + 'static>(
     pool: io::Result<WorkerPool<S>>,
     name: &str,

@@ -26,7 +26,6 @@ macro_rules! files {
     };
 }
 
-/// A file name and its prepared response.
 type Named = (&'static str, Prepared);
 
 pub struct Console(Vec<Named>);
@@ -58,7 +57,6 @@ impl Console {
         Self(files.map(ready).into())
     }
 
-    /// Returns the file with this name.
     #[must_use]
     pub fn file(&self, name: &str) -> Option<Reply> {
         let (_, file) = self.0.iter().find(|(known, _)| *known == name)?;

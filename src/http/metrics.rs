@@ -24,18 +24,13 @@ fn class(status: StatusCode) -> usize {
     }
 }
 
-/// The DRM systems with license metrics.
 const SYSTEMS: [Drm; 4] = [Drm::Widevine, Drm::Playready, Drm::Fairplay, Drm::Clearkey];
 
-/// Result of a license request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LicenseResult {
     Issued,
-    /// A service certificate was returned.
     Certificate,
-    /// Denied by this service.
     Denied,
-    /// Denied by the license server.
     Refused,
     Failed,
     TimedOut,
@@ -54,7 +49,6 @@ impl LicenseResult {
         (Self::NotAsked, "not_asked"),
     ];
 
-    /// Classifies a failure of a license server.
     #[must_use]
     pub fn from_error(error: &UpstreamError) -> Self {
         match error {
@@ -96,11 +90,9 @@ impl RouteMetrics {
 pub struct HttpMetrics {
     public: Vec<RouteMetrics>,
     ops: Vec<RouteMetrics>,
-    /// Requests that matched no route.
     unmatched: RouteMetrics,
     licenses: Vec<(Drm, LicenseResult, Arc<Counter>)>,
     pub connections: Arc<Gauge>,
-    /// Connections closed on arrival because a limit was reached.
     pub refused: Arc<Counter>,
     pub panics: Arc<Counter>,
 }
@@ -120,7 +112,6 @@ fn licenses(registry: &Registry) -> Vec<(Drm, LicenseResult, Arc<Counter>)> {
 }
 
 impl HttpMetrics {
-    /// Creates the metrics and registers them.
     #[must_use]
     pub fn new(registry: &Registry) -> Self {
         let of = |table: RouteSet| {
@@ -133,6 +124,7 @@ impl HttpMetrics {
         Self {
             public: of(RouteSet::Public),
             ops: of(RouteSet::Ops),
+            // One series for all unknown paths: a scanner must not create a label for each path that it tries.
             unmatched: RouteMetrics::new(registry, "none"),
             licenses: licenses(registry),
             connections: registry.gauge("playgate_http_connections", "Open HTTP connections.", &[]),

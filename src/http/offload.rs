@@ -8,14 +8,12 @@ use crate::types::{PartnerId, UnixSeconds};
 use crate::worker_pool::fair_queue::{Network, Turn};
 use crate::worker_pool::pool::{JobError, PoolFull, WorkerPool};
 
-/// The hashing pool, with the turn of the client.
 pub(crate) struct Offload<'a> {
     services: &'a Services,
     turn: Turn,
     now: UnixSeconds,
 }
 
-/// Returns the hashing pool for a client.
 pub(crate) fn pool<'a>(
     services: &'a Services,
     cx: &Context,
@@ -83,7 +81,6 @@ impl Offload<'_> {
     }
 }
 
-/// An error that can mean a wrong password, PIN or token.
 pub(crate) trait GuessError {
     fn is_wrong_guess(&self) -> bool;
 }

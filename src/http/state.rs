@@ -17,7 +17,6 @@ use crate::http::response::reset_page_view::Pages;
 use crate::http::response::xmltv_cache::XmltvCache;
 use crate::services::Services;
 
-/// A setting that the HTTP layer cannot use.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidSetting {
     #[error("`http.header_prefix`: no header name can start with `{0}`")]
@@ -50,19 +49,12 @@ pub struct HttpState {
     pub responses: ResponseCache,
     pub xmltv: XmltvCache,
     pub metrics: HttpMetrics,
-    /// Origins allowed by CORS; `None` allows any.
     pub origins: Option<Vec<HeaderValue>>,
-    /// Header in which a trusted proxy reports the country.
     pub geo_header: Option<HeaderName>,
-    /// `Sunset` value of deprecated routes.
     pub sunset: Option<HeaderValue>,
 }
 
 impl HttpState {
-    /// Prepares the state.
-    ///
-    /// # Errors
-    /// The first invalid setting.
     pub fn new(
         services: Arc<Services>,
         settings: HttpSettings,

@@ -25,13 +25,10 @@ use crate::types::UnixSeconds;
 /// Delay of the first run, unless the interval is shorter.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// The error of a failed run.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The work of a job; returns the number of processed items.
 type Work = Box<dyn FnMut(UnixSeconds) -> Result<usize, Failure> + Send>;
 
-/// Makes a running job finish early.
 type Hurry = Box<dyn Fn() + Send + Sync>;
 
 /// Wakes a job. Waking a running job makes it run once more; further wake-ups before that are merged.
@@ -52,9 +49,7 @@ struct Task {
     bell: Bell,
     rung: Receiver<()>,
     hurry: Option<Hurry>,
-    /// Whether it must not run while the clock is in doubt.
     needs_time: bool,
-    /// Whether it deletes data, which is logged at level info.
     deletes: bool,
 }
 
@@ -64,6 +59,7 @@ impl Task {
         every: Duration,
         mut work: impl FnMut(UnixSeconds) -> Result<usize, E> + Send + 'static,
     ) -> Self {
+        // One waiting wake-up is enough: the job then sees all work.
         let (bell, rung) = sync_channel(1);
         Self {
             name,
@@ -100,7 +96,6 @@ pub struct Jobs {
     stopping: Arc<AtomicBool>,
     bells: Vec<Bell>,
     hurries: Vec<Hurry>,
-    /// Disconnected when the last job has ended.
     running: Receiver<()>,
 }
 
@@ -160,13 +155,11 @@ impl Jobs {
 }
 
 impl Drop for Jobs {
-    /// Also stops the jobs if starting the last of them failed.
     fn drop(&mut self) {
         self.begin_shutdown();
     }
 }
 
-/// Metrics of a job.
 struct Observed {
     runs: Arc<Counter>,
     failures: Arc<Counter>,

@@ -23,7 +23,6 @@ const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 /// Longest `Access-Control-Request-Headers` that is echoed, in bytes.
 const REQUESTED_MAX: usize = 1_024;
 
-/// Returns the requested header names if they are a plain list of names.
 fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
     let value = headers.get("access-control-request-headers")?;
     let plain = value.len() <= REQUESTED_MAX
@@ -34,7 +33,6 @@ fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
     plain.then_some(value)
 }
 
-/// Answers OPTIONS.
 #[must_use]
 pub(crate) fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
     let mut reply = Reply::no_content().with_header(ALLOW, entry.allow.clone());
@@ -49,7 +47,6 @@ pub(crate) fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
     reply
 }
 
-/// Allows the origin of the request to read the response, including errors.
 pub(crate) fn allow(http: &HttpState, heads: &RequestHeaders<'_>, answer: &mut HeaderMap) {
     let Some(origin) = heads.origin.value() else {
         return;
@@ -59,6 +56,7 @@ pub(crate) fn allow(http: &HttpState, heads: &RequestHeaders<'_>, answer: &mut H
             answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         }
         Some(listed) => {
+            // A shared cache must not give the response for one origin to another.
             if !answer.contains_key(VARY) {
                 answer.insert(VARY, HeaderValue::from_static("Origin"));
             }

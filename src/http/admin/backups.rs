@@ -113,8 +113,8 @@ fn restart(services: &Services) -> Result<&Restart, ApiError> {
     })
 }
 
-/// Returns the audit entry of the restore. It is written to the restored store as well.
 fn change(cx: &Context) -> Result<Change, ApiError> {
+    // Written to the restored store as well: the entry in the old one is moved aside with it.
     let change = cx.change.as_deref().cloned();
     change.ok_or_else(|| ApiError::internal("the restore has no audit entry"))
 }

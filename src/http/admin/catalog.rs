@@ -58,6 +58,7 @@ pub(crate) async fn import_catalog(
     let reply = bulk(services, move || -> Result<_, ApiError> {
         let text = std::str::from_utf8(&request.file)
             .map_err(|_| ApiError::malformed("the file is not UTF-8"))?;
+        // Without a function that opens key files: the server must not read paths that a client names.
         let file = catalog_file::parse(text, None);
         let mode = if request.merge {
             Mode::Merge
@@ -86,6 +87,7 @@ pub(crate) async fn import_catalog(
             write: &catalog_file::to_json,
         };
         let imported = catalog.import_file(file, &options, &is_broadcast)?;
+        // Rights are part of the rendered broadcasts, which are prepared anew.
         if !request.dry_run && !imported.difference.changes.is_empty() {
             schedule.refresh().map_err(ApiError::internal)?;
         }

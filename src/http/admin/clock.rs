@@ -84,8 +84,8 @@ pub(crate) async fn reset(
     respond_after_move(services).await
 }
 
-/// Applies a move to everything that expires, then returns the clock.
 async fn respond_after_move(services: &Services) -> Result<Reply, ApiError> {
+    // Everything that expires sees the move before the response.
     let guard = Arc::clone(&services.clock_guard);
     cold(services, move || {
         // The result is not lost: `body` reads a clock jump from the guard again.

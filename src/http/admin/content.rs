@@ -61,7 +61,6 @@ pub(crate) fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
     Reply::json_with(StatusCode::OK, &body)
 }
 
-/// The parameters of an import, moved to a thread that may block.
 struct Import {
     epg_sources: EpgSources,
     how: Refresh,

@@ -75,6 +75,7 @@ pub(crate) async fn revoke_grant(
         .await?;
     let settings = services.entitlement.settings();
     let viewer = Viewer::new(&user, settings.viewer_country(&user, None));
+    // After the grant is gone: another offer may still cover what is playing.
     services.playback.void_lost(&viewer, cx.now).await?;
     Ok(Reply::no_content())
 }

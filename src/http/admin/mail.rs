@@ -12,7 +12,6 @@ use crate::http::routing::endpoint::admin::system::{
 use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, TestReply};
 use crate::services::Services;
 
-/// Maximum length of the list; it has the newest mails.
 const LISTED: usize = 1_000;
 
 /// `GET /admin/v1/mail`: lists queued and sent mails.

@@ -11,7 +11,6 @@ use crate::http::routing::endpoint::admin::users::UserRef;
 use crate::services::Services;
 use crate::types::{OperatorId, PartnerId};
 
-/// Maximum number of partner names in an error message.
 const SHOWN: usize = 10;
 
 /// # Errors

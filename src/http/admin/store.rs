@@ -23,7 +23,6 @@ struct TableBody {
     places: Vec<String>,
 }
 
-/// Result of the comparison of the engine with snapshot and WAL.
 #[derive(Serialize)]
 struct DurableStateBody {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -44,13 +44,14 @@ pub(crate) async fn report(
     _auth: OperatorAuth,
     request: ReportTelemetryRequest,
 ) -> Result<Reply, ApiError> {
-    /// Longest period of a report: a report reads every event in its period.
+    // A report reads every event of its period.
     const LONGEST: i64 = 31 * DAY;
     let to = request.to.unwrap_or(cx.now + 1);
     let from = request.from.unwrap_or(to - DAY);
     if !(0..=LONGEST).contains(&to.since(from)) {
         return Err(ApiError::field("from", "must be at most 31 days before to"));
     }
+    // Whole minutes: the first row would otherwise cover a part of one and look like a drop.
     let from = UnixSeconds(from.0.div_euclid(60) * 60);
     let (telemetry, partners) = (services.telemetry.clone(), services.partners.clone());
     let unit_of = move |partner: &PartnerId| partners.duration_unit(partner);

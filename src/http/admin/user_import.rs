@@ -35,7 +35,6 @@ use crate::worker_pool::pool::JobError;
 const CHUNK_BYTES: usize = 128 * 1024;
 /// Users per commit. Small enough that other commits wait for a few milliseconds at most.
 const COMMIT_USERS: usize = 500;
-/// Maximum number of rejected lines in the report. Further ones are only counted.
 const PROBLEMS_MAX: usize = 1_000;
 /// After this many lines, an import loads all e-mail addresses that are in use to save a lookup per
 /// line. Loading costs time as well, so the import must also have an eighth as many lines as there
@@ -55,6 +54,7 @@ pub(crate) async fn import_users(
     _auth: OperatorAuth,
     request: ImportUsersRequest,
 ) -> Result<Reply, ApiError> {
+    // Checked before the body is read: a typing error would otherwise be reported once for each line.
     if let Some(partner) = &request.partner {
         resolve::partner(services, partner)?;
     }
@@ -132,7 +132,6 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Stores users. Returns how many were added and how many existed.
     async fn commit(&self, ready: Vec<NewAccount>) -> Result<(u64, u64), ApiError> {
         let all = count(ready.len());
         if self.report.dry_run {
@@ -172,6 +171,7 @@ impl Import<'_> {
 
     /// Hashes a password in the pool. Waits for a free slot without a time limit.
     async fn hash(&self, unhashed: Unhashed) -> Result<NewAccount, ApiError> {
+        // Shared with the job: a job that the queue sheds must not take the password with it.
         let waiting = Arc::new(Mutex::new(Some(unhashed)));
         loop {
             let (accounts, job) = (self.services.accounts.clone(), Arc::clone(&waiting));
@@ -191,7 +191,6 @@ impl Import<'_> {
         }
     }
 
-    /// Adds a chunk to the report and returns the users to store.
     fn accept(&mut self, batch: Batch) -> Vec<NewAccount> {
         let report = &mut self.report;
         report.existing += batch.existing;
@@ -217,11 +216,9 @@ struct Batch {
     ready: Vec<NewAccount>,
     unhashed: Vec<Unhashed>,
     existing: u64,
-    /// Line numbers, counted from 1 within the chunk, and error messages.
     problems: Vec<(u64, String)>,
 }
 
-/// Parses lines on a worker thread.
 struct Reader {
     accounts: Accounts,
     partners: Partners,
@@ -326,7 +323,6 @@ impl Lines {
     }
 }
 
-/// Cuts bytes into chunks that end at a line end.
 #[derive(Default)]
 struct Chunker(Vec<u8>);
 
@@ -341,6 +337,7 @@ impl Chunker {
             return None;
         }
         let Some(end) = self.0.iter().rposition(|&byte| byte == b'\n') else {
+            // A line without end must not grow in memory. What is left proves that it is too long.
             self.0.truncate(USER_LINE + 1);
             return None;
         };

@@ -44,10 +44,8 @@ pub(crate) fn assets(
     reply(services, lines.collect(), next)
 }
 
-/// A page of a list that is sorted by id.
 struct Page<R> {
     rows: Vec<R>,
-    /// Whether more rows follow this page.
     more: bool,
 }
 
@@ -59,6 +57,7 @@ impl<R: Copy> Page<R> {
     ) -> Self {
         let after = request.after.as_ref();
         let mut rest = all
+            // By id and not by number: a row that is added or removed between two pages shifts nothing.
             .skip_while(|row| after.is_some_and(|after| id(row) <= after))
             .peekable();
         let limit = request.limit.unwrap_or(usize::MAX);
@@ -67,7 +66,6 @@ impl<R: Copy> Page<R> {
         Self { rows, more }
     }
 
-    /// Returns the `Link` header that leads to the next page, if there is one.
     fn next<I>(
         &self,
         request: &PageRequest<I>,
@@ -88,6 +86,7 @@ fn reply<T: Serialize>(
 ) -> Result<Reply, ApiError> {
     let body = serde_json::to_vec(&lines).map_err(ApiError::internal)?;
     let kept = Kept {
+        // Of the bytes: the catalogue has no generation that survives a restart.
         tag: Kept::tag_of(&body),
         max_age: services.config.schedule.max_age,
     };

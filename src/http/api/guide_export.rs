@@ -28,13 +28,8 @@ use crate::worker_pool::fair_queue::Turn;
 /// on is worth little; long enough not to interrupt an evening.
 const VALIDITY_MAX: i64 = 12 * HOUR;
 
-/// `GET /api/schedule/v1/xmltv`: exports the schedule as XMLTV. The export is built once per change
-/// of the schedule.
-///
-/// Channel ids are livestream ids, so an export can be imported again without a channel map.
-///
-/// # Errors
-/// `OVERLOADED` if the pool is full; `INTERNAL` if the store cannot be read.
+/// `GET /api/schedule/v1/xmltv`: exports the schedule as XMLTV. Channel ids are livestream ids, so an export
+/// can be imported again without a channel map.
 pub(crate) async fn xmltv(
     http: &HttpState,
     cx: &Context,
@@ -52,6 +47,7 @@ pub(crate) async fn xmltv(
         })?;
         made.await?
     };
+    // Built once per change of the schedule: it is the same for all partners.
     let export = http.xmltv.get_or_make(generation, make).await?;
     let kept = Kept {
         tag: http.etag_seed.wrapping_add(generation),
@@ -60,24 +56,17 @@ pub(crate) async fn xmltv(
     Ok(Reply::export(kept, media::XML, export))
 }
 
-/// Livestreams with broadcasts. The XMLTV validator rejects a channel without programmes.
 fn exported_livestreams(services: &Services) -> Vec<Arc<Livestream>> {
     let (catalog, schedule) = (services.catalog.snapshot(), services.schedule.snapshot());
     let exported = catalog.livestreams().filter(|livestream| {
         let channel = schedule.channel(livestream.id.as_str());
+        // The XMLTV validator rejects a channel without programmes.
         channel.is_some_and(|channel| !channel.is_empty())
     });
     exported.cloned().collect()
 }
 
 /// `GET /api/schedule/v1/m3u`: lists the livestreams that every viewer may watch, as M3U.
-///
-/// Entries are addresses of this service that redirect when they are used, so that rights are
-/// checked when a viewer tunes in and not when the list is fetched. Players send no headers, so
-/// each entry carries the partner token of the request; the list is as secret as that token.
-///
-/// Encrypted and sold livestreams and those blocked in the viewer's country are left out, because
-/// no player of the list could play them.
 pub(crate) fn m3u(
     http: &HttpState,
     cx: &Context,
@@ -100,6 +89,8 @@ pub(crate) fn m3u(
         let mut manifests = MANIFESTS.iter();
         let (_, manifest) = manifests.find(|(one, _)| open_manifest(livestream, *one).is_some())?;
         let id = encoded(livestream.id.as_str());
+        // An address that redirects when it is used: rights are checked when a viewer tunes in. Players send
+        // no headers, so it carries the token; the list is as secret as that.
         let address = format!("{base}/m3u/{id}/{manifest}?accessToken={token}");
         Some((&**livestream, address))
     });
@@ -118,14 +109,6 @@ pub(crate) fn m3u(
 }
 
 /// `GET /api/schedule/v1/m3u/{livestreamId}/{manifest}`: redirects to the manifest of a livestream.
-///
-/// There is no session whose heartbeat could end playback. An address of the built-in origin is
-/// therefore signed only until the next program without live rights begins, the offer ends, or
-/// twelve hours have passed.
-///
-/// # Errors
-/// `ASSET_NOT_FOUND`, `GEO_BLOCKED`, `NOT_ENTITLED`, `NOT_AVAILABLE`, `NO_LIVE_RIGHTS`,
-/// `PROTOCOL_NOT_AVAILABLE`.
 pub(crate) fn watch(
     http: &HttpState,
     cx: &Context,
@@ -141,6 +124,8 @@ pub(crate) fn watch(
     let manifest = open_manifest(&open.livestream, request.protocol);
     let address = match manifest.ok_or(PlaybackError::ProtocolNotAvailable)? {
         OpenManifest::Origin(path) => {
+            // No heartbeat can end this playback, so the address expires with the next program without live
+            // rights, with the offer, or after twelve hours.
             let address = services.playback.origin_address(&path, open.until, cx.now);
             format!("{}{address}", http.settings.public_url)
         }
@@ -153,20 +138,19 @@ pub(crate) fn watch(
         .with_header(CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
-/// A manifest that can be played without a session.
 enum OpenManifest {
     Origin(MediaPath),
     Address(String),
 }
 
-/// Returns the manifest of a livestream. `None` if its address has placeholders, which only a
-/// session can fill in.
+/// Returns the manifest of a livestream that can be played without a session.
 fn open_manifest(livestream: &Arc<Livestream>, protocol: Protocol) -> Option<OpenManifest> {
     match livestream.playlist.location(protocol)? {
         Location::Origin(path) => MediaPath::parse(path).map(OpenManifest::Origin),
         Location::Loop(path) => {
             loop_channel::manifest(path, ManifestRange::Live).map(OpenManifest::Origin)
         }
+        // Only a session can fill in the placeholders.
         Location::Address(address) if address.contains('{') => None,
         Location::Address(address) => Some(OpenManifest::Address(address.to_owned())),
     }

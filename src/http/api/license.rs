@@ -55,6 +55,8 @@ pub(crate) async fn license(
     let subject = LicenseSubject {
         user: session.user,
         session: session.id,
+        // Of the asset and not of the challenge: the license server must not issue keys that a client asks
+        // for.
         kids: services.playback.key_ids(asset),
         asset: asset.clone(),
         now: cx.now,
@@ -75,7 +77,6 @@ pub(crate) async fn license(
     }
 }
 
-/// Returns the session if it permits the license.
 fn authorize(
     services: &Services,
     cx: &Context,

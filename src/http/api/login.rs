@@ -79,6 +79,7 @@ pub(crate) async fn login(
         identity: email,
         access_key: password,
     } = request;
+    // The limits by account and address come before the hash: a locked account costs no processor time.
     services
         .accounts
         .check_login_rate(partner, &email, from, now)?;
@@ -130,6 +131,7 @@ pub(crate) async fn send_reset(
         .accounts
         .send_reset(partner, &email, locale, from, now)
         .await?;
+    // The response time must not tell whether the address has an account.
     sleep_until(respond_at).await;
     Ok(Reply::empty_object())
 }
@@ -147,6 +149,7 @@ pub(crate) async fn reset(
 ) -> Result<Reply, ApiError> {
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     let ResetRequest { password, token } = request;
+    // Before the hash, as for a login.
     services.accounts.check_reset_rate(from, now)?;
     let pool = pool(services, cx, Some(partner));
     pool.guess(

@@ -17,7 +17,6 @@ use crate::types::{MediaPath, UnixSeconds};
 
 enum Found {
     File(MediaFile),
-    /// A manifest or segment generated from a loop channel's clip for this request.
     Generated(Vec<u8>),
 }
 
@@ -89,14 +88,14 @@ pub(crate) async fn origin(
     }))
 }
 
-/// Finds a file, or generates a part of a loop channel. An existing file always takes precedence.
-/// Blocks.
+/// Finds a file, or generates a part of a loop channel. Blocks.
 fn find(
     directory: &MediaDirectory,
     path: &MediaPath,
     now: UnixSeconds,
 ) -> Result<Found, LoopError> {
     match directory.open(path)? {
+        // An existing file always wins over a generated one with the same path.
         Some(file) => Ok(Found::File(file)),
         None => loop_channel::answer(directory, path, now).map(Found::Generated),
     }
@@ -106,8 +105,7 @@ fn file_not_found() -> ApiError {
     ApiError::new(ErrorCode::FileNotFound, "there is no such file")
 }
 
-/// Returns the media type for a file extension, which players rely on. No extension maps to a type
-/// that a browser would execute, such as HTML or SVG.
+/// Returns the media type for a file extension, which players rely on.
 fn media_type(path: &str) -> HeaderValue {
     let extension = Path::new(path).extension().and_then(|text| text.to_str());
     let extension = extension.unwrap_or_default().to_ascii_lowercase();
@@ -126,6 +124,8 @@ fn media_type(path: &str) -> HeaderValue {
         "jpg" | "jpeg" => "image/jpeg",
         "png" => "image/png",
         "webp" => "image/webp",
+        // No extension maps to HTML or SVG: a file of the media directory must not run scripts in the origin
+        // of the service.
         _ => return media::BYTES,
     })
 }

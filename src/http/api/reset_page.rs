@@ -30,6 +30,7 @@ pub(crate) async fn show(
 ) -> Result<Reply, ApiError> {
     let LinkToken { text, hash } = request.token;
     let (accounts, now) = (http.services.accounts.clone(), cx.now);
+    // The token is only looked up here: mail scanners open links before users do.
     cold(&http.services, move || {
         accounts.check_reset_token(&hash, now)
     })

@@ -27,31 +27,24 @@ use crate::worker_pool::fair_queue::Turn;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
-/// Prefix of the login and password routes. Errors below it have their format even if no route matched.
 const LOGIN_PREFIX: &str = "/api/login/";
 const SUNSET: HeaderName = HeaderName::from_static("sunset");
 
 /// The two livestream routes were deprecated with the first release, on 1 January 2026 (RFC 9745).
 const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1767225600");
 
-/// Facts about a request that its response, metrics and log line need.
 pub(crate) struct RequestRecord {
     pub(crate) table: RouteSet,
     pub(crate) started: Instant,
     pub(crate) id: RequestId,
     pub(crate) route: Option<(usize, &'static Route)>,
     pub(crate) user: Option<UserId>,
-    /// Turn of the client in worker pools.
     pub(crate) turn: Turn,
-    /// The address that replaces a deprecated one.
     pub(crate) successor: Option<String>,
-    /// The request is a HEAD: no body is sent.
     pub(crate) head: bool,
     /// Errors repeat the message at top level, where clients of the login routes read it.
     flat: bool,
-    /// The client expects SOAP faults.
     soap: bool,
-    /// The connection closes after this response.
     pub(crate) close: bool,
 }
 
@@ -71,6 +64,7 @@ impl RequestRecord {
             turn: Turn::default(),
             successor: None,
             head: parts.method == Method::HEAD,
+            // By path and not by route: a wrong method below it gets the same format.
             flat: parts.uri.path().starts_with(LOGIN_PREFIX),
             soap: parts.headers.contains_key(soap::ACTION),
             // Parsers disagree about the end of some chunked bodies: `0\r\n\n` ends one for hyper, which then
@@ -81,7 +75,6 @@ impl RequestRecord {
     }
 }
 
-/// Builds the response, counts it and logs it.
 pub(crate) fn finish(
     http: &HttpState,
     record: RequestRecord,
@@ -102,6 +95,7 @@ pub(crate) fn finish(
     };
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, record.id.header());
+    // A JSON body must never be taken for a script or a page.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // Pages and operators' responses are only for their own origin: a script on another page must not read
     // them, even in a browser of an operator.
@@ -165,7 +159,6 @@ fn refuse(
     render_error(error, text, form, &http.names, options)
 }
 
-/// Renders an error as a page.
 fn page(http: &HttpState, accept: Option<&str>, error: &ApiError, text: &str) -> Reply {
     let language = http.messages.language(accept, None);
     let view = View::Refused(text);
@@ -182,18 +175,18 @@ fn successor(http: &HttpState, record: &RequestRecord) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
 }
 
-/// Returns the message as it may be logged. That of an unknown path repeats the path, which may contain
-/// secrets.
+/// Returns the message as it may be logged.
 fn loggable(error: &ApiError) -> &str {
+    // The message of an unknown path repeats the path, which may contain a token.
     match error.code() == ErrorCode::PathNotFound {
         true => "no route matches",
         false => error.message(),
     }
 }
 
-/// Logs server failures with their cause, at this place only. Client errors are logged at debug level.
 fn log_error(record: &RequestRecord, error: &ApiError) {
     let status = error.code().status();
+    // 552 is a regular answer of the interface, and 501 a mistake of the client.
     let ours = status.is_server_error()
         && status.as_u16() != NO_LIVE_RIGHTS_STATUS
         && status != StatusCode::NOT_IMPLEMENTED;

@@ -31,27 +31,23 @@ use crate::http::server::tls;
 use crate::http::state::HttpState;
 use crate::ports::tls::Tls;
 
-/// Length of the kernel's queue of connections that are not accepted yet.
 const BACKLOG: u32 = 1_024;
 
 /// The owner and the group may connect to the local administration socket.
 const SOCKET_MODE: u32 = 0o660;
 
-/// Address used for peers without one: Unix sockets and connections inside this process.
 const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Sent to a connection over the limit. No request is read.
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
     Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// Counts open connections, in total and by address.
 struct ConnectionLimiter {
     http: Arc<HttpState>,
     open: AtomicU32,
     by_address: DashMap<IpAddr, u32>,
 }
 
-/// One counted connection; dropping it releases the count.
 struct ConnectionPermit {
     limiter: Arc<ConnectionLimiter>,
     /// The address that is counted; `None` for trusted proxies, which are exempt from the limit per address.
@@ -116,11 +112,9 @@ pub struct Listener {
     pub(crate) options: ListenerOptions,
 }
 
-/// How the connections of a listener are served.
 #[derive(Clone)]
 pub(crate) struct ListenerOptions {
     pub(crate) table: RouteSet,
-    /// Every peer is the local administrator.
     local: bool,
     pub(crate) tls: Option<Arc<Tls>>,
 }
@@ -135,12 +129,12 @@ impl ListenerOptions {
     }
 }
 
-/// Binds a TCP socket. With port 0 the kernel chooses a port.
 pub fn tcp_socket(address: SocketAddr) -> io::Result<net::TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
+    // After a restart, connections in TIME_WAIT would otherwise block the address for a minute.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()
@@ -173,7 +167,6 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Uses a socket that was opened elsewhere, for example by the service manager.
     pub fn from_tcp(socket: net::TcpListener, table: RouteSet) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self {
@@ -190,14 +183,12 @@ impl Listener {
         })
     }
 
-    /// Serves the socket over TLS.
     #[must_use]
     pub fn over(mut self, tls: Arc<Tls>) -> Self {
         self.options.tls = Some(tls);
         self
     }
 
-    /// Returns the bound address; `None` for Unix sockets.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.socket {
@@ -207,7 +198,6 @@ impl Listener {
     }
 }
 
-/// Serves all listeners on the current runtime.
 #[must_use]
 pub fn serve(http: Arc<HttpState>, listeners: Vec<Listener>) -> Running {
     serve_with_late(http, listeners, std::future::pending())
@@ -235,7 +225,6 @@ pub fn serve_with_late(
     Running { shutdown, ended }
 }
 
-/// Buffer size of an in-process connection, in bytes for each direction.
 const PIPE: usize = 64 * 1024;
 
 /// Opens an in-process connection to the operators' interface, with the rights of the administration socket.
@@ -254,7 +243,6 @@ pub fn connect(http: Arc<HttpState>) -> DuplexStream {
     near
 }
 
-/// Running listeners.
 pub struct Running {
     shutdown: Arc<Shutdown>,
     ended: mpsc::Receiver<()>,
@@ -327,7 +315,6 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
 }
 
 impl Acceptor {
-    /// Returns an acceptor and a receiver that ends once the acceptor and all its tasks are dropped.
     fn new(http: Arc<HttpState>) -> (Self, mpsc::Receiver<()>) {
         let (open, ended) = mpsc::channel(1);
         let limiter = ConnectionLimiter {
@@ -384,6 +371,7 @@ impl Acceptor {
         let peer = peer.ip().to_canonical();
         let Some(permit) = self.limiter.acquire(peer) else {
             self.http.metrics.refused.one();
+            // Over TLS a refusal would cost a handshake, which is what the limit protects from.
             if options.tls.is_none() {
                 // Best effort: writes what fits into the socket buffer and does not wait.
                 let _ = stream.try_write(REFUSAL);
