@@ -1,5 +1,5 @@
 //! The row "login": logins against the rate at which this core hashes with argon2 by itself, and
-//! heartbeats while the lane for hashing is full.
+//! heartbeats while the pool for hashing is full.
 //!
 //! `cargo bench --bench login`; with `-- timing`: whether the time of a refusal tells of an address
 //! whether it has an account, over 2,000 pairs of login and of reset (some five minutes).
@@ -41,7 +41,7 @@ const ROUNDS: usize = 8;
 const TURN: Duration = Duration::from_secs(3);
 /// Users who log in, each again and again.
 const USERS: usize = 64;
-/// Logins under way at a time: enough that the lane is never without work, and so few that nobody is
+/// Logins under way at a time: enough that the pool is never without work, and so few that nobody is
 /// turned away on a busy machine.
 const AT_ONCE: usize = 8;
 /// Sessions that beat meanwhile, and the pause between two beats of one.
@@ -60,7 +60,7 @@ fn main() {
         &["demo", "--json", "--listen", "127.0.0.1:0"],
         &[
             ("PLAYGATE_LOG_LEVEL", "warn"),
-            // Nothing is refused here but by the lane and by the password.
+            // Nothing is refused here but by the pool and by the password.
             ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000000"),
             ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ACCOUNT", "1000"),
             ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ADDRESS", "1000000"),
@@ -137,7 +137,7 @@ struct Pace {
     cpu_millis: f64,
 }
 
-/// The same in a process of its own on the server's core, at the priority of the server's lane: what
+/// The same in a process of its own on the server's core, at the priority of the server's pool: what
 /// else runs on the machine takes as much from the one as from the other.
 fn hashes_on_core() -> Pace {
     let own = std::env::current_exe().expect("a program knows its file");
@@ -208,7 +208,7 @@ fn show(what: &str, ratios: &[f64], goal: &str) {
     );
 }
 
-/// Heartbeats at a steady pace, alone and while more logins wait than the lane works off.
+/// Heartbeats at a steady pace, alone and while more logins wait than the pool works off.
 fn meanwhile(logins: &Contestant<'_>, partner: &str) {
     let server = logins.server;
     let greeting: serde_json::Value = serde_json::from_str(&server.greeting).expect("JSON");
@@ -223,7 +223,7 @@ fn meanwhile(logins: &Contestant<'_>, partner: &str) {
         let beside = thread::scope(|scope| {
             let flood =
                 scope.spawn(|| load::run_on(AT_ONCE, logins, TURN + Duration::from_secs(1)));
-            // Until the lane is full.
+            // Until the pool is full.
             thread::park_timeout(Duration::from_millis(500));
             let beside = p99(server, &beats);
             flood.join().expect("the flood ends");

@@ -134,7 +134,7 @@ where
 }
 
 async fn within<T, E>(
-    lane: &WorkerPool<()>,
+    pool: &WorkerPool<()>,
     operation: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, ApiError>
 where
@@ -142,5 +142,5 @@ where
     E: Send + 'static,
     ApiError: From<E>,
 {
-    Ok(lane.run(move |()| operation())?.await??)
+    Ok(pool.run(move |()| operation())?.await??)
 }

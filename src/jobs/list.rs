@@ -38,7 +38,7 @@ fn clock(services: &Arc<Services>) -> Task {
         Ok::<_, Infallible>(0)
     });
     // Runs at once, so that a process that is killed early leaves a time for the next one to compare with.
-    task.bell.wake();
+    task.waker.wake();
     task
 }
 
@@ -76,8 +76,8 @@ fn delivery(services: &Arc<Services>) -> Task {
         readiness.warn("mail", mail.last_failure());
         done
     });
-    let bell = task.bell.clone();
-    services.mail.on_notify(move || bell.wake());
+    let waker = task.waker.clone();
+    services.mail.on_notify(move || waker.wake());
     task
 }
 
@@ -187,12 +187,12 @@ fn telemetry(services: &Arc<Services>) -> [Task; 5] {
 /// Forwards a batch when it is full or has waited long enough. `None` without a sink.
 fn forwarding(services: &Arc<Services>) -> Option<Task> {
     let (forwarder, readiness) = (services.forwarder.clone()?, Arc::clone(&services.readiness));
-    let hurried = Arc::clone(&forwarder);
+    let at_shutdown = Arc::clone(&forwarder);
     let task = Task::new("telemetry-forwarding", SECOND, move |now| {
         let done = forwarder.run(now);
         // As with mail: an unavailable sink does not make the service unready.
         readiness.warn("forwarding", forwarder.trouble(now));
         done
     });
-    Some(task.on_shutdown(move || hurried.stop()))
+    Some(task.on_shutdown(move || at_shutdown.stop()))
 }

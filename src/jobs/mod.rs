@@ -2,8 +2,8 @@
 //! slow job does not delay others, and no job runs twice at a time.
 //!
 //! A job calls a domain function that bounds its own batches, and gets the time of the service's clock.
-//! Intervals are real time, so a moved clock neither stops nor hurries jobs. A job that should run as soon as
-//! there is work is woken through its bell. Failed work is done at the next run: correctness must never
+//! Intervals are real time, so a moved clock neither stops nor speeds jobs up. A job that should run as soon as
+//! there is work is woken through its waker. Failed work is done at the next run: correctness must never
 //! depend on when a job runs.
 
 mod list;
@@ -29,13 +29,13 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 type Work = Box<dyn FnMut(UnixSeconds) -> Result<usize, Failure> + Send>;
 
-type Hurry = Box<dyn Fn() + Send + Sync>;
+type Interrupt = Box<dyn Fn() + Send + Sync>;
 
 /// Wakes a job. Waking a running job makes it run once more; further wake-ups before that are merged.
 #[derive(Clone)]
-struct Bell(SyncSender<()>);
+struct JobWaker(SyncSender<()>);
 
-impl Bell {
+impl JobWaker {
     fn wake(&self) {
         // If the channel is full, the job is about to run anyway; if it is closed, the job has ended.
         let _ = self.0.try_send(());
@@ -46,9 +46,9 @@ struct Task {
     name: &'static str,
     every: Duration,
     work: Work,
-    bell: Bell,
-    rung: Receiver<()>,
-    hurry: Option<Hurry>,
+    waker: JobWaker,
+    woken: Receiver<()>,
+    interrupt: Option<Interrupt>,
     needs_time: bool,
     deletes: bool,
 }
@@ -60,14 +60,14 @@ impl Task {
         mut work: impl FnMut(UnixSeconds) -> Result<usize, E> + Send + 'static,
     ) -> Self {
         // One waiting wake-up is enough: the job then sees all work.
-        let (bell, rung) = sync_channel(1);
+        let (waker, woken) = sync_channel(1);
         Self {
             name,
             every,
             work: Box::new(move |now| work(now).map_err(Into::into)),
-            bell: Bell(bell),
-            rung,
-            hurry: None,
+            waker: JobWaker(waker),
+            woken,
+            interrupt: None,
             needs_time: false,
             deletes: false,
         }
@@ -85,17 +85,17 @@ impl Task {
         self.needs_time()
     }
 
-    /// Calls `hurry` at shutdown, for a job that may be waiting for a remote server.
-    fn on_shutdown(mut self, hurry: impl Fn() + Send + Sync + 'static) -> Self {
-        self.hurry = Some(Box::new(hurry));
+    /// Calls `interrupt` at shutdown, for a job that may be waiting for a remote server.
+    fn on_shutdown(mut self, interrupt: impl Fn() + Send + Sync + 'static) -> Self {
+        self.interrupt = Some(Box::new(interrupt));
         self
     }
 }
 
 pub struct Jobs {
     stopping: Arc<AtomicBool>,
-    bells: Vec<Bell>,
-    hurries: Vec<Hurry>,
+    wakers: Vec<JobWaker>,
+    interrupts: Vec<Interrupt>,
     running: Receiver<()>,
 }
 
@@ -114,13 +114,13 @@ impl Jobs {
         let (alive, running) = channel();
         let mut jobs = Self {
             stopping: Arc::default(),
-            bells: Vec::with_capacity(tasks.len()),
-            hurries: Vec::new(),
+            wakers: Vec::with_capacity(tasks.len()),
+            interrupts: Vec::new(),
             running,
         };
         for mut task in tasks {
-            jobs.bells.push(task.bell.clone());
-            jobs.hurries.extend(task.hurry.take());
+            jobs.wakers.push(task.waker.clone());
+            jobs.interrupts.extend(task.interrupt.take());
             let runner = Runner {
                 observed: Observed::new(task.name, metrics),
                 guard: Arc::clone(guard),
@@ -145,11 +145,11 @@ impl Jobs {
 
     fn begin_shutdown(&self) {
         self.stopping.store(true, Ordering::SeqCst);
-        for bell in &self.bells {
-            bell.wake();
+        for waker in &self.wakers {
+            waker.wake();
         }
-        for hurry in &self.hurries {
-            hurry();
+        for interrupt in &self.interrupts {
+            interrupt();
         }
     }
 }
@@ -215,7 +215,7 @@ impl Runner {
         let mut wait = self.task.every.min(FIRST);
         loop {
             // Woken up, or timed out: run, unless the jobs are being stopped.
-            let _ = self.task.rung.recv_timeout(wait);
+            let _ = self.task.woken.recv_timeout(wait);
             if self.stopping.load(Ordering::SeqCst) {
                 return;
             }
@@ -326,13 +326,13 @@ mod tests {
             let _ = released.recv();
             Ok::<_, String>(0)
         };
-        let task = Task::new("rung", Duration::from_secs(3_600), work);
-        let bell = task.bell.clone();
+        let task = Task::new("woken", Duration::from_secs(3_600), work);
+        let waker = task.waker.clone();
         let (jobs, _metrics) = run(vec![task]);
-        bell.wake();
+        waker.wake();
         run_receiver.recv_timeout(LONG).unwrap();
         // Woken three times while it runs: it runs once more.
-        (0..3).for_each(|_| bell.wake());
+        (0..3).for_each(|_| waker.wake());
         release.send(()).unwrap();
         run_receiver.recv_timeout(LONG).unwrap();
         release.send(()).unwrap();

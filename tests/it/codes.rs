@@ -189,7 +189,7 @@ fn slow_and_full_worker_pools_have_their_codes() {
     ];
     let target = format!("/api/user/v1/users/{USER}/devices");
     let devices = || ask(lab.public, request("GET", &target, &headers, ""));
-    // Every thread of the lane has something that does not end.
+    // Every thread of the pool has something that does not end.
     let mut held = Vec::new();
     let mut jobs = Vec::new();
     loop {
@@ -225,7 +225,7 @@ fn slow_and_full_worker_pools_have_their_codes() {
         assert!(slow.header("retry-after").is_some());
     });
     drop(held);
-    // What was held up is done; the lane serves again.
+    // What was held up is done; the pool serves again.
     while lab.services.cold.waiting()() > 0 {
         thread::yield_now();
     }

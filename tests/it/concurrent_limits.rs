@@ -89,7 +89,7 @@ fn of_50_concurrent_uses_of_a_reset_token_1_succeeds() {
         let reset = "/api/login/v2/password/reset";
         house.partner("POST", reset, &body).status
     });
-    // The lane tells who would wait too long to come again.
+    // The pool tells who would wait too long to come again.
     let refused = count(&statuses, 400) + count(&statuses, 503);
     assert_eq!((count(&statuses, 200), refused), (1, 49));
     let winner = statuses.iter().position(|status| *status == 200).unwrap();
@@ -221,7 +221,7 @@ fn a_full_worker_pool_rejects_at_once() {
         full.clone()
             .all(|a| a.status == 503 && a.header("retry-after").is_some())
     );
-    // Without a look at how long a hash takes the lane would hold all of them. Those who were let in
+    // Without a look at how long a hash takes the pool would hold all of them. Those who were let in
     // are answered, or on a machine that has turned slow meanwhile are told so.
     assert!(full.count() > 200 - 64);
     let told = ["OVERLOADED", "INVALID_CREDENTIALS", "DEADLINE_EXCEEDED"];

@@ -9,7 +9,7 @@ use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::users::{
     ExplainEntitlementRequest, GrantRequest, RevokeGrantRequest, UserRequest,
 };
-use crate::http::wire::entitlement::{GrantLine, WhyReply};
+use crate::http::wire::entitlement::{ExplainEntitlementReply, GrantLine};
 use crate::services::Services;
 
 /// `GET /admin/v1/users/{user}/grants`: lists the grants, oldest first, with expired and revoked
@@ -100,5 +100,8 @@ pub(crate) async fn why(
         cx.now,
     );
     let playability = services.playback.playability(&request.asset);
-    Reply::json(&WhyReply::new(explained, playability.as_ref()))
+    Reply::json(&ExplainEntitlementReply::new(
+        explained,
+        playability.as_ref(),
+    ))
 }

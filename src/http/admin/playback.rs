@@ -28,7 +28,7 @@ pub(crate) async fn sessions(
         .into_iter()
         .map(|view| {
             let user = services.accounts.user(&view.user);
-            PlaybackSessionBody::anybodys(view, user.map(|user| user.email.as_str().to_owned()))
+            PlaybackSessionBody::for_operator(view, user.map(|user| user.email.as_str().to_owned()))
         })
         .collect();
     Reply::json(&bodies)

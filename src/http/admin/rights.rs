@@ -13,7 +13,7 @@ use crate::http::routing::endpoint::admin::rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
 use crate::http::wire::catalog::ImportReply;
-use crate::http::wire::rights::{RuleLine, WhyRightsReply};
+use crate::http::wire::rights::{ExplainRightsReply, RuleLine};
 use crate::services::Services;
 use crate::types::{BroadcastId, LivestreamId};
 
@@ -33,7 +33,7 @@ pub(crate) async fn why(
         let (livestream, broadcast) = found.ok_or_else(no_broadcast)?;
         let explained = catalog.snapshot().explain(&livestream, &broadcast);
         let explained = explained.ok_or_else(no_broadcast)?;
-        WhyRightsReply::new(&broadcast, &explained).map_err(ApiError::internal)
+        ExplainRightsReply::new(&broadcast, &explained).map_err(ApiError::internal)
     })
     .await?;
     Reply::json(&reply)

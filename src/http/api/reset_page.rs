@@ -62,7 +62,7 @@ pub(crate) async fn complete(
         Err(error) if is_correctable(error.code()) => {
             let language = accept_language(cx);
             let why = http.messages.pick(error.code(), language, None);
-            let view = View::Form(&token.text, Some(Fault::Told(why)));
+            let view = View::Form(&token.text, Some(Fault::Message(why)));
             let reply = page(http, cx, error.code().status(), &view);
             Ok(match error.retry_after() {
                 Some(seconds) => reply.with_header(RETRY_AFTER, seconds.into()),

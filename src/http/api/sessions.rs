@@ -30,7 +30,7 @@ pub(crate) async fn sessions(
     let playing = services.playback.sessions_of(&auth.user(), cx.now);
     let playing = playing
         .into_iter()
-        .map(|view| SessionBody::Playback(Box::new(PlaybackSessionBody::own(view))));
+        .map(|view| SessionBody::Playback(Box::new(PlaybackSessionBody::for_user(view))));
     Reply::json(&logins.chain(playing).collect::<Vec<_>>())
 }
 
@@ -49,9 +49,9 @@ pub(crate) async fn session(
         .sessions_of(&auth.user(), cx.now)
         .into_iter();
     if let Some(view) = playing.find(|view| view.id == request.playback) {
-        return Reply::json(&SessionBody::Playback(Box::new(PlaybackSessionBody::own(
-            view,
-        ))));
+        return Reply::json(&SessionBody::Playback(Box::new(
+            PlaybackSessionBody::for_user(view),
+        )));
     }
     let (accounts, now) = (services.accounts.clone(), cx.now);
     let login = cold(services, move || {

@@ -189,16 +189,16 @@ impl Iterator for FilePart {
     }
 }
 
-pub(crate) struct LaneBody(Option<Awaited<Option<Bytes>>>);
+pub(crate) struct PooledBody(Option<Awaited<Option<Bytes>>>);
 
-impl LaneBody {
+impl PooledBody {
     #[must_use]
     pub(crate) const fn new(making: Awaited<Option<Bytes>>) -> Self {
         Self(Some(making))
     }
 }
 
-impl Body for LaneBody {
+impl Body for PooledBody {
     type Data = Bytes;
     type Error = BodyError;
 

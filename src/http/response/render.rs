@@ -13,7 +13,7 @@ use hyper::ext::ReasonPhrase;
 
 use crate::http::errors::api_error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
-use crate::http::response::body::{ChunkStream, LaneBody, ResponseBody, ResponseStream};
+use crate::http::response::body::{ChunkStream, PooledBody, ResponseBody, ResponseStream};
 use crate::http::response::cache::CompressibleBody;
 use crate::http::response::content_encoding::{Preference, is_known, preference, tag};
 use crate::http::response::range::{Part, part};
@@ -199,7 +199,10 @@ fn packed(
     let body = Arc::clone(body);
     let (pool, turn) = options.compression?;
     let packing = pool.run_for(turn, move |()| body.gzip().cloned()).ok()?;
-    Some(ResponseBody::Stream(Box::pin(LaneBody::new(packing)), None))
+    Some(ResponseBody::Stream(
+        Box::pin(PooledBody::new(packing)),
+        None,
+    ))
 }
 
 fn file_body(

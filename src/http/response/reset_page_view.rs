@@ -51,7 +51,7 @@ pub enum View<'a> {
 
 pub enum Fault<'a> {
     Mismatch,
-    Told(&'a str),
+    Message(&'a str),
 }
 
 pub struct Pages {
@@ -115,7 +115,7 @@ fn content(words: &Words, view: &View<'_>) -> String {
             let alert = match fault {
                 None => String::new(),
                 Some(Fault::Mismatch) => alert(&words.mismatch),
-                Some(Fault::Told(why)) => alert(why),
+                Some(Fault::Message(why)) => alert(why),
             };
             let form = fill(
                 FORM,
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn shown_values_are_escaped() {
         let token = "\"><script>";
-        let page = html("en", &View::Form(token, Some(Fault::Told("<b>&"))));
+        let page = html("en", &View::Form(token, Some(Fault::Message("<b>&"))));
         assert!(page.contains("value=\"&quot;&gt;&lt;script&gt;\""));
         assert!(page.contains("&lt;b&gt;&amp;") && !page.contains("<script"));
     }

@@ -92,7 +92,7 @@ impl GrantLine {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct WhyReply {
+pub(crate) struct ExplainEntitlementReply {
     /// Whether the user gets an entitlement, possibly after entering the PIN.
     granted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,7 +113,7 @@ pub(crate) struct StepLine {
     passed: bool,
 }
 
-impl WhyReply {
+impl ExplainEntitlementReply {
     #[must_use]
     pub(crate) fn new(
         explained: EntitlementExplanation,

@@ -138,7 +138,7 @@ pub(crate) struct PlaybackSessionBody {
 
 impl PlaybackSessionBody {
     #[must_use]
-    pub(crate) fn own(view: SessionView) -> Self {
+    pub(crate) fn for_user(view: SessionView) -> Self {
         let (width, height) = view.resolution;
         Self {
             session_id: view.id.to_string(),
@@ -162,12 +162,12 @@ impl PlaybackSessionBody {
 
     /// A session for an operator, with the e-mail address of its user if the user still exists.
     #[must_use]
-    pub(crate) fn anybodys(view: SessionView, email: Option<String>) -> Self {
+    pub(crate) fn for_operator(view: SessionView, email: Option<String>) -> Self {
         let user = view.user.to_string();
         Self {
             user_id: Some(user),
             email,
-            ..Self::own(view)
+            ..Self::for_user(view)
         }
     }
 }
@@ -204,7 +204,7 @@ impl From<playback::Export> for PlaybackExport {
             playback_sessions: export
                 .sessions
                 .into_iter()
-                .map(PlaybackSessionBody::own)
+                .map(PlaybackSessionBody::for_user)
                 .collect(),
             entitlements: export.entitlements.iter().map(line).collect(),
         }

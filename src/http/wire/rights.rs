@@ -28,7 +28,7 @@ impl RuleLine {
 /// The effective rights of a broadcast, with all layers and the layer that determines each right.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct WhyRightsReply {
+pub(crate) struct ExplainRightsReply {
     broadcast_id: String,
     livestream_id: String,
     title: String,
@@ -71,7 +71,7 @@ struct Interval {
     to: i64,
 }
 
-impl WhyRightsReply {
+impl ExplainRightsReply {
     pub(crate) fn new(
         broadcast: &Broadcast,
         explained: &ExplainedRight,
