@@ -104,9 +104,11 @@ impl PartnerRateLimiter {
     }
 
     fn admit(&self, partner: PartnerId, now: UnixSeconds) -> Result<(), LimitReached> {
+        // 0 stands for no limit.
         if self.limit == 0 {
             return Ok(());
         }
+        // The entry stays locked to the end: two requests cannot both take the last place.
         let mut running = self.running.entry(partner).or_insert((now, 0));
         // A new second starts with a full allowance: one map entry for a partner, and no queue.
         if running.0 != now {

@@ -156,6 +156,7 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
     let (clock, entropy) = (ports.clock, ports.entropy);
     let http = settings::http(&config, listener);
     let metrics = Arc::new(Registry::default());
+    // Before every service that lets something expire: it says up to which time a reading is believed.
     let guard = ClockGuard::open(store.clone(), Arc::clone(&clock), boot_id())?;
     let clock_guard = Arc::new(guard);
     let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;

@@ -59,6 +59,7 @@ fn http_date(date: NaiveDate) -> String {
 /// plain one.
 fn public_url(config: &Config, listener: Option<SocketAddr>) -> String {
     if let Some(url) = &config.server.public_url {
+        // The paths that are appended begin with a slash.
         return url.trim_end_matches('/').to_owned();
     }
     let (scheme, given) = match config.server.listen.first() {
@@ -388,7 +389,7 @@ pub fn backups(config: &Config) -> backups::Settings {
 
 pub(super) fn signing_key(secret: &Secret) -> [u8; 32] {
     let mut key = [0; 32];
-    // Operators give texts of any length; HMAC needs a key of 32 bytes.
+    // Operators give a text of 32 characters or more; the key has a fixed length.
     key.copy_from_slice(digest::digest(&digest::SHA256, secret.reveal().as_bytes()).as_ref());
     key
 }

@@ -94,6 +94,8 @@ impl<'a> Assembly<'a> {
                 mail: mail.clone(),
                 partners: partners.clone(),
                 erasers,
+                // Likewise when all logins of an account end: whoever had its password must not go on
+                // playing.
                 revokers: vec![playback::tables::revoke],
                 key: self.key(
                     key_files::ACCOUNTS,
@@ -118,6 +120,7 @@ impl<'a> Assembly<'a> {
                 Some(_) => KeyError::Exchanged { path, sealed },
             }));
         }
+        // Nothing is encrypted yet, or the key fits.
         let master = self.key(
             key_files::CONTENT,
             "content keys in older backups need the old file",
@@ -129,6 +132,8 @@ impl<'a> Assembly<'a> {
 
     pub(super) fn schedule(&self, catalog: &Catalog) -> Result<Arc<Schedule>, AppError> {
         let catalog = catalog.clone();
+        // A function, because a new snapshot must be read at each rendering: a change of rights needs no new
+        // guide.
         let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
         let view = settings::schedule(self.config);
         Schedule::open(self.store.clone(), rights, view)
@@ -155,8 +160,8 @@ impl<'a> Assembly<'a> {
         )?)
     }
 
-    pub(super) fn playback(&self, world: ServiceContext) -> Result<Playback, AppError> {
-        let world: Arc<dyn PlaybackContext> = Arc::new(world);
+    pub(super) fn playback(&self, context: ServiceContext) -> Result<Playback, AppError> {
+        let context: Arc<dyn PlaybackContext> = Arc::new(context);
         let origin_key = match &self.config.origin.signing_key {
             Some(secret) => settings::signing_key(secret),
             None => self.key(
@@ -169,7 +174,7 @@ impl<'a> Assembly<'a> {
         let entropy = Arc::clone(self.entropy);
         let expiry = Arc::clone(&self.expiry);
         Ok(Playback::open(
-            self.store, entropy, limits, signing, world, expiry,
+            self.store, entropy, limits, signing, context, expiry,
         )?)
     }
 
@@ -190,6 +195,7 @@ impl<'a> Assembly<'a> {
         let forwarder = Forwarder::open(
             telemetry.clone(),
             Box::new(sink),
+            // The HTTP interface owns the JSON form, which the domain must not import.
             |event, out| Ok(write_line(event, out)?),
             settings::forwarding(self.config),
             Arc::clone(self.entropy),

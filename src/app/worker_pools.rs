@@ -43,7 +43,6 @@ pub(super) fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppE
 }
 
 pub(super) fn cold(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
-    // More threads than cores: they wait for the disk.
     let pool = WorkerPool::new("cold", COLD_THREADS, COLD_WAITING, || ());
     registered(pool, "cold", metrics)
 }
