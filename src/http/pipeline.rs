@@ -53,19 +53,15 @@ use crate::http::routing::router::{Params, RouteMatch, RouteSet};
 use crate::http::state::HttpState;
 use crate::worker_pool::fair_queue::Turn;
 
-/// Serves the requests of one connection.
 pub(crate) struct Service {
     pub http: Arc<HttpState>,
     pub table: RouteSet,
     /// The local administrator, if the connection uses the administration socket.
     pub local: Option<Administrator>,
-    /// Address of the peer, which may be a proxy.
     pub peer: IpAddr,
-    /// State shared with the connection task, which enforces the time-outs.
     pub conn_state: Arc<ConnectionState>,
 }
 
-/// A request that passed every check before its body and parameters.
 struct Entry {
     proof: Proof,
     params: Params,
@@ -80,10 +76,8 @@ enum Checked {
     Go(Entry),
 }
 
-/// Result of the synchronous part of a request.
 enum Step {
     Answered(Answer),
-    /// The handler needs the body first.
     Read(Entry),
     Waiting(Pin<Box<dyn Future<Output = Answer> + Send>>),
 }
@@ -155,7 +149,6 @@ impl Service {
         }
     }
 
-    /// Runs all checks that come before the body is read.
     fn check(
         &self,
         record: &mut RequestRecord,
@@ -165,6 +158,7 @@ impl Service {
         fragment: bool,
     ) -> Result<Checked, ApiError> {
         let http = &*self.http;
+        // After broken framing nobody knows where the next request begins.
         if let Err(error) = check_framing(parts, heads, fragment) {
             record.close = true;
             return Err(error);
@@ -186,6 +180,7 @@ impl Service {
             }
         };
         record.route = Some((index, route));
+        // The only reading of the clock for this request: all its decisions agree on the time.
         let now = http.services.clock.now();
         let query = Query::new(parts.uri.query().unwrap_or_default());
         let credentials = Credentials {
@@ -198,6 +193,7 @@ impl Service {
         record.user = proof.user();
         let proxies = &http.settings.trusted_proxies;
         let peer = client_addr::client(self.peer, &parts.headers, proxies);
+        // Also for requests that are refused below: their error is rendered with the same turn.
         record.turn = Turn::for_client(proof.partner(), peer);
         rate_limits::check(&*http.authenticator, route.rate, proof.partner(), peer, now)?;
         let coding = if body.is_end_stream() {
@@ -315,7 +311,6 @@ impl Call<'_> {
     }
 }
 
-/// Runs the part of a request that has to wait for its body or its handler.
 async fn answer_later(
     http: Arc<HttpState>,
     conn_state: Arc<ConnectionState>,
@@ -362,7 +357,6 @@ async fn drain_refused(record: &mut RequestRecord, parts: &Parts, mut body: Inco
     record.close |= !body.is_end_stream();
 }
 
-/// Reads the body as the route requires: whole, unpacked or streamed.
 async fn read_body(
     record: &mut RequestRecord,
     body: Incoming,
@@ -398,6 +392,7 @@ fn build_response(
     heads: &RequestHeaders<'_>,
     answer: Answer,
 ) -> Answered {
+    // Announced before the listener closes, so that proxies open their next connection elsewhere.
     record.close |= conn_state.is_lame_duck();
     let mut answer = finish(http, record, heads, answer);
     match answer.body_mut() {
@@ -410,7 +405,6 @@ fn build_response(
 type Answered = Response<ResponseBody>;
 
 pub(crate) enum ResponseFuture {
-    /// Complete; `None` once polled.
     Ready(Option<Answered>),
     Later(Pin<Box<dyn Future<Output = Answered> + Send>>),
 }

@@ -20,10 +20,8 @@ use crate::http::state::HttpState;
 /// Recorded for a user that does not exist. The text from the request is not stored, since it may be an
 /// e-mail address.
 const NOBODY: &str = "-";
-/// In bytes.
 const TARGET_MAX: usize = 512;
 
-/// The facts about a request that go into its audit entry.
 pub(crate) struct AuditDraft {
     auth: OperatorAuth,
     claimed: Option<String>,
@@ -84,6 +82,7 @@ impl AuditDraft {
         if let Some(query) = self.query {
             target = format!("{target}?{query}");
         }
+        // The query is part of the target and may be as long as the request line.
         target.truncate(target.floor_char_boundary(TARGET_MAX));
         Change {
             at: cx.now,
@@ -107,11 +106,8 @@ impl AuditDraft {
 /// The handler of an audited request, with all its arguments but these.
 type AuditedHandler = Box<dyn FnOnce(&Arc<HttpState>, Context) -> Outcome + Send>;
 
-/// Records the request, calls the handler and records the result.
-///
-/// If the store cannot write the entry, for example on a full disk, a change is still made and the log has a
-/// line about it, because the change may be the one that frees space. A read of secrets is refused, because
-/// it frees nothing.
+/// Records the request, calls the handler and records the result. A change is made even if the entry cannot
+/// be written; the log then has a line about it.
 pub(crate) async fn run_audited(
     http: Arc<HttpState>,
     mut cx: Context,
@@ -130,6 +126,7 @@ pub(crate) async fn run_audited(
         "change"
     );
     let number = http.services.audit.begin(change).await;
+    // A change may be the one that frees space on a full disk; a read of secrets frees nothing.
     if reads && let Err(error) = number {
         return Err(error.into());
     }

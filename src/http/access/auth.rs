@@ -18,27 +18,22 @@ use crate::types::{
     UserId,
 };
 
-/// The owner of a user token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserIdentity {
     pub user: UserId,
-    /// The login session that the token belongs to.
     pub login: LoginId,
 }
 
-/// The owner of an operator token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperatorIdentity {
     pub operator: OperatorId,
     pub role: Role,
 }
 
-/// Name of the limit on all requests of a partner.
 pub const PARTNER_LIMIT: &str = "partner";
 
 /// Looks up tokens and applies the rate limits that need no body. Every answer comes from memory.
 pub trait Authenticator: Send + Sync {
-    /// Returns the partner of a token, unless the token is revoked.
     fn partner(&self, token: &TokenHash) -> Option<PartnerId>;
 
     /// Returns the user of a token, if the user belongs to `partner` and both the token and its login session
@@ -46,10 +41,8 @@ pub trait Authenticator: Send + Sync {
     fn user(&self, token: &TokenHash, partner: PartnerId, now: UnixSeconds)
     -> Option<UserIdentity>;
 
-    /// Returns the operator of a token, unless the token is revoked.
     fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity>;
 
-    /// Returns the language that the user chose, for messages.
     fn locale(&self, user: UserId) -> Option<Locale>;
 
     /// Applies the rate limits of a class.
@@ -69,7 +62,6 @@ pub trait Authenticator: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Anyone(());
 
-/// Proof that a partner token was checked.
 #[derive(Clone, Copy, Debug)]
 pub struct PartnerAuth {
     partner: PartnerId,
@@ -116,7 +108,6 @@ pub struct Administrator {
 
 /// The overflow uid: what the kernel reports for a user outside the user namespace of the service.
 const UNKNOWN: u32 = 65_534;
-/// Longest claimed name that is recorded, in bytes.
 const CLAIM_MAX: usize = 64;
 
 impl Administrator {
@@ -137,7 +128,9 @@ pub fn claim(administrator: Administrator, heads: &RequestHeaders<'_>) -> Option
         return None;
     };
     let claim = value.to_str().ok()?.strip_prefix(NAMED)?.trim();
+    // The claim is not verified: bounded, and on one line of the record.
     let sound = (1..=CLAIM_MAX).contains(&claim.len()) && !claim.contains('\t');
+    // The kernel's uid is recorded anyway.
     let differs = claim.parse() != Ok(administrator.uid);
     (sound && differs).then(|| claim.to_owned())
 }
@@ -147,7 +140,6 @@ pub fn claim(administrator: Administrator, heads: &RequestHeaders<'_>) -> Option
 pub const NAMED: &str = "Local ";
 
 impl fmt::Display for Administrator {
-    /// The form used in the audit record.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.uid == UNKNOWN {
             return f.write_str("local administrator, not identified");
@@ -156,7 +148,6 @@ impl fmt::Display for Administrator {
     }
 }
 
-/// The author of an operator's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminIdentity {
     Operator(OperatorId),
@@ -176,7 +167,6 @@ impl OperatorAuth {
         self.asker
     }
 
-    /// The operator; `None` for the local administrator.
     #[must_use]
     pub const fn operator(&self) -> Option<OperatorId> {
         match self.asker {
@@ -219,10 +209,8 @@ impl Proof {
     }
 }
 
-/// The parts of a request that carry credentials.
 pub struct Credentials<'a> {
     pub heads: &'a RequestHeaders<'a>,
-    /// The query, for routes that accept the partner token there.
     pub query: Query<'a>,
     pub names: &'a HeaderNames,
     /// The local administrator, if the request came over the administration socket.
@@ -302,7 +290,6 @@ fn partner(
     })
 }
 
-/// Header with the partner token, without the configured prefix.
 const ACCESS_TOKEN: &str = "AccessToken";
 /// Query parameter with the partner token, for players that cannot send headers.
 const TOKEN_IN_QUERY: &str = "accessToken";
@@ -313,14 +300,10 @@ enum Place {
     Query,
 }
 
-/// Why a bearer token was refused.
 #[derive(Clone, Copy)]
 enum Refusal {
-    /// No `Authorization` header.
     Missing,
-    /// Another scheme, or no token.
     NotBearer,
-    /// A bearer token that is malformed or not valid.
     Sent,
 }
 
@@ -379,6 +362,7 @@ fn operator(
     route: &Route,
     credentials: &Credentials<'_>,
 ) -> Result<OperatorAuth, ApiError> {
+    // The file mode of the socket is the access control; a token would have to be stored next to it.
     if let Some(administrator) = credentials.local {
         return Ok(OperatorAuth {
             asker: AdminIdentity::Administrator(administrator),

@@ -7,10 +7,6 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::routing::route::RateClass;
 use crate::types::{PartnerId, UnixSeconds};
 
-/// Applies the limits of the partner and of the route's class.
-///
-/// # Errors
-/// `RATE_LIMITED` or `TOO_MANY_ATTEMPTS`.
 pub(crate) fn check(
     authenticator: &dyn Authenticator,
     class: RateClass,

@@ -11,11 +11,10 @@ use crate::http::routing::endpoint::public::ConsoleFileRequest;
 use crate::http::state::HttpState;
 
 /// `GET /` and `GET /console`: redirects to the console.
-///
-/// The target is relative, so that it also works behind a proxy that adds a path prefix.
 pub(crate) fn entry(_http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     Ok(Reply::no_content()
         .with_status(StatusCode::FOUND)
+        // Relative, so that it also works behind a proxy that adds a path prefix.
         .with_header(LOCATION, HeaderValue::from_static("console/")))
 }
 

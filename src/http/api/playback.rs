@@ -21,7 +21,6 @@ use crate::http::wire::playback::{EntitlementBody, PreflightBody};
 use crate::services::Services;
 use crate::types::{Drm, UnixSeconds};
 
-/// Seconds between two heartbeats of a player.
 const HEARTBEAT_INTERVAL: u32 = 10;
 
 /// `POST /api/entitlement/v2/asset/{assetId}`: issues an Entitlement Token.
@@ -63,7 +62,6 @@ pub(crate) async fn entitlement(
     Reply::json(&EntitlementBody::new(&issued))
 }
 
-/// Checks the PIN of the viewer, in the hashing pool.
 async fn unlock(
     services: &Services,
     cx: &Context,
@@ -166,6 +164,7 @@ pub(crate) fn heartbeat(
     auth: UserAuth,
     request: HeartbeatRequest,
 ) -> Outcome {
+    // Odd values are recorded and not refused: a rejected heartbeat stops the player.
     let whole = |number: i64| u32::try_from(number).unwrap_or(0);
     let user = auth.user();
     let heartbeat = Heartbeat {
@@ -192,6 +191,7 @@ pub(crate) fn heartbeat(
 }
 
 fn heartbeat_reply(now: UnixSeconds) -> Reply {
+    // By hand: this is the most frequent response, and its two numbers need no escaping.
     let body = format!(r#"{{"interval":{HEARTBEAT_INTERVAL},"serverTime":{now}}}"#);
     Reply::bytes(media::JSON, body)
 }
@@ -214,17 +214,19 @@ pub(crate) async fn end_playback(
     Ok(Reply::no_content())
 }
 
-/// Returns the authenticated user. An account can be erased between authentication and this call.
+/// Returns the authenticated user.
 pub(super) fn user(services: &Services, auth: UserAuth) -> Result<Arc<User>, ApiError> {
+    // The account can be erased between authentication and this call.
     services.accounts.user(&auth.user()).ok_or_else(|| {
         ApiError::new(ErrorCode::UserTokenInvalid, "the user token is not valid").with_token_sent()
     })
 }
 
-/// Maps an error of a heartbeat. A program without live rights gets status 552 only on a livestream
-/// whose programs have them by default; elsewhere it is no exception and gets the usual status.
+/// Maps an error of a heartbeat.
 fn heartbeat_error(error: PlaybackError) -> ApiError {
     match error {
+        // Only on a livestream whose programs have live rights by default. Elsewhere a program without them is no
+        // exception, and gets the usual status.
         PlaybackError::NoLiveRights { by_default: true } => ApiError::new(
             ErrorCode::NoLiveRightsNow,
             "the program at the playing position has no live rights",

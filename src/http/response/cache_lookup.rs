@@ -12,7 +12,6 @@ use crate::types::UnixSeconds;
 
 pub(crate) struct CacheLookup<'a> {
     http: &'a HttpState,
-    /// Path and query.
     text: &'a str,
     at: Moment,
 }

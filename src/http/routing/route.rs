@@ -37,12 +37,9 @@ impl RouteMethod {
 /// argument.
 #[derive(Clone, Copy, Debug)]
 pub enum Endpoint {
-    /// No token, or a signed token in the path.
     Open(Handler<Anyone>),
     Partner(Handler<PartnerAuth>),
-    /// Partner token and user token.
     User(Handler<UserAuth>),
-    /// Operator token, or the local administration socket.
     Operator(Handler<OperatorAuth>),
 }
 
@@ -51,11 +48,9 @@ pub enum Endpoint {
 pub enum BodyRule {
     /// Read up to [`BODY_SMALL`] and ignored: some clients send `{}` to routes without a body.
     Ignored,
-    /// Buffered.
     Whole(usize),
     /// Buffered; gzip is accepted and the limit applies to the unpacked size.
     Gzip(usize),
-    /// Streamed to the handler.
     Streamed(usize),
 }
 
@@ -75,14 +70,11 @@ pub enum WorkClass {
     Memory,
     Hashing,
     Store,
-    /// Another server.
     Upstream,
-    /// An import or a verification.
     Bulk,
 }
 
 impl WorkClass {
-    /// Returns the time after which the request is answered with 503.
     #[must_use]
     pub const fn deadline(self) -> Duration {
         match self {
@@ -98,13 +90,10 @@ impl WorkClass {
 /// Rate limit by client address, applied before the body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RateClass {
-    /// Only the limit of the partner, if it has one.
     General,
     SignUp,
     Login,
-    /// Request for a password-reset mail.
     ResetMail,
-    /// Completion of a password reset.
     Reset,
 }
 
@@ -117,7 +106,6 @@ pub struct Route {
     pub body: BodyRule,
     pub lane: WorkClass,
     pub rate: RateClass,
-    /// The pattern of the route that replaces this one.
     pub deprecated: Option<&'static str>,
     /// Responses are cached from this length of path and query, in bytes: a shorter request is answered
     /// faster than looked up. `None` disables the cache.
@@ -130,17 +118,14 @@ pub struct Route {
     /// Whether the route serves HTML pages to a browser. Its errors are HTML too, and other origins may not
     /// read it.
     pub is_page: bool,
-    /// Whether SOAP clients use this route.
     pub speaks_soap: bool,
     /// Whether an operator's request changes anything. Verifying files or writing a new snapshot of the same
     /// data changes nothing.
     pub is_change: bool,
-    /// Whether the route supports `dryRun`. Other routes ignore the parameter.
     pub has_dry_run: bool,
     /// Whether the response contains secrets of users (tokens and PINs in mail), for a role that may see
     /// them.
     pub shows_secrets: bool,
-    /// Name in metrics and logs.
     pub label: &'static str,
 }
 
@@ -193,7 +178,6 @@ impl Route {
         self
     }
 
-    /// The roles that may use the route.
     pub(crate) const fn for_roles(mut self, roles: &'static [Role]) -> Self {
         self.roles = Some(roles);
         self

@@ -32,28 +32,18 @@ use crate::types::Malformed;
 /// The parts of a request that parsers read, except its body.
 pub(crate) struct Input<'a> {
     pub path: &'a str,
-    /// Positions of the path parameters within `path`.
     pub params: Params,
     pub query: Query<'a>,
     pub heads: &'a RequestHeaders<'a>,
     pub names: &'a HeaderNames,
-    /// Minimum length of a new password, in characters.
     pub password_min: usize,
 }
 
 impl<'a> Input<'a> {
-    /// Returns a path parameter.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` if it is not UTF-8.
     pub(crate) fn text(&self, name: &'static str) -> Result<Cow<'a, str>, ApiError> {
         self.params.text(self.path, name)
     }
 
-    /// Parses a path parameter with `parse`.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` that names the parameter.
     pub(crate) fn parsed<T>(
         &self,
         name: &'static str,
@@ -62,7 +52,6 @@ impl<'a> Input<'a> {
         parse(&self.text(name)?).map_err(|why| ApiError::field(name, why.0))
     }
 
-    /// Parses an unsigned query parameter of at most `most` digits.
     fn number<T: FromStr>(
         &self,
         name: &'static str,
@@ -71,6 +60,7 @@ impl<'a> Input<'a> {
     ) -> Result<Option<T>, ApiError> {
         self.query.parsed(name, |text| {
             let plain =
+                // `parse` alone would accept a plus sign. Fewer digits than the type has: no overflow.
                 (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
             text.parse().ok().filter(|_| plain).ok_or(Malformed(why))
         })
@@ -90,16 +80,11 @@ impl<'a> Input<'a> {
 }
 
 pub(crate) enum Payload {
-    /// The complete body; empty if the route ignores bodies.
     Whole(Bytes),
     Streamed(BodyStream),
 }
 
 impl Payload {
-    /// Returns the complete body.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the body is streamed: route table and endpoint disagree.
     pub(crate) fn whole(self) -> Result<Bytes, ApiError> {
         match self {
             Self::Whole(bytes) => Ok(bytes),
@@ -116,7 +101,6 @@ impl Payload {
         Ok(Object::read(&self.whole()?))
     }
 
-    /// Returns the body as a stream.
     pub(crate) fn streamed(self) -> Result<BodyStream, ApiError> {
         match self {
             Self::Streamed(stream) => Ok(stream),
@@ -139,7 +123,6 @@ pub(crate) trait ParseRequest: Sized + Send + 'static {
         None
     }
 
-    /// Returns the exact replacement of a deprecated address, relative to the base address.
     fn successor(&self) -> Option<String> {
         None
     }

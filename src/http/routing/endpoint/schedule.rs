@@ -7,28 +7,24 @@ use crate::http::request::query::IdList;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay};
 
-/// The live view of several livestreams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LiveRequest {
     pub livestreams: IdList<LivestreamId>,
     pub offset: LiveOffset,
 }
 
-/// The live view of one livestream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LivestreamNowRequest {
     pub livestream: LivestreamId,
     pub offset: LiveOffset,
 }
 
-/// The broadcasts of several livestreams on a TV day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DayRequest {
     pub day: TvDay,
     pub livestreams: IdList<LivestreamId>,
 }
 
-/// The broadcasts of one livestream on a TV day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LivestreamDayRequest {
     pub day: TvDay,
@@ -142,16 +138,12 @@ impl ParseRequest for BroadcastsRequest {
     }
 }
 
-/// A list of the catalogue, complete or one page of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageRequest<T> {
-    /// Maximum number of rows; `None` for all.
     pub limit: Option<usize>,
-    /// Only rows with a greater id.
     pub after: Option<T>,
 }
 
-/// Maximum page size.
 const PAGE_MAX: usize = 500;
 
 impl ParseRequest for PageRequest<LivestreamId> {
@@ -184,7 +176,6 @@ impl<T> PageRequest<T> {
 }
 
 pub(crate) struct M3uRequest {
-    /// The partner token as sent; the addresses in the playlist contain it.
     pub access_token: String,
 }
 
@@ -200,11 +191,9 @@ impl ParseRequest for M3uRequest {
     }
 }
 
-/// An entry of the M3U playlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlaylistRedirectRequest {
     pub livestream: LivestreamId,
-    /// Determined by the file name of the manifest.
     pub protocol: Protocol,
 }
 
@@ -228,7 +217,6 @@ impl ParseRequest for PlaylistRedirectRequest {
     }
 }
 
-/// Percent-encodes all characters except the unreserved ones of RFC 3986.
 pub(crate) fn encoded(text: &str) -> String {
     use std::fmt::Write;
 

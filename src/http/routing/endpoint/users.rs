@@ -17,7 +17,6 @@ use crate::types::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ParentalControlChange {
     pub enabled: Option<bool>,
-    /// Content rated at or above this age requires the PIN.
     pub limit: Option<u8>,
 }
 
@@ -54,7 +53,6 @@ pub(crate) struct ChangePasswordRequest {
 }
 
 pub(crate) struct ChangePinRequest {
-    /// Required if a PIN is set, unless the password is sent.
     pub current: Option<Pin>,
     /// Authorizes the PIN instead of the current one, for example the first PIN.
     pub password: Option<Password>,

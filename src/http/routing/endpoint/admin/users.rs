@@ -31,10 +31,6 @@ fn partner(input: &Input<'_>) -> Result<Option<PartnerRef>, ApiError> {
 }
 
 impl UserRef {
-    /// Parses the user in a path.
-    ///
-    /// # Errors
-    /// `USER_NOT_FOUND` for text that is neither an id nor an e-mail address.
     pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let text = input.text("user")?;
         if let Ok(user) = UserId::parse(&text) {
@@ -47,9 +43,7 @@ impl UserRef {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UsersRequest {
-    /// Only users of this partner.
     pub partner: Option<PartnerRef>,
-    /// Only users after this id.
     pub after: Option<UserId>,
     pub limit: usize,
 }
@@ -71,10 +65,8 @@ impl ParseRequest for UsersRequest {
 }
 
 pub(crate) struct AddUserRequest {
-    /// May be omitted if there is only one partner.
     pub partner: Option<PartnerRef>,
     pub email: Email,
-    /// A password, or its hash from another service.
     pub password: FirstPassword,
     pub name: Option<PersonName>,
     pub locale: Option<Locale>,
@@ -83,10 +75,6 @@ pub(crate) struct AddUserRequest {
 }
 
 impl AddUserRequest {
-    /// Parses a user from a body or from a line of an import.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` that names the members.
     pub(crate) fn read(body: &Object) -> Result<Self, ApiError> {
         let (partner, email, password, name, locale, country, birth_date) = (
             body.text("partner"),
@@ -134,10 +122,8 @@ impl AddUserRequest {
 }
 
 pub(crate) struct ImportUsersRequest {
-    /// The partner of users whose lines name none.
     pub partner: Option<PartnerRef>,
     pub dry_run: bool,
-    /// One JSON object per line.
     pub file: BodyStream,
 }
 
@@ -182,13 +168,11 @@ pub(crate) struct ChangeUserRequest {
     pub country: Option<Country>,
     pub birth_date: Option<BirthDate>,
     pub parental_control: Option<ParentalControlChange>,
-    /// Replaces all tags.
     pub tags: Option<Vec<String>>,
     pub disabled: Option<bool>,
 }
 
 impl ChangeUserRequest {
-    /// Maximum number of tags per user.
     const TAGS: usize = 32;
 }
 
@@ -290,9 +274,7 @@ impl ParseRequest for SetPinRequest {
 pub(crate) struct ExplainEntitlementRequest {
     pub user: UserRef,
     pub asset: AssetId,
-    /// The distance back from the live point of a livestream.
     pub offset: LiveOffset,
-    /// The country to assume for the viewer.
     pub country: Option<Country>,
 }
 
