@@ -16,6 +16,7 @@ mod epg;
 mod epg_report;
 mod exit;
 mod explain_output;
+mod healthcheck;
 mod inherited_sockets;
 mod listeners;
 mod mail;
@@ -37,6 +38,7 @@ mod store;
 mod systemd;
 mod telemetry;
 mod tokens;
+mod upgrade;
 mod user;
 mod user_import;
 mod verify_subprocess;
@@ -239,6 +241,11 @@ enum Command {
     Config(config::Command),
     /// Check the installation and suggest fixes
     Doctor(doctor::Doctor),
+    /// Check whether the server is ready
+    Healthcheck(healthcheck::Healthcheck),
+    /// Check a version before an upgrade, go back to the version before
+    #[command(subcommand)]
+    Upgrade(upgrade::Command),
     /// Print a shell completion script
     Completions {
         /// Shell
@@ -285,6 +292,8 @@ fn run(arguments: Arguments) -> Outcome {
         Command::Store(command) => wait(store::run(command, &global)),
         Command::Config(command) => config::run(command, &global),
         Command::Doctor(command) => wait(doctor::run(command, &global)),
+        Command::Healthcheck(command) => wait(healthcheck::run(command, &global)),
+        Command::Upgrade(command) => wait(upgrade::run(command, &global)),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { dir } => completions::man(dir.as_deref()),
     }

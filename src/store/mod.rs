@@ -59,6 +59,7 @@ pub use crate::store::maintenance::admin::{Import, SnapshotExport};
 pub use crate::store::maintenance::backup::{
     Backup, Restore, Restored, check_snapshot, instance_of, list_backups,
 };
+pub use crate::store::maintenance::copy::{bytes_below, copy_store};
 pub use crate::store::maintenance::disk_space::{NEEDS, WritePriority};
 pub use crate::store::maintenance::dump::{Exported, Imported};
 pub use crate::store::maintenance::retention::{Retention, prune_backups};

@@ -274,6 +274,8 @@ fn of_the_machine(seen: &mut Seen) {
     );
     seen.ends(2, "config check", &["--config", &mistakes]);
     seen.ends(1, "doctor", &[]);
+    seen.tells("upgrade check", &[]);
+    seen.ends(1, "healthcheck", &[]);
 }
 
 fn of_the_demo(seen: &mut Seen) {

@@ -65,5 +65,6 @@ mod telemetry_forwarding;
 mod terminal;
 mod tidy;
 mod tls;
+mod upgrade;
 mod user;
 mod user_import;

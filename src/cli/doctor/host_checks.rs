@@ -25,6 +25,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     findings.extend(rights(&config.server.data_dir));
     findings.push(backups(config));
     findings.extend(unit());
+    findings.extend(version());
     findings
 }
 
@@ -169,4 +170,64 @@ fn unit() -> Option<Finding> {
             ),
         },
     )
+}
+
+/// Checks whether apt knows a newer version, from the lists on this machine: nothing asks the network.
+fn version() -> Option<Finding> {
+    // Exists after an upgrade was refused or rolled back, until the next one.
+    if Path::new("/usr/lib/playgate/replaced/playgate").exists() {
+        return Some(Finding::warning(
+            "version",
+            "the last upgrade was taken back, so the version before serves",
+            "dpkg --configure playgate (shows the cause), or install a newer version",
+        ));
+    }
+    // In English, whatever the locale.
+    newer_version(&output_of(
+        "env",
+        &["LC_ALL=C", "apt-cache", "policy", "playgate"],
+    )?)
+}
+
+/// Judges the output of `apt-cache policy`; `None` if the package is not installed.
+fn newer_version(policy: &str) -> Option<Finding> {
+    let value = |name: &str| {
+        let mut lines = policy.lines();
+        lines.find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(": "))
+    };
+    let installed = value("Installed").filter(|version| *version != "(none)")?;
+    let candidate = value("Candidate")?;
+    Some(if installed == candidate {
+        Finding::ok("version", format!("{installed}, the newest in apt's lists"))
+    } else {
+        Finding::warning(
+            "version",
+            format!("{installed} is installed, and {candidate} is available"),
+            "apt install --only-upgrade playgate (docs/upgrading.md)",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_version_in_the_lists_of_apt_is_reported() {
+        let policy = |installed: &str, candidate: &str| {
+            format!(
+                "playgate:\n  Installed: {installed}\n  Candidate: {candidate}\n  Version table:\n"
+            )
+        };
+        let finding = newer_version(&policy("0.1.0", "0.1.1")).unwrap();
+        assert_eq!(finding.state, super::super::State::Warning);
+        assert!(
+            finding.finding.contains("0.1.1 is available"),
+            "{finding:?}"
+        );
+        let finding = newer_version(&policy("0.1.1", "0.1.1")).unwrap();
+        assert_eq!(finding.state, super::super::State::Ok);
+        assert_eq!(newer_version(&policy("(none)", "0.1.1")), None);
+        assert_eq!(newer_version(""), None);
+    }
 }

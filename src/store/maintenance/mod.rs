@@ -3,6 +3,7 @@
 pub(in crate::store) mod admin;
 pub(in crate::store) mod backup;
 pub(in crate::store) mod compaction;
+pub(in crate::store) mod copy;
 pub(in crate::store) mod disk_space;
 pub(in crate::store) mod dump;
 pub(in crate::store) mod new_snapshot;

@@ -1,0 +1,276 @@
+//! Tries this version: checks the configuration, and opens, upgrades and verifies a copy of the store.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::app::{App, Parts, Ports, StoreOpener, backup_settings, has_store, open_store};
+use crate::cli::admin::{Admin, path};
+use crate::cli::backup::offline_change;
+use crate::cli::exit::{Failure, Outcome};
+use crate::cli::{Global, load_and_check, output};
+use crate::config::{Config, Loaded};
+use crate::domain;
+use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
+use crate::store::{StoreError, bytes_below, copy_store};
+use crate::types::VERSION;
+
+/// The directory of the copy, in the data directory: it needs the same disk and the same access rights.
+const PLACE: &str = "upgrade-check";
+
+/// The result of a check. It is the interface between two versions: members may be added and never change.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Report {
+    /// Whether the version can serve.
+    pub ok: bool,
+    pub version: String,
+    /// Why it cannot.
+    pub problems: Vec<String>,
+    pub records: u64,
+    /// Time to open the store, upgrade its format and fill the tables in memory.
+    pub start_seconds: f64,
+    pub verify_seconds: f64,
+    /// Peak memory of the check. A server needs about as much.
+    pub memory_bytes: u64,
+    /// Size of the copy after the check.
+    pub disk_bytes: u64,
+}
+
+impl Report {
+    pub(super) fn failed(problem: String) -> Self {
+        Self {
+            problems: vec![problem],
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn print(&self, as_json: bool) -> Outcome {
+        const MIB: u64 = 1024 * 1024;
+        if as_json {
+            let report = serde_json::to_value(self);
+            output::json(&report.map_err(|error| Failure::failed(error.to_string()))?)?;
+        }
+        let version = match self.version.as_str() {
+            "" => "this version",
+            version => version,
+        };
+        if !self.ok {
+            let problems = self.problems.join("\n  ");
+            return Err(Failure::failed(format!(
+                "{version} cannot serve here\n  {problems}"
+            )));
+        }
+        if !as_json {
+            output::line(&format!(
+                "{version} can serve here: {} records, start {:.1} s, verification {:.1} s, \
+                 memory {} MiB, disk {} MiB",
+                self.records,
+                self.start_seconds,
+                self.verify_seconds,
+                self.memory_bytes.div_ceil(MIB),
+                self.disk_bytes.div_ceil(MIB),
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) async fn check(global: &Global) -> Result<Report, Failure> {
+    let mut report = Report {
+        version: VERSION.to_owned(),
+        ..Report::default()
+    };
+    match load_and_check(&global.inputs()?) {
+        Err(problems) => {
+            let problems = problems.0.iter();
+            report.problems = problems
+                .map(|problem| format!("configuration: {problem}"))
+                .collect();
+        }
+        // Also drops root privileges before a file is created.
+        Ok(_) => match try_store(&global.load()?, &mut report).await {
+            Ok(()) => report.ok = true,
+            Err(failure) => report
+                .problems
+                .push(format!("store: {}", failure.message())),
+        },
+    }
+    Ok(report)
+}
+
+async fn try_store(loaded: &Loaded, report: &mut Report) -> Outcome {
+    let config = &loaded.config;
+    if !has_store(config) {
+        return Ok(());
+    }
+    let place = CheckDirectory::create(&config.server.data_dir)?;
+    let mut copied = config.clone();
+    copied.server.data_dir = place.data();
+    copied.backup.dir = place.data().join("backups");
+    copy(loaded, &copied).await?;
+    open_and_verify(copied, report)?;
+    report.disk_bytes = bytes_below(&place.data())?;
+    Ok(())
+}
+
+/// Copies the store through the running server, if there is one, and the key files.
+async fn copy(loaded: &Loaded, to: &Config) -> Outcome {
+    let (from, to_data) = (&loaded.config.server.data_dir, &to.server.data_dir);
+    match Admin::running(loaded).await? {
+        Some(mut admin) => copy_from_server(&mut admin, to).await?,
+        None => copy_store(from, to_data, &domain::schema())?,
+    }
+    let keys = from.join("keys");
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error: io::Error| Failure::file(&path, &error)
+    };
+    if !keys.is_dir() {
+        return Ok(());
+    }
+    create_private(&to_data.join("keys"))?;
+    for entry in fs::read_dir(&keys).map_err(failed(&keys))? {
+        let entry = entry.map_err(failed(&keys))?;
+        let target = to_data.join("keys").join(entry.file_name());
+        fs::copy(entry.path(), target).map_err(failed(&entry.path()))?;
+    }
+    Ok(())
+}
+
+/// Unpacks a new snapshot of the running server. A later one may replace its file in between.
+async fn copy_from_server(admin: &mut Admin, to: &Config) -> Outcome {
+    const TRIES: usize = 10;
+    let ports = Ports::for_machine(to);
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let base = admin
+            .call(Method::POST, &path(&["store", "base"]), None)
+            .await?;
+        let snapshot = PathBuf::from(output::text(&base, "path"));
+        let how = Restoring {
+            instance: ports.entropy.array(),
+            timeline: ports.entropy.array(),
+            adopt: true,
+            change: offline_change("upgrade_check", PLACE.to_owned(), &*ports.clock),
+        };
+        let settings = backup_settings(to);
+        match BackupDirectory::new_offline(settings).restore_offline(&snapshot, how) {
+            Err(BackupError::Store(StoreError::Io(_))) if tries < TRIES && !snapshot.exists() => {}
+            unpacked => return Ok(unpacked.map(drop)?),
+        }
+    }
+}
+
+/// Starts the service on the copy, without listeners and background jobs.
+fn open_and_verify(config: Config, report: &mut Report) -> Outcome {
+    let begin = Instant::now();
+    let ports = Ports::for_machine(&config);
+    let opener = StoreOpener {
+        // The copy need not survive a power cut.
+        sync: false,
+        accept_loss: false,
+        examine: Arc::new(examine),
+        on_failure: Arc::new(|error| tracing::error!(%error, "the copy of the store has failed")),
+    };
+    let store = open_store(&config, &ports, opener)?;
+    let app = App::open(Parts {
+        config,
+        store,
+        ports,
+        listener: None,
+        tls: None,
+        sync: false,
+        on_failure: Box::new(|error| tracing::error!(error, "the copy of the store has failed")),
+        examine: Arc::new(examine),
+        restart: None,
+    })?;
+    report.start_seconds = rounded(begin.elapsed());
+    let begin = Instant::now();
+    let health = app.upkeep.verify()?;
+    report.verify_seconds = rounded(begin.elapsed());
+    report.records = health.tables.iter().map(|table| table.records).sum();
+    report.memory_bytes = peak_memory().unwrap_or_default();
+    if health.is_sound() {
+        return Ok(());
+    }
+    Err(Failure::failed(
+        "the verification found damage; `playgate store verify` lists it",
+    ))
+}
+
+/// Returns seconds with three decimals.
+fn rounded(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1000.0).round() / 1000.0
+}
+
+/// Returns the peak resident memory of this process in bytes.
+fn peak_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = peak.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// A directory for the copy. One check at a time; what a killed check left is removed.
+struct CheckDirectory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl CheckDirectory {
+    fn create(data_dir: &Path) -> Result<Self, Failure> {
+        let path = data_dir.join(PLACE);
+        create_private(&path)?;
+        let lock = path.join("lock");
+        let opened = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock);
+        let opened = opened.map_err(|error| Failure::file(&lock, &error))?;
+        if opened.try_lock().is_err() {
+            return Err(Failure::failed("another upgrade check is running"));
+        }
+        let directory = Self {
+            path,
+            _lock: opened,
+        };
+        let data = directory.data();
+        match fs::remove_dir_all(&data) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::file(&data, &error));
+            }
+            _ => create_private(&data)?,
+        }
+        Ok(directory)
+    }
+
+    /// The data directory of the copy.
+    fn data(&self) -> PathBuf {
+        self.path.join("data")
+    }
+}
+
+impl Drop for CheckDirectory {
+    fn drop(&mut self) {
+        // Left files cost space until the next check removes them.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Creates a directory for secrets, if it does not exist.
+fn create_private(path: &Path) -> Outcome {
+    let made = DirBuilder::new().mode(0o700).recursive(true).create(path);
+    made.map_err(|error| Failure::file(path, &error))
+}

@@ -1,0 +1,47 @@
+//! Goes back to the version before, by hand. The package does the same by itself when a new version is not ready in
+//! time; both use the script below.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::candidate::check_binary;
+use crate::cli::exit::{Exit, Failure, Outcome};
+use crate::cli::{Global, output};
+
+/// The binary that the last upgrade of the package replaced.
+const PREVIOUS: &str = "/usr/lib/playgate/previous/playgate";
+/// Puts binary and unit of the version before in place and restarts.
+const SCRIPT: &str = "/usr/lib/playgate/rollback";
+const QUESTION: &str = "The server restarts with the version before. Data are kept. Go back?";
+
+pub(super) async fn run(yes: bool, global: &Global) -> Outcome {
+    let previous = Path::new(PREVIOUS);
+    if !previous.exists() {
+        return Err(Failure::new(
+            Exit::NotFound,
+            "no version to go back to: the package has not been upgraded since it was installed",
+        )
+        .hint("`apt list -a playgate` shows earlier versions, `apt install playgate=VERSION` installs one"));
+    }
+    let report = check_binary(previous, global).await;
+    if !report.ok {
+        return Err(Failure::failed(format!(
+            "the version before cannot serve here, so nothing was changed\n  {}",
+            report.problems.join("\n  ")
+        ))
+        .hint("`playgate backup list` names the backup made before the format of the store was upgraded"));
+    }
+    if !yes && !output::confirmed(QUESTION) {
+        return Err(Failure::failed("cancelled: nothing was changed"));
+    }
+    let status = Command::new(SCRIPT)
+        .arg("restart")
+        .status()
+        .map_err(|error| Failure::file(Path::new(SCRIPT), &error))?;
+    if !status.success() {
+        return Err(Failure::failed(format!("{SCRIPT} failed ({status})"))
+            .hint("see `systemctl status playgate`; run this as root"));
+    }
+    output::print_note(&format!("version {} serves", report.version));
+    Ok(())
+}
