@@ -195,7 +195,7 @@ fn open_and_verify(config: Config, report: &mut Report) -> Outcome {
     })?;
     report.start_seconds = rounded(begin.elapsed());
     let begin = Instant::now();
-    let health = app.upkeep.verify()?;
+    let health = app.services.store_admin.verify()?;
     report.verify_seconds = rounded(begin.elapsed());
     report.records = health.tables.iter().map(|table| table.records).sum();
     report.memory_bytes = peak_memory().unwrap_or_default();

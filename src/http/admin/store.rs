@@ -75,12 +75,8 @@ impl From<TableReport> for TableBody {
 
 impl From<Verified> for HealthBody {
     fn from(verified: Verified) -> Self {
-        let state_is_sound = verified
-            .durable_state
-            .as_ref()
-            .is_none_or(DurableStateReport::is_sound);
         Self {
-            sound: state_is_sound && verified.tables.iter().all(TableReport::is_sound),
+            sound: verified.is_sound(),
             tables: verified.tables.into_iter().map(TableBody::from).collect(),
             truth: verified.durable_state.map(DurableStateBody::from),
         }

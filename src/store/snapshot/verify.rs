@@ -63,6 +63,15 @@ pub struct Verified {
     pub durable_state: Option<DurableStateReport>,
 }
 
+impl Verified {
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let state = self.durable_state.as_ref();
+        self.tables.iter().all(TableReport::is_sound)
+            && state.is_none_or(DurableStateReport::is_sound)
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DurableStateReport {
     pub snapshot: Option<u64>,
