@@ -148,32 +148,18 @@ async fn export(file: &Path, from: Option<&Path>, salvaging: bool, global: &Glob
     }
     let snapshot = match from {
         Some(backup) => store_admin::Export::open(backup)?,
-        None => open_base(global).await?,
+        None => {
+            let mut admin = global.admin().await?;
+            // Once it is open, it stays readable.
+            admin
+                .read_new_snapshot(store_admin::Export::open, |_| true)
+                .await?
+        }
     };
     let mut out = writer(file)?;
     let exported = snapshot.write(&mut out)?;
     finish(out, file)?;
     print_export(&exported, file)
-}
-
-/// Asks the server for a new snapshot and opens it. A newer snapshot may replace it in between; then that
-/// one is opened.
-async fn open_base(global: &Global) -> Result<store_admin::Export, Failure> {
-    const TRIES: usize = 10;
-    let mut admin = global.admin().await?;
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        let base = admin
-            .call(Method::POST, &path(&["store", "base"]), None)
-            .await?;
-        // The next checkpoint deletes the file. Once it is open, it stays readable.
-        let base: PathBuf = output::text(&base, "path").into();
-        match store_admin::Export::open(&base) {
-            Err(_) if tries < TRIES && !base.exists() => {}
-            opened => return Ok(opened?),
-        }
-    }
 }
 
 /// Opens the store itself, as a server does, and accepts the loss of commits if asked to.

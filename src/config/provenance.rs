@@ -17,7 +17,7 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// Another line of the same file.
+    /// The same file with this line; other origins are unchanged.
     pub(super) fn at_line(self, line: u64) -> Self {
         match self {
             Self::File { path, line: _ } => Self::File { path, line },

@@ -205,7 +205,7 @@ impl Service {
             now,
             request_id: record.id.clone(),
             peer,
-            told_country: http.geo_header.as_ref().and_then(|name| {
+            reported_country: http.geo_header.as_ref().and_then(|name| {
                 client_addr::reported_country(self.peer, &parts.headers, name, proxies)
             }),
             accept_language: heads.accept_language.joined(),
@@ -321,7 +321,7 @@ async fn answer_later(
 ) -> Answered {
     let deadline = record
         .route
-        .map_or(Duration::MAX, |(_, route)| route.lane.deadline());
+        .map_or(Duration::MAX, |(_, route)| route.work.deadline());
     let answer = match step {
         Step::Answered(answer) => {
             drain_refused(&mut record, &parts, body).await;

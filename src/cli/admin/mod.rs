@@ -10,6 +10,7 @@ mod lenient_stream;
 pub(crate) mod request_body;
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -32,6 +33,31 @@ pub(super) struct Admin {
 }
 
 impl Admin {
+    /// Has the server write a new snapshot, and reads it with `read`. The next checkpoint deletes the file: if
+    /// `read` failed because of that, as `file_missing` tells from the error, it gets the one that follows.
+    pub(super) async fn read_new_snapshot<T, E>(
+        &mut self,
+        mut read: impl FnMut(&Path) -> Result<T, E>,
+        file_missing: impl Fn(&E) -> bool,
+    ) -> Result<T, Failure>
+    where
+        Failure: From<E>,
+    {
+        const TRIES: usize = 10;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let snapshot = self
+                .call(Method::POST, &path(&["store", "base"]), None)
+                .await?;
+            let snapshot = PathBuf::from(output::text(&snapshot, "path"));
+            match read(&snapshot) {
+                Err(error) if tries < TRIES && file_missing(&error) && !snapshot.exists() => {}
+                result => return Ok(result?),
+            }
+        }
+    }
+
     /// Sends a request with an optional JSON body and returns the JSON response. An error response becomes
     /// a [`Failure`] with its exit code.
     pub(super) async fn call(

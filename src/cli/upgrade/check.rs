@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::app::{App, Parts, Ports, StoreOpener, backup_settings, has_store, open_store};
-use crate::cli::admin::{Admin, path};
+use crate::cli::admin::Admin;
 use crate::cli::backup::offline_change;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::{Global, load_and_check, output};
@@ -23,7 +22,7 @@ use crate::store::{StoreError, bytes_below, copy_store};
 use crate::types::VERSION;
 
 /// The directory of the copy, in the data directory: it needs the same disk and the same access rights.
-const PLACE: &str = "upgrade-check";
+const DIRECTORY: &str = "upgrade-check";
 
 /// The result of a check. It is the interface between two versions: members may be added and never change.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -111,13 +110,13 @@ async fn try_store(loaded: &Loaded, report: &mut Report) -> Outcome {
     if !has_store(config) {
         return Ok(());
     }
-    let place = CheckDirectory::create(&config.server.data_dir)?;
+    let directory = CheckDirectory::create(&config.server.data_dir)?;
     let mut copied = config.clone();
-    copied.server.data_dir = place.data();
-    copied.backup.dir = place.data().join("backups");
+    copied.server.data_dir = directory.data();
+    copied.backup.dir = directory.data().join("backups");
     copy(loaded, &copied).await?;
     open_and_verify(copied, report)?;
-    report.disk_bytes = bytes_below(&place.data())?;
+    report.disk_bytes = bytes_below(&directory.data())?;
     Ok(())
 }
 
@@ -145,29 +144,24 @@ async fn copy(loaded: &Loaded, to: &Config) -> Outcome {
     Ok(())
 }
 
-/// Unpacks a new snapshot of the running server. A later one may replace its file in between.
+/// Unpacks a new snapshot of the running server.
 async fn copy_from_server(admin: &mut Admin, to: &Config) -> Outcome {
-    const TRIES: usize = 10;
     let ports = Ports::for_machine(to);
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        let base = admin
-            .call(Method::POST, &path(&["store", "base"]), None)
-            .await?;
-        let snapshot = PathBuf::from(output::text(&base, "path"));
-        let how = Restoring {
+    let restore = |snapshot: &Path| {
+        let restoring = Restoring {
             instance: ports.entropy.array(),
             timeline: ports.entropy.array(),
             adopt: true,
-            change: offline_change("upgrade_check", PLACE.to_owned(), &*ports.clock),
+            change: offline_change("upgrade_check", DIRECTORY.to_owned(), &*ports.clock),
         };
-        let settings = backup_settings(to);
-        match BackupDirectory::new_offline(settings).restore_offline(&snapshot, how) {
-            Err(BackupError::Store(StoreError::Io(_))) if tries < TRIES && !snapshot.exists() => {}
-            unpacked => return Ok(unpacked.map(drop)?),
-        }
-    }
+        let directory = BackupDirectory::new_offline(backup_settings(to));
+        directory.restore_offline(snapshot, restoring).map(drop)
+    };
+    admin
+        .read_new_snapshot(restore, |error| {
+            matches!(error, BackupError::Store(StoreError::Io(_)))
+        })
+        .await
 }
 
 /// Starts the service on the copy, without listeners and background jobs.
@@ -230,7 +224,7 @@ struct CheckDirectory {
 
 impl CheckDirectory {
     fn create(data_dir: &Path) -> Result<Self, Failure> {
-        let path = data_dir.join(PLACE);
+        let path = data_dir.join(DIRECTORY);
         create_private(&path)?;
         let lock = path.join("lock");
         let opened = File::options()

@@ -90,7 +90,7 @@ pub(crate) struct Context {
     pub request_id: RequestId,
     pub peer: IpAddr,
     /// The viewer's country as reported by a trusted proxy.
-    pub told_country: Option<Country>,
+    pub reported_country: Option<Country>,
     pub accept_language: Option<HeaderValue>,
     pub change: Option<Box<Change>>,
 }
@@ -101,7 +101,7 @@ impl Context {
     #[must_use]
     pub(crate) fn country(&self, places: Option<&GeoIp>) -> Option<Country> {
         // Looked up on demand: most requests do not need it.
-        self.told_country.or_else(|| places?.country(self.peer))
+        self.reported_country.or_else(|| places?.country(self.peer))
     }
 }
 

@@ -104,7 +104,7 @@ pub struct Route {
     pub pattern: &'static str,
     pub endpoint: Endpoint,
     pub body: BodyRule,
-    pub lane: WorkClass,
+    pub work: WorkClass,
     pub rate: RateClass,
     pub deprecated: Option<&'static str>,
     /// Responses are cached from this length of path and query, in bytes: a shorter request is answered
@@ -136,14 +136,14 @@ impl Route {
         label: &'static str,
         endpoint: Endpoint,
         body: BodyRule,
-        lane: WorkClass,
+        work: WorkClass,
     ) -> Self {
         Self {
             method,
             pattern,
             endpoint,
             body,
-            lane,
+            work,
             rate: RateClass::General,
             deprecated: None,
             cached_from: None,

@@ -57,18 +57,18 @@ const fn open(
     pattern: &'static str,
     label: &'static str,
     handler: Handler<Anyone>,
-    lane: WorkClass,
+    work: WorkClass,
 ) -> Route {
-    Route::new(Get, pattern, label, Endpoint::Open(handler), Ignored, lane)
+    Route::new(Get, pattern, label, Endpoint::Open(handler), Ignored, work)
 }
 
 const fn form(
     pattern: &'static str,
     label: &'static str,
     handler: Handler<Anyone>,
-    lane: WorkClass,
+    work: WorkClass,
 ) -> Route {
-    Route::new(Post, pattern, label, Endpoint::Open(handler), SMALL, lane)
+    Route::new(Post, pattern, label, Endpoint::Open(handler), SMALL, work)
 }
 
 const fn partner(
@@ -77,7 +77,7 @@ const fn partner(
     label: &'static str,
     handler: Handler<PartnerAuth>,
     body: BodyRule,
-    lane: WorkClass,
+    work: WorkClass,
 ) -> Route {
     Route::new(
         method,
@@ -85,7 +85,7 @@ const fn partner(
         label,
         Endpoint::Partner(handler),
         body,
-        lane,
+        work,
     )
 }
 
@@ -95,9 +95,9 @@ const fn user(
     label: &'static str,
     handler: Handler<UserAuth>,
     body: BodyRule,
-    lane: WorkClass,
+    work: WorkClass,
 ) -> Route {
-    Route::new(method, pattern, label, Endpoint::User(handler), body, lane)
+    Route::new(method, pattern, label, Endpoint::User(handler), body, work)
 }
 
 const fn ops(
@@ -107,7 +107,7 @@ const fn ops(
     roles: &'static [Role],
     handler: Handler<OperatorAuth>,
     body: BodyRule,
-    lane: WorkClass,
+    work: WorkClass,
 ) -> Route {
     Route::new(
         method,
@@ -115,7 +115,7 @@ const fn ops(
         label,
         Endpoint::Operator(handler),
         body,
-        lane,
+        work,
     )
     .for_roles(roles)
 }
