@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::Config;
-use crate::config::limits::Limits;
+use crate::config::limits::LimitsConfig;
 use crate::domain::accounts::{Accounts, HashMemory};
 use crate::domain::audit::Audit;
 use crate::domain::backups::Backups;
@@ -39,7 +39,7 @@ pub struct Services {
     pub clock_guard: Arc<ClockGuard>,
     pub entropy: Arc<dyn Entropy>,
     pub config: Config,
-    pub limits: Limits,
+    pub limits: LimitsConfig,
     pub metrics: Arc<Registry>,
     pub readiness: Arc<Readiness>,
 

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::domain::accounts::HashCounts;
-use crate::domain::backups::{Backups, Status};
+use crate::domain::backups::{BackupStatus, Backups};
 use crate::domain::clock_guard::ClockGuard;
 use crate::domain::epg_sources::{EpgSourceState, EpgSources, HoldReason};
 use crate::domain::mail::{self, Mail};
 use crate::domain::playback::Playback;
 use crate::domain::schedule::Schedule;
-use crate::domain::schedule::snapshot::Snapshot;
+use crate::domain::schedule::snapshot::ScheduleSnapshot;
 use crate::domain::store_admin::{NEEDS, StoreAdmin, Written};
-use crate::domain::telemetry::{Counts, ForwardCounts, Forwarder, Telemetry};
+use crate::domain::telemetry::{ForwardCounts, Forwarder, Telemetry, TelemetryCounts};
 use crate::observe::metrics::Registry;
 use crate::ports::Clock;
 use crate::services::Services;
@@ -74,7 +74,7 @@ fn register_store(
         &[],
         move || i64::try_from(of.free_bytes()?).ok(),
     );
-    let of = |read: fn(Status, i64) -> Option<i64>| {
+    let of = |read: fn(BackupStatus, i64) -> Option<i64>| {
         let (backups, clock) = (backups.clone(), Arc::clone(clock));
         move || read(backups.status(), clock.now().0)
     };
@@ -135,11 +135,11 @@ fn register_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry
         || 1,
     );
 
-    let of = |read: fn(Counts) -> u64| {
+    let of = |read: fn(TelemetryCounts) -> u64| {
         let telemetry = telemetry.clone();
         move || i64::try_from(read(telemetry.counts())).unwrap_or(i64::MAX)
     };
-    let outcomes: [(&str, fn(Counts) -> u64); 2] = [
+    let outcomes: [(&str, fn(TelemetryCounts) -> u64); 2] = [
         ("accepted", |counts| counts.accepted),
         ("duplicate", |counts| counts.duplicates),
     ];
@@ -172,16 +172,16 @@ fn register_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry
 }
 
 fn register_schedule(metrics: &Registry, schedule: &Arc<Schedule>) {
-    let figures: [(&str, &str, fn(&Snapshot) -> usize); 2] = [
+    let figures: [(&str, &str, fn(&ScheduleSnapshot) -> usize); 2] = [
         (
             "playgate_schedule_broadcasts",
             "Broadcasts in the schedule.",
-            Snapshot::broadcasts,
+            ScheduleSnapshot::broadcasts,
         ),
         (
             "playgate_schedule_unrated_broadcasts",
             "Broadcasts in the schedule without an age rating.",
-            Snapshot::unrated,
+            ScheduleSnapshot::unrated,
         ),
     ];
     for (figure, meaning, read) in figures {
@@ -250,7 +250,7 @@ fn register_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
             oldest.map_or(0, |oldest| clock.now().since(oldest).max(0))
         },
     );
-    let outcomes: [(&str, fn(&mail::Counts) -> u64); 4] = [
+    let outcomes: [(&str, fn(&mail::MailCounts) -> u64); 4] = [
         ("sent", |counts| counts.sent),
         ("retried", |counts| counts.retried),
         ("failed", |counts| counts.failed),
@@ -337,14 +337,14 @@ mod tests {
     use super::*;
     use crate::config::{Inputs, load};
     use crate::domain;
-    use crate::domain::telemetry::{Budgets, NewEvent, Sender, Settings};
+    use crate::domain::telemetry::{Budgets, NewEvent, Sender, TelemetrySettings};
     use crate::store::Store;
     use crate::types::{DurationUnit, PartnerId, UnixSeconds, UserId};
 
     #[test]
     fn reported_events_appear_in_the_metrics() {
         let directory = tempfile::tempdir().unwrap();
-        let settings = Settings {
+        let settings = TelemetrySettings {
             directory: directory.path().to_owned(),
             retention_days: 30,
             budgets: Budgets {

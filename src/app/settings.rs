@@ -112,10 +112,10 @@ pub(super) fn messages(config: &Config) -> Result<Messages, AppError> {
         .map_err(|error| AppError::Setting(error.to_string()))
 }
 
-pub(super) fn accounts(config: &Config) -> accounts::Settings {
+pub(super) fn accounts(config: &Config) -> accounts::AccountSettings {
     let given = &config.accounts;
     let limits = &config.limits;
-    let mut rules = accounts::Limits::default();
+    let mut rules = accounts::AttemptLimits::default();
     let window = i64::from(limits.login_window_minutes) * MINUTE;
     rules.login_account.limit = limits.login_wrong_per_account;
     rules.login_account.window = window;
@@ -126,7 +126,7 @@ pub(super) fn accounts(config: &Config) -> accounts::Settings {
     rules.reset_mail_address.limit = limits.reset_mails_per_address;
     rules.reset.limit = limits.resets_per_address;
     rules.pin.limit = limits.pin_wrong;
-    accounts::Settings {
+    accounts::AccountSettings {
         token_life: i64::from(given.user_token_days) * DAY,
         reset_life: i64::from(given.reset_token_minutes) * MINUTE,
         password_min: usize::try_from(given.password_min).unwrap_or(usize::MAX),
@@ -138,12 +138,12 @@ pub(super) fn accounts(config: &Config) -> accounts::Settings {
         },
         parental_limit: config.parental.limit,
         limits: rules,
-        ..accounts::Settings::default()
+        ..accounts::AccountSettings::default()
     }
 }
 
-pub(super) fn mail(config: &Config, public_url: &str) -> mail::Settings {
-    mail::Settings {
+pub(super) fn mail(config: &Config, public_url: &str) -> mail::MailSettings {
+    mail::MailSettings {
         reset_url: config
             .accounts
             .reset_url
@@ -206,8 +206,8 @@ pub(super) fn check(config: &Config) -> Vec<AppError> {
     .collect()
 }
 
-pub(super) fn catalog(config: &Config) -> catalog::Settings {
-    catalog::Settings {
+pub(super) fn catalog(config: &Config) -> catalog::CatalogSettings {
+    catalog::CatalogSettings {
         zone: config.schedule.zone,
     }
 }
@@ -220,7 +220,7 @@ pub(super) fn schedule(config: &Config) -> schedule::query::ScheduleSettings {
     }
 }
 
-pub(super) fn epg_sources(config: &Config) -> Result<epg_sources::Settings, AppError> {
+pub(super) fn epg_sources(config: &Config) -> Result<epg_sources::EpgSettings, AppError> {
     let mut ratings = Ratings::built_in();
     if let Some(path) = &config.epg.ratings {
         let text = fs::read_to_string(path).map_err(|error| AppError::File {
@@ -230,18 +230,18 @@ pub(super) fn epg_sources(config: &Config) -> Result<epg_sources::Settings, AppE
         let wrong = |why| AppError::Setting(format!("`epg.ratings`: {}: {why}", path.display()));
         ratings.add(&text).map_err(wrong)?;
     }
-    Ok(epg_sources::Settings {
+    Ok(epg_sources::EpgSettings {
         sources: config.epg.sources.clone(),
         ratings: Arc::new(ratings),
         retention_days: config.schedule.retention_days,
     })
 }
 
-pub(super) fn entitlement(config: &Config) -> Result<entitlement::Settings, AppError> {
+pub(super) fn entitlement(config: &Config) -> Result<entitlement::EntitlementSettings, AppError> {
     let given = &config.parental;
     let text = |time: NaiveTime| time.format("%H:%M").to_string();
     let night = catalog::Hours::parse(&text(given.from), &text(given.to));
-    Ok(entitlement::Settings {
+    Ok(entitlement::EntitlementSettings {
         rule: given.rule,
         night: night.map_err(AppError::setting)?,
         unrated: given.unrated,
@@ -249,9 +249,9 @@ pub(super) fn entitlement(config: &Config) -> Result<entitlement::Settings, AppE
     })
 }
 
-pub(super) fn playback(config: &Config) -> playback::Settings {
+pub(super) fn playback(config: &Config) -> playback::PlaybackSettings {
     let given = &config.playback;
-    playback::Settings {
+    playback::PlaybackSettings {
         streams_total: given.streams_total,
         streams_per_asset: given.streams_per_asset,
         devices: usize::try_from(given.devices).unwrap_or(usize::MAX),
@@ -262,7 +262,7 @@ pub(super) fn playback(config: &Config) -> playback::Settings {
             per_second: config.limits.heartbeats_per_second,
             burst: config.limits.heartbeat_burst,
         },
-        ..playback::Settings::default()
+        ..playback::PlaybackSettings::default()
     }
 }
 
@@ -317,7 +317,7 @@ pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
 
 fn license_server(
     system: &str,
-    given: &config::LicenseServer,
+    given: &config::LicenseServerConfig,
 ) -> Result<Option<Arc<dyn license_server::LicenseServer>>, AppError> {
     let Some(url) = &given.url else {
         return Ok(None);
@@ -340,8 +340,8 @@ fn license_server(
     Ok(Some(Arc::new(server)))
 }
 
-pub(super) fn telemetry(config: &Config, sync: bool) -> telemetry::Settings {
-    telemetry::Settings {
+pub(super) fn telemetry(config: &Config, sync: bool) -> telemetry::TelemetrySettings {
+    telemetry::TelemetrySettings {
         directory: config.server.data_dir.join("telemetry"),
         retention_days: config.telemetry.retention_days,
         budgets: telemetry::Budgets {
@@ -375,9 +375,9 @@ pub(super) fn forwarding(config: &Config) -> telemetry::ForwardSettings {
 }
 
 #[must_use]
-pub fn backups(config: &Config) -> backups::Settings {
+pub fn backups(config: &Config) -> backups::BackupSettings {
     let data = &config.server.data_dir;
-    backups::Settings {
+    backups::BackupSettings {
         data: data.clone(),
         directory: config.backup.dir.clone(),
         keep: usize::try_from(config.backup.keep).unwrap_or(usize::MAX),

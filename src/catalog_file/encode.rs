@@ -11,8 +11,8 @@ use serde::{Serialize, ser};
 use serde_json::Value;
 
 use crate::domain::catalog::{
-    Asset, Effects, KeyId, Livestream, Offer, Pack, Playlists, Rule, Snapshot, TimeWindow, Unrated,
-    Window,
+    Asset, CatalogSnapshot, Effects, KeyId, Livestream, Offer, Pack, Playlists, Rule, TimeWindow,
+    Unrated, Window,
 };
 use crate::domain::schedule::Image;
 use crate::types::{BroadcastId, UnixSeconds};
@@ -29,7 +29,7 @@ enum Encoder {
 type Table = Vec<(&'static str, Encoder)>;
 
 #[must_use]
-pub(crate) fn to_toml(snapshot: &Snapshot) -> String {
+pub(crate) fn to_toml(snapshot: &CatalogSnapshot) -> String {
     let mut text = String::new();
     for (name, tables) in sections(snapshot) {
         for table in tables {
@@ -55,7 +55,7 @@ pub(crate) fn to_toml(snapshot: &Snapshot) -> String {
 }
 
 #[must_use]
-pub(crate) fn to_json(snapshot: &Snapshot) -> String {
+pub(crate) fn to_json(snapshot: &CatalogSnapshot) -> String {
     let sections = sections(snapshot).into_iter();
     let root = sections.map(|(name, tables)| {
         let tables = tables.into_iter().map(Encoder::Table).collect();
@@ -75,7 +75,7 @@ pub(crate) fn rights_to_json(row: &Effects) -> serde_json::Result<Value> {
     serde_json::to_value(Encoder::Table(table))
 }
 
-fn sections(snapshot: &Snapshot) -> Vec<(&'static str, Vec<Table>)> {
+fn sections(snapshot: &CatalogSnapshot) -> Vec<(&'static str, Vec<Table>)> {
     vec![
         (
             "livestream",

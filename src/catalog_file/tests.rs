@@ -5,7 +5,7 @@ use chrono_tz::Tz;
 
 use super::*;
 use crate::domain::catalog::{
-    self, Catalog, CatalogError, KeyId, Mode, OfferKind, Pack, Settings, What,
+    self, Catalog, CatalogError, CatalogSettings, KeyId, Mode, OfferKind, Pack, What,
 };
 use crate::ports::entropy::SeededEntropy;
 use crate::store::{Schema, Store};
@@ -88,7 +88,7 @@ fn catalog() -> Catalog {
 fn reopened(store: Store) -> Catalog {
     let zone = Tz::UTC;
     let entropy = Arc::new(SeededEntropy::new(1));
-    Catalog::open(store, entropy, &[7; 32], Settings { zone }).unwrap()
+    Catalog::open(store, entropy, &[7; 32], CatalogSettings { zone }).unwrap()
 }
 
 fn import(catalog: &Catalog, text: &str, mode: Mode) -> Vec<String> {

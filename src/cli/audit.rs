@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use super::admin::path;
-use super::exit::Outcome;
+use super::exit::CommandResult;
 use super::{Global, output};
 
 /// Audit log: who changed what, and with which result
@@ -23,7 +23,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     let Command::List {
         limit,

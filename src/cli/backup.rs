@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
 use super::admin::{Admin, path, request_body, with_query};
-use super::exit::{ADOPT, Exit, Failure, Outcome};
+use super::exit::{ADOPT, CommandResult, Exit, Failure};
 use super::{Global, output, privileges};
 use crate::app::backup_settings;
 use crate::config::Loaded;
-use crate::domain::audit::Change;
+use crate::domain::audit::AuditedChange;
 use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
 use crate::http::access::auth::Administrator;
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
@@ -77,7 +77,7 @@ const COLUMNS: [output::Column; 4] = [
     ("BYTES", "bytes"),
 ];
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     match command {
         Command::Create { json } => {
             let mut admin = global.admin().await?;
@@ -123,7 +123,7 @@ fn bare_name(file: &Path) -> Option<&str> {
     (file.as_os_str() == name && !file.exists()).then_some(name)
 }
 
-async fn verify(file: &Path, json: bool, global: &Global) -> Outcome {
+async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
     let contents = match bare_name(file) {
         // Needs neither a data directory nor a configuration.
         None => match examine(file) {
@@ -160,7 +160,7 @@ async fn verify(file: &Path, json: bool, global: &Global) -> Outcome {
 }
 
 /// Reports a damaged file. A server that verifies in a subprocess parses this JSON.
-fn report_damaged(file: &Path, error: BackupError, json: bool) -> Outcome {
+fn report_damaged(file: &Path, error: BackupError, json: bool) -> CommandResult {
     if let BackupError::Store(StoreError::Io(_)) = &error
         && let Err(error) = std::fs::metadata(file)
     {
@@ -177,7 +177,7 @@ fn report_damaged(file: &Path, error: BackupError, json: bool) -> Outcome {
         .hint("`playgate backup list` lists other backups"))
 }
 
-async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> Outcome {
+async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> CommandResult {
     let loaded = global.load()?;
     let deadline = Instant::now() + Admin::PATIENCE;
     let restored = loop {
@@ -215,7 +215,7 @@ fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, B
 }
 
 /// The audit entry of a restore without a server; equal to the one that a server writes.
-fn offline_restore_change(file: &Path) -> Change {
+fn offline_restore_change(file: &Path) -> AuditedChange {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     offline_change(
         "admin_restore_backup",
@@ -225,8 +225,8 @@ fn offline_restore_change(file: &Path) -> Change {
 }
 
 /// A change made by the caller of this command, without a server.
-pub(super) fn offline_change(action: &str, target: String, clock: &dyn Clock) -> Change {
-    Change {
+pub(super) fn offline_change(action: &str, target: String, clock: &dyn Clock) -> AuditedChange {
+    AuditedChange {
         at: clock.now(),
         operator: None,
         name: Administrator::here().to_string(),
@@ -311,7 +311,7 @@ async fn is_back(loaded: &Loaded) -> bool {
     }
 }
 
-fn print_restored(restored: &Value, json: bool) -> Outcome {
+fn print_restored(restored: &Value, json: bool) -> CommandResult {
     if json {
         output::json(restored)?;
     } else {
@@ -339,7 +339,7 @@ fn print_restored(restored: &Value, json: bool) -> Outcome {
     Ok(())
 }
 
-fn show_tables(contents: &Value) -> Outcome {
+fn show_tables(contents: &Value) -> CommandResult {
     let tables = contents.get("tables").and_then(Value::as_object);
     let rows: Vec<Value> = tables
         .into_iter()

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::admin::request_body;
 use super::admin::{Admin, AdminError, path, with_query};
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use super::startup::Startup;
 use super::{Global, missing_media, output};
 use crate::catalog_file::{FILE_MAX, inline_key_files};
@@ -70,7 +70,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     match command {
         Command::Import {
             file,
@@ -144,7 +144,7 @@ pub(super) async fn run(command: Command, global: &Global) -> Outcome {
 }
 
 /// Prints one change per line, then the totals.
-pub(super) fn show(report: &Value, json: bool) -> Outcome {
+pub(super) fn show(report: &Value, json: bool) -> CommandResult {
     if json {
         return output::json(report);
     }
@@ -160,7 +160,7 @@ pub(super) fn show(report: &Value, json: bool) -> Outcome {
     Ok(())
 }
 
-fn drop_keys(global: &Global, yes: bool) -> Outcome {
+fn drop_keys(global: &Global, yes: bool) -> CommandResult {
     const WHAT: &str = "this deletes the content keys that `keys/content.key` cannot decrypt";
     // Keys cannot be restored: a script has to say that it means it.
     if !yes && !output::can_ask() {
@@ -189,7 +189,7 @@ fn flag(set: bool) -> Option<&'static str> {
 }
 
 /// Imports a file and shows the report. If the import is held, asks on the terminal whether to accept it.
-async fn import(admin: &mut Admin, file: &Path, how: How) -> Outcome {
+async fn import(admin: &mut Admin, file: &Path, how: How) -> CommandResult {
     // Kept in memory, because a held import is sent again when the user accepts it.
     let text = read(file)?;
     match send(admin, text.clone(), how).await? {

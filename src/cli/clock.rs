@@ -4,7 +4,7 @@ use clap::Subcommand;
 use http::Method;
 
 use super::admin::path;
-use super::exit::Outcome;
+use super::exit::CommandResult;
 use super::{Global, output};
 
 /// The clock of the service
@@ -19,7 +19,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     let Command::Accept { json } = command;
     let mut admin = global.admin().await?;
     let target = path(&["clock", "accept"]);

@@ -8,7 +8,7 @@ use std::path::Path;
 use clap::builder::Resettable;
 use clap::{CommandFactory as _, ValueEnum};
 
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use super::{Arguments, EXIT_CODES, output};
 use crate::types::VERSION;
 
@@ -22,7 +22,7 @@ pub(super) enum Shell {
     Fish,
 }
 
-pub(super) fn run(shell: Shell) -> Outcome {
+pub(super) fn run(shell: Shell) -> CommandResult {
     let shell = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Zsh => clap_complete::Shell::Zsh,
@@ -34,7 +34,7 @@ pub(super) fn run(shell: Shell) -> Outcome {
 }
 
 /// Writes the manual page, or one page per command into a directory.
-pub(super) fn man(directory: Option<&Path>) -> Outcome {
+pub(super) fn man(directory: Option<&Path>) -> CommandResult {
     let command = documented();
     match directory {
         None => {

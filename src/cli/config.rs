@@ -3,10 +3,10 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::exit::Outcome;
+use super::exit::CommandResult;
 use super::{Global, config_failure, load_and_check, output};
 use crate::app;
-use crate::config::{Effective, KeyInfo, Loaded, Problem, Problems, keys};
+use crate::config::{ConfigProblem, ConfigProblems, Effective, KeyInfo, Loaded, keys};
 use crate::ports::{Clock as _, SystemClock};
 
 /// Configuration: one file, overridden by the environment, overridden by flags
@@ -35,7 +35,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) fn run(command: Command, global: &Global) -> Outcome {
+pub(super) fn run(command: Command, global: &Global) -> CommandResult {
     match command {
         Command::Check { json } => check(global, json),
         Command::Show { json } => show(global, json),
@@ -43,9 +43,9 @@ pub(super) fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-fn check(global: &Global, as_json: bool) -> Outcome {
+fn check(global: &Global, as_json: bool) -> CommandResult {
     let (warnings, problems) = match load_and_check(&global.inputs()?) {
-        Ok(loaded) => (warnings(loaded), Problems::default()),
+        Ok(loaded) => (warnings(loaded), ConfigProblems::default()),
         Err(problems) => (Vec::new(), problems),
     };
     if as_json {
@@ -77,14 +77,14 @@ fn warn(warnings: &[String]) {
     }
 }
 
-fn problem_json(problem: &Problem) -> Value {
+fn problem_json(problem: &ConfigProblem) -> Value {
     json!({
         "origin": problem.origin.as_ref().map(ToString::to_string),
         "message": problem.message,
     })
 }
 
-fn show(global: &Global, json: bool) -> Outcome {
+fn show(global: &Global, json: bool) -> CommandResult {
     let loaded = global.load()?;
     warn(&loaded.warnings);
     let rows: Value = loaded.effective.iter().map(effective_json).collect();
@@ -103,7 +103,7 @@ fn effective_json(effective: &Effective) -> Value {
     })
 }
 
-fn list_keys(json: bool) -> Outcome {
+fn list_keys(json: bool) -> CommandResult {
     let rows: Value = keys().map(|key| key_json(&key)).collect();
     output::list(
         &rows,

@@ -4,7 +4,7 @@ use std::io::pipe;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::exit::{Exit, Failure, Outcome};
+use super::exit::{CommandResult, Exit, Failure};
 
 /// Descriptors reserved for other uses: files of store, telemetry and media, mail and license servers,
 /// listeners, pipes of child processes.
@@ -26,7 +26,7 @@ pub(super) fn provide(connections: &mut u32) {
 }
 
 /// Fails if too few descriptors are left for the runtime, which would panic.
-pub(super) fn check() -> Outcome {
+pub(super) fn check() -> CommandResult {
     let pipes = [(); 3].map(|()| pipe());
     for opened in pipes {
         opened.map_err(|error| {

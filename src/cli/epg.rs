@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::admin::request_body::{self, Sent};
 use super::admin::{AdminError, fetch_url, path, with_query};
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use super::{Global, epg_report, output, rights};
 
 /// Electronic programme guide
 #[derive(Subcommand)]
 pub(super) enum Command {
     /// Import a guide: XMLTV (plain, gzip, xz) or JSON; exit code 4 if it is held for approval
-    Import(Import),
+    Import(ImportGuide),
     /// Explain the rights of a broadcast: which default, rule or override sets each
     Why {
         /// Broadcast id
@@ -26,11 +26,11 @@ pub(super) enum Command {
     /// Show the configured EPG sources and the result of their last import
     Sources(Sources),
     /// Fetch a source now; exit code 4 if its guide is held for approval
-    Refresh(Refresh),
+    Refresh(RefreshSource),
 }
 
 #[derive(Args)]
-pub(super) struct Import {
+pub(super) struct ImportGuide {
     /// File, `-` for standard input, or HTTP URL; without it the source is fetched
     #[arg(value_name = "FILE_OR_URL", required_unless_present = "source")]
     guide: Option<String>,
@@ -62,7 +62,7 @@ pub(super) struct Sources {
 }
 
 #[derive(Args)]
-pub(super) struct Refresh {
+pub(super) struct RefreshSource {
     /// EPG source
     #[arg(value_name = "NAME")]
     source: String,
@@ -80,7 +80,7 @@ pub(super) struct Refresh {
     json: bool,
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     match command {
         Command::Import(guide) => import(guide, global).await,
         Command::Sources(which) => sources(which, global).await,
@@ -94,9 +94,9 @@ fn flag(set: bool) -> Option<&'static str> {
     set.then_some("true")
 }
 
-async fn import(import: Import, global: &Global) -> Outcome {
+async fn import(import: ImportGuide, global: &Global) -> CommandResult {
     let Some(guide) = &import.guide else {
-        let which = Refresh {
+        let which = RefreshSource {
             source: import.source.unwrap_or_default(),
             dry_run: import.dry_run,
             accept: import.accept,
@@ -131,7 +131,7 @@ async fn import(import: Import, global: &Global) -> Outcome {
     reported(answer, tried, import.json)
 }
 
-async fn sources(which: Sources, global: &Global) -> Outcome {
+async fn sources(which: Sources, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     let Some(source) = which.source else {
         let all = admin.get(&path(&["epg", "sources"])).await?;
@@ -151,7 +151,7 @@ const COLUMNS: [output::Column; 7] = [
     ("ERROR", "error"),
 ];
 
-async fn refresh(which: Refresh, global: &Global) -> Outcome {
+async fn refresh(which: RefreshSource, global: &Global) -> CommandResult {
     let target = with_query(
         path(&["epg", "sources", &which.source, "refresh"]),
         &[
@@ -168,7 +168,7 @@ async fn refresh(which: Refresh, global: &Global) -> Outcome {
 
 /// Shows the report of an import. `tried` is set for a dry run: whether the import would be accepted. A
 /// held import comes with the same report.
-fn reported(answer: Result<Value, AdminError>, tried: Option<bool>, json: bool) -> Outcome {
+fn reported(answer: Result<Value, AdminError>, tried: Option<bool>, json: bool) -> CommandResult {
     match answer {
         Ok(report) => {
             epg_report::show(&report, tried.is_none(), json)?;

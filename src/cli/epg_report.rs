@@ -4,7 +4,7 @@ use chrono::DateTime;
 use chrono_tz::Tz;
 use serde_json::Value;
 
-use super::exit::Outcome;
+use super::exit::CommandResult;
 use super::output;
 
 /// Maximum number of channels listed.
@@ -13,7 +13,7 @@ const NAMES: usize = 12;
 const LINES: usize = 5;
 
 /// Prints a report. `done` is false for a dry run and a held import.
-pub(super) fn show(report: &Value, done: bool, json: bool) -> Outcome {
+pub(super) fn show(report: &Value, done: bool, json: bool) -> CommandResult {
     if json {
         return output::json(report);
     }

@@ -123,4 +123,4 @@ impl From<StoreError> for Failure {
     }
 }
 
-pub(super) type Outcome = Result<(), Failure>;
+pub(super) type CommandResult = Result<(), Failure>;

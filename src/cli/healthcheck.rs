@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
 use super::admin::Admin;
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use super::{Global, output};
 use crate::config::Loaded;
 
@@ -23,7 +23,7 @@ pub(super) struct Healthcheck {
     json: bool,
 }
 
-pub(super) async fn run(command: Healthcheck, global: &Global) -> Outcome {
+pub(super) async fn run(command: Healthcheck, global: &Global) -> CommandResult {
     let loaded = global.load()?;
     let deadline = Instant::now() + Duration::from_secs(command.wait);
     let reasons = loop {

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::sockopt::socket_acceptconn;
 
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use crate::config::Address;
 
 const NAMES: &str = "LISTEN_FDNAMES";
@@ -26,14 +26,14 @@ const OWN: &str = "playgate-own-";
 /// First descriptor for passed sockets; any free block above it is used.
 const PASSED_ON_FROM: RawFd = 64;
 
-pub(super) enum Socket {
+pub(super) enum PassedSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 struct InheritedSocket {
     name: String,
-    socket: Socket,
+    socket: PassedSocket,
     /// Whether a listener has, or had, a handle on it.
     used: bool,
 }
@@ -46,7 +46,7 @@ static HELD: Mutex<Vec<InheritedSocket>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 /// A passed descriptor is not a listening stream socket.
-pub(super) fn adopt() -> Outcome {
+pub(super) fn adopt() -> CommandResult {
     let names = std::env::var_os(NAMES).unwrap_or_default();
     let mut given = ListenFd::from_env();
     let mut held = HELD.lock();
@@ -73,12 +73,12 @@ fn name_at(names: &OsString, index: usize) -> String {
     name.unwrap_or(UNNAMED).to_owned()
 }
 
-fn listener(given: &mut ListenFd, index: usize) -> Option<Socket> {
+fn listener(given: &mut ListenFd, index: usize) -> Option<PassedSocket> {
     // `take_tcp_listener` leaves a socket of another type in place for the next call.
     let tcp = given.take_tcp_listener(index).ok().flatten();
     let unix = given.take_unix_listener(index).ok().flatten();
-    tcp.map(Socket::Tcp)
-        .or_else(|| unix.map(Socket::Unix))
+    tcp.map(PassedSocket::Tcp)
+        .or_else(|| unix.map(PassedSocket::Unix))
         // A connected socket, as `Accept=yes` passes it, would fail at the first accept.
         .filter(|socket| socket_acceptconn(socket).is_ok_and(|listens| listens))
 }
@@ -87,7 +87,7 @@ fn listener(given: &mut ListenFd, index: usize) -> Option<Socket> {
 ///
 /// # Errors
 /// No socket has this name, or the process has no free descriptor.
-pub(super) fn passed(name: &str) -> io::Result<Vec<Socket>> {
+pub(super) fn passed(name: &str) -> io::Result<Vec<PassedSocket>> {
     let mut held = HELD.lock();
     let of_name = handles(&mut held, name)?;
     if !of_name.is_empty() {
@@ -109,7 +109,7 @@ pub(super) fn passed(name: &str) -> io::Result<Vec<Socket>> {
 ///
 /// # Errors
 /// The process has no free descriptor.
-pub(super) fn own(key: &str, address: &Address) -> io::Result<Option<Socket>> {
+pub(super) fn own(key: &str, address: &Address) -> io::Result<Option<PassedSocket>> {
     Ok(handles(&mut HELD.lock(), &own_name(key, address))?.pop())
 }
 
@@ -117,7 +117,11 @@ pub(super) fn own(key: &str, address: &Address) -> io::Result<Option<Socket>> {
 ///
 /// # Errors
 /// The process has no free descriptor.
-pub(super) fn register(key: &str, address: &Address, socket: Socket) -> io::Result<Socket> {
+pub(super) fn register(
+    key: &str,
+    address: &Address,
+    socket: PassedSocket,
+) -> io::Result<PassedSocket> {
     let handle = socket.handle()?;
     HELD.lock().push(InheritedSocket {
         name: own_name(key, address),
@@ -133,7 +137,7 @@ fn own_name(key: &str, address: &Address) -> String {
     format!("{OWN}{}", HEXLOWER.encode(place.as_bytes()))
 }
 
-fn handles(held: &mut [InheritedSocket], name: &str) -> io::Result<Vec<Socket>> {
+fn handles(held: &mut [InheritedSocket], name: &str) -> io::Result<Vec<PassedSocket>> {
     let of_name = held.iter_mut().filter(|each| each.name == name);
     of_name
         .map(|each| {
@@ -201,7 +205,7 @@ fn in_a_row(held: &[InheritedSocket]) -> io::Result<Vec<OwnedFd>> {
     Ok(row)
 }
 
-impl Socket {
+impl PassedSocket {
     fn handle(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(listener) => Self::Tcp(listener.try_clone()?),
@@ -210,7 +214,7 @@ impl Socket {
     }
 }
 
-impl AsFd for Socket {
+impl AsFd for PassedSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),

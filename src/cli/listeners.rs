@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::admin_socket;
 use super::exit::Failure;
-use super::inherited_sockets::{self, Socket};
+use super::inherited_sockets::{self, PassedSocket};
 use crate::config::{Address, Config};
 use crate::http::routing::router::RouteSet;
 use crate::http::server::listener::{Listener, tcp_socket, unix_socket};
@@ -73,8 +73,8 @@ async fn one(address: &Address, table: RouteSet, key: &str) -> Result<Vec<Listen
     let sockets = sockets(address, key).await;
     let bound = sockets.and_then(|sockets| {
         let listeners = sockets.into_iter().map(|socket| match socket {
-            Socket::Tcp(socket) => Listener::from_tcp(socket, table),
-            Socket::Unix(socket) => Listener::from_unix(socket, table),
+            PassedSocket::Tcp(socket) => Listener::from_tcp(socket, table),
+            PassedSocket::Unix(socket) => Listener::from_unix(socket, table),
         });
         listeners.collect::<io::Result<Vec<_>>>()
     });
@@ -104,7 +104,7 @@ fn refusal(key: &str, address: &Address, error: &io::Error) -> Failure {
     }
 }
 
-async fn sockets(address: &Address, key: &str) -> io::Result<Vec<Socket>> {
+async fn sockets(address: &Address, key: &str) -> io::Result<Vec<PassedSocket>> {
     // After a re-exec the socket is open already; binding it again would fail.
     if let Some(held) = inherited_sockets::own(key, address)? {
         return Ok(vec![held]);
@@ -119,16 +119,16 @@ async fn sockets(address: &Address, key: &str) -> io::Result<Vec<Socket>> {
         .collect()
 }
 
-async fn open(address: &Address) -> io::Result<Vec<Socket>> {
+async fn open(address: &Address) -> io::Result<Vec<PassedSocket>> {
     let own = match address {
         Address::Tcp { host, port } => {
             let address = lookup_host((host.as_str(), *port))
                 .await?
                 .next()
                 .ok_or_else(|| io::Error::other("the host name has no address"))?;
-            Socket::Tcp(tcp_socket(address)?)
+            PassedSocket::Tcp(tcp_socket(address)?)
         }
-        Address::Unix(path) => Socket::Unix(unix_socket(path)?),
+        Address::Unix(path) => PassedSocket::Unix(unix_socket(path)?),
         Address::Passed(name) => return inherited_sockets::passed(name),
     };
     Ok(vec![own])

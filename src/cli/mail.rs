@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::admin::{path, with_query};
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use super::{Global, output};
 
 /// Mail sent by the service, or stored because no mail server is configured
@@ -55,7 +55,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     match command {
         Command::List { json } => {
@@ -110,7 +110,7 @@ pub(super) async fn run(command: Command, global: &Global) -> Outcome {
 }
 
 /// Prints the SMTP dialogue and its result.
-fn print_dialogue(report: &Value) -> Outcome {
+fn print_dialogue(report: &Value) -> CommandResult {
     let lines = report.get("dialogue").and_then(Value::as_array);
     for line in lines.into_iter().flatten().filter_map(Value::as_str) {
         output::line(line)?;
@@ -124,7 +124,7 @@ fn print_dialogue(report: &Value) -> Outcome {
 }
 
 /// Prints a message as headers and text, or as HTML or JSON.
-fn print_mail(mail: &Value, html: bool, json: bool) -> Outcome {
+fn print_mail(mail: &Value, html: bool, json: bool) -> CommandResult {
     let member = |name: &str| mail.get(name).and_then(Value::as_str).unwrap_or("-");
     if json {
         return output::json(mail);

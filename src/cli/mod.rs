@@ -49,10 +49,10 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app;
-use crate::config::{Inputs, Loaded, Problems, Provenance, load, read};
+use crate::config::{ConfigProblems, Inputs, Loaded, Provenance, load, read};
 use crate::types::VERSION;
 use admin::Admin;
-use exit::{Exit, Failure, Outcome};
+use exit::{CommandResult, Exit, Failure};
 
 /// Partner interface of a video-streaming platform, in one binary.
 ///
@@ -130,7 +130,10 @@ impl Global {
 
     /// Connects with the loaded configuration if `fits` accepts it. With an invalid configuration, connects
     /// only to a server that is already running.
-    async fn admin_over(&self, fits: impl FnOnce(&Loaded) -> Outcome) -> Result<Admin, Failure> {
+    async fn admin_over(
+        &self,
+        fits: impl FnOnce(&Loaded) -> CommandResult,
+    ) -> Result<Admin, Failure> {
         match self.load() {
             Ok(loaded) => {
                 fits(&loaded)?;
@@ -167,7 +170,7 @@ impl Global {
     }
 }
 
-fn config_failure(problems: &Problems) -> Failure {
+fn config_failure(problems: &ConfigProblems) -> Failure {
     let listed = problems.to_string().replace('\n', "\n  ");
     Failure::usage(format!("invalid configuration\n  {listed}"))
 }
@@ -183,7 +186,7 @@ fn load_at_start(inputs: &Inputs) -> Result<Loaded, Failure> {
 
 /// Loads a configuration for a full check: also checks the files, keys and templates that it names, and
 /// collects all problems.
-fn load_and_check(inputs: &Inputs) -> Result<Loaded, Problems> {
+fn load_and_check(inputs: &Inputs) -> Result<Loaded, ConfigProblems> {
     let (loaded, mut problems) = read(inputs);
     for wrong in loaded.iter().flat_map(|loaded| app::check(&loaded.config)) {
         problems.add(None, wrong.to_string());
@@ -272,7 +275,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Outcome {
+fn run(arguments: Arguments) -> CommandResult {
     let Arguments { global, command } = arguments;
     match command {
         Command::Demo(demo) => demo.run(&global),
@@ -300,7 +303,7 @@ fn run(arguments: Arguments) -> Outcome {
 }
 
 /// Runs a client of the operators' interface to completion.
-fn wait(command: impl Future<Output = Outcome>) -> Outcome {
+fn wait(command: impl Future<Output = CommandResult>) -> CommandResult {
     descriptors::check()?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::json;
 
 use super::admin::path;
-use super::exit::Outcome;
+use super::exit::CommandResult;
 use super::tokens::Tokens;
 use super::{Global, output};
 
@@ -64,7 +64,7 @@ impl RoleName {
     }
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     let mut admin = match &command {
         Command::Add { .. } => global.admin_or_new().await?,
         _ => global.admin().await?,

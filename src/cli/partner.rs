@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::admin::{Admin, path};
-use super::exit::{Exit, Failure, Outcome};
+use super::exit::{CommandResult, Exit, Failure};
 use super::tokens::Tokens;
 use super::{Global, output};
 
@@ -70,7 +70,7 @@ pub(super) enum Command {
     Token(Tokens),
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     // Adding a partner is the first command of an installation. Any other finds no store only with a wrong path.
     let mut admin = match &command {
         Command::Add { .. } => global.admin_or_new().await?,
@@ -120,7 +120,7 @@ async fn find(admin: &mut Admin, partner: &str) -> Result<Value, Failure> {
     })
 }
 
-async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> Outcome {
+async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> CommandResult {
     // The question names the number of users, because their data cannot be restored without a backup.
     let users = output::text(&find(admin, partner).await?, "users");
     let what = format!("{partner} and all data of its users ({users})");
@@ -134,14 +134,14 @@ async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> Outcome {
     Ok(())
 }
 
-async fn change(admin: &mut Admin, partner: &str, body: &Value) -> Outcome {
+async fn change(admin: &mut Admin, partner: &str, body: &Value) -> CommandResult {
     admin
         .call(Method::PUT, &path(&["partners", partner]), Some(body))
         .await?;
     Ok(())
 }
 
-async fn set_disabled(admin: &mut Admin, partner: &str, disabled: bool) -> Outcome {
+async fn set_disabled(admin: &mut Admin, partner: &str, disabled: bool) -> CommandResult {
     change(admin, partner, &json!({"disabled": disabled})).await?;
     let done = if disabled { "disabled" } else { "enabled" };
     output::print_note(&format!("{done} {partner}"));

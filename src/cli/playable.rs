@@ -8,7 +8,7 @@ use super::output;
 use crate::app;
 use crate::config::Config;
 use crate::domain::playback::Playability;
-use crate::domain::playback::context::Playlists;
+use crate::domain::playback::context::AssetDelivery;
 use crate::types::{Drm, Protocol};
 
 /// Maximum number of ids listed; the rest is counted.
@@ -63,7 +63,7 @@ fn unplayable_assets(catalogue: &Value, systems: &[Drm]) -> Vec<(String, &'stati
 
 fn playability(item: &Value, systems: &[Drm]) -> Playability {
     let playlists = item["playlist"].as_object().into_iter().flatten();
-    let playlists = Playlists {
+    let playlists = AssetDelivery {
         // Encrypted unless the catalogue says otherwise.
         encrypted: item["encrypted"].as_bool().unwrap_or(true),
         protocols: playlists

@@ -1,7 +1,7 @@
 //! Reloads the configuration: the process re-executes itself and keeps its sockets, so that every key takes
 //! effect and no client is rejected. The new configuration is checked first.
 
-use super::exit::Outcome;
+use super::exit::CommandResult;
 use super::listeners;
 use super::{config_failure, load_and_check};
 use crate::config::{Address, Config, Inputs};
@@ -14,7 +14,7 @@ pub(super) struct Reload {
 impl Reload {
     /// Checks that a server can start with the current configuration. `active` is the active one, which
     /// stays active on an error.
-    pub(super) async fn examine(&self, active: &Config) -> Outcome {
+    pub(super) async fn examine(&self, active: &Config) -> CommandResult {
         let loaded = load_and_check(&self.inputs).map_err(|problems| config_failure(&problems))?;
         for (key, address) in addresses(&loaded.config) {
             // The sockets of active addresses are passed on; only new ones can fail.

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::admin::path;
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use super::{Global, catalog, output};
 
 /// Rights of broadcasts
@@ -34,7 +34,7 @@ pub(super) enum RuleCommand {
         json: bool,
     },
     /// Add a rule at the end
-    Add(Add),
+    Add(AddRule),
     /// Remove a rule by number; later rules move up
     Remove {
         /// Number from `rule list`
@@ -69,7 +69,7 @@ struct RightsTarget {
 
 /// A rule: what it matches and the rights it sets.
 #[derive(Args)]
-pub(super) struct Add {
+pub(super) struct AddRule {
     /// Match a livestream; may be repeated [default: all livestreams]
     #[arg(long, value_name = "ID")]
     livestream: Vec<String>,
@@ -166,7 +166,7 @@ fn table(members: Map<String, Value>) -> Value {
     }
 }
 
-impl Add {
+impl AddRule {
     fn body(&self) -> Value {
         let window = object(&[("from", json!(self.from)), ("to", json!(self.to))]);
         let rating = object(&[
@@ -189,7 +189,7 @@ impl Add {
     }
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     match command {
         Command::Set(SetRights {
             scope,
@@ -211,7 +211,7 @@ pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-pub(super) async fn run_rule(command: RuleCommand, global: &Global) -> Outcome {
+pub(super) async fn run_rule(command: RuleCommand, global: &Global) -> CommandResult {
     match command {
         RuleCommand::List { json } => {
             let rules = global.admin().await?.get(&path(&["rules"])).await?;
@@ -234,7 +234,7 @@ async fn change(
     target: &str,
     body: Option<&Value>,
     json: bool,
-) -> Outcome {
+) -> CommandResult {
     let mut admin = global.admin().await?;
     let report = admin.call(method, target, body).await?;
     catalog::show(&report, json)
@@ -242,7 +242,7 @@ async fn change(
 
 /// Runs `playgate epg why`: prints every default, rule and override for a broadcast and which of them
 /// decides each right.
-pub(super) async fn why(global: &Global, broadcast: &str, json: bool) -> Outcome {
+pub(super) async fn why(global: &Global, broadcast: &str, json: bool) -> CommandResult {
     let target = path(&["broadcasts", broadcast, "why"]);
     let why = global.admin().await?.get(&target).await?;
     if json {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::exit::Outcome;
+use super::exit::CommandResult;
 use super::reload::Reload;
 use super::server::{Server, ServerExit, announce, on_runtime, start_log};
 use super::signals::ignore_sighup;
@@ -48,7 +48,7 @@ impl Addresses {
 }
 
 impl Serve {
-    pub(super) fn run(self, global: &Global) -> Outcome {
+    pub(super) fn run(self, global: &Global) -> CommandResult {
         let mut inputs = global.inputs()?;
         inputs.flags.extend(self.addresses.flags());
         let loaded = load_at_start(&inputs)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::exit::{Exit, Failure, Outcome};
+use super::exit::{CommandResult, Exit, Failure};
 use super::reexec::{reexec, remember_process_name};
 use super::reload::Reload;
 use super::signals::{SignalAction, Signals};
@@ -49,7 +49,7 @@ pub(super) struct Server {
     signals: Signals,
 }
 
-pub(super) fn start_log(loaded: &Loaded) -> Outcome {
+pub(super) fn start_log(loaded: &Loaded) -> CommandResult {
     let format = match (loaded.config.log.format, loaded.terminal) {
         // A server started by hand with the packaged configuration logs to the terminal.
         (Some(LogFormat::Text), _) | (None | Some(LogFormat::Journal), true) => log::Format::Text,
@@ -257,7 +257,9 @@ impl From<AppError> for Failure {
 }
 
 /// Runs a server on a runtime with one thread per core, and restarts the process if the server asks for it.
-pub(super) fn on_runtime(future: impl Future<Output = Result<ServerExit, Failure>>) -> Outcome {
+pub(super) fn on_runtime(
+    future: impl Future<Output = Result<ServerExit, Failure>>,
+) -> CommandResult {
     descriptors::check()?;
     // Changes the environment, so before the runtime starts its threads.
     inherited_sockets::adopt()?;

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::exit::{Exit, Failure, Outcome};
+use super::exit::{CommandResult, Exit, Failure};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SignalAction {
@@ -39,7 +39,7 @@ impl Signals {
     }
 }
 
-pub(super) fn ignore_sighup() -> Outcome {
+pub(super) fn ignore_sighup() -> CommandResult {
     // tokio's handler stays installed when the subscription is dropped: the signal then has no effect.
     subscribe(SignalKind::hangup()).map(drop)
 }

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::admin::{Admin, path};
 use super::backup::offline_change;
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use super::startup::Startup;
 use super::{Global, output};
 use crate::app;
@@ -91,7 +91,7 @@ const COLUMNS: [output::Column; 5] = [
     ("STALE", "stale"),
 ];
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     match command {
         Command::Verify { json } => {
             let mut admin = global.admin().await?;
@@ -134,7 +134,12 @@ pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-async fn export(file: &Path, from: Option<&Path>, salvaging: bool, global: &Global) -> Outcome {
+async fn export(
+    file: &Path,
+    from: Option<&Path>,
+    salvaging: bool,
+    global: &Global,
+) -> CommandResult {
     if salvaging {
         let loaded = global.load()?;
         let mut out = writer(file)?;
@@ -147,12 +152,12 @@ async fn export(file: &Path, from: Option<&Path>, salvaging: bool, global: &Glob
         return print_export(&exported, file);
     }
     let snapshot = match from {
-        Some(backup) => store_admin::Export::open(backup)?,
+        Some(backup) => store_admin::StoreExport::open(backup)?,
         None => {
             let mut admin = global.admin().await?;
             // Once it is open, it stays readable.
             admin
-                .read_new_snapshot(store_admin::Export::open, |_| true)
+                .read_new_snapshot(store_admin::StoreExport::open, |_| true)
                 .await?
         }
     };
@@ -163,7 +168,7 @@ async fn export(file: &Path, from: Option<&Path>, salvaging: bool, global: &Glob
 }
 
 /// Opens the store itself, as a server does, and accepts the loss of commits if asked to.
-async fn recover(accept_loss: bool, json: bool, global: &Global) -> Outcome {
+async fn recover(accept_loss: bool, json: bool, global: &Global) -> CommandResult {
     let mut startup = Startup::new(global.load()?);
     startup.accept_loss = accept_loss;
     if !app::has_store(&startup.config) {
@@ -216,7 +221,7 @@ fn writer(file: &Path) -> Result<BufWriter<Box<dyn Write>>, Failure> {
     Ok(BufWriter::new(Box::new(opened)))
 }
 
-fn finish(mut out: BufWriter<Box<dyn Write>>, file: &Path) -> Outcome {
+fn finish(mut out: BufWriter<Box<dyn Write>>, file: &Path) -> CommandResult {
     out.flush().map_err(|error| Failure::file(file, &error))?;
     if file == Path::new("-") {
         return Ok(());
@@ -227,7 +232,7 @@ fn finish(mut out: BufWriter<Box<dyn Write>>, file: &Path) -> Outcome {
         .map_err(|error| Failure::file(file, &error))
 }
 
-fn print_export(exported: &Exported, file: &Path) -> Outcome {
+fn print_export(exported: &Exported, file: &Path) -> CommandResult {
     output::print_note(&format!("{}: {} records", file.display(), exported.records));
     if exported.damaged.count == 0 {
         return Ok(());
@@ -240,7 +245,7 @@ fn print_export(exported: &Exported, file: &Path) -> Outcome {
 }
 
 /// Works on the files directly: the store must be empty and no server may have it open.
-fn import(file: &Path, json: bool, global: &Global) -> Outcome {
+fn import(file: &Path, json: bool, global: &Global) -> CommandResult {
     let loaded = global.load()?;
     let (mut input, bytes): (Box<dyn BufRead>, _) = if file == Path::new("-") {
         (Box::new(std::io::stdin().lock()), None)
@@ -281,7 +286,7 @@ fn import(file: &Path, json: bool, global: &Global) -> Outcome {
     ))
 }
 
-fn show(report: &Value, json: bool) -> Outcome {
+fn show(report: &Value, json: bool) -> CommandResult {
     if json {
         return output::json(report);
     }

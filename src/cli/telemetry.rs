@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::admin::{path, with_query};
-use super::exit::Outcome;
+use super::exit::CommandResult;
 use super::{Global, output};
 
 /// Playback telemetry
@@ -13,7 +13,7 @@ pub(super) enum Command {
     /// Print events as NDJSON, in order of arrival
     Export {
         #[command(flatten)]
-        span: Span,
+        span: TimeRange,
         /// Only events of this user
         #[arg(long, value_name = "USER_ID")]
         user: Option<String>,
@@ -21,7 +21,7 @@ pub(super) enum Command {
     /// Report playback quality by minute and asset: starts, start-up time, rebuffering, errors
     Report {
         #[command(flatten)]
-        span: Span,
+        span: TimeRange,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -29,7 +29,7 @@ pub(super) enum Command {
 }
 
 #[derive(Args)]
-pub(super) struct Span {
+pub(super) struct TimeRange {
     /// Start of the time span, in Unix seconds
     #[arg(long)]
     from: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Span {
     to: Option<String>,
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     match command {
         Command::Export { span, user } => {
@@ -62,7 +62,7 @@ pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-fn show(report: &Value, json: bool) -> Outcome {
+fn show(report: &Value, json: bool) -> CommandResult {
     if json {
         return output::json(report);
     }

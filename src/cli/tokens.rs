@@ -4,7 +4,7 @@ use clap::Subcommand;
 use http::Method;
 
 use super::admin::{Admin, path};
-use super::exit::Outcome;
+use super::exit::CommandResult;
 use super::output;
 
 /// Tokens of a partner or an operator
@@ -39,7 +39,7 @@ pub(super) enum Tokens {
 }
 
 impl Tokens {
-    pub(super) async fn run(self, admin: &mut Admin, collection: &str) -> Outcome {
+    pub(super) async fn run(self, admin: &mut Admin, collection: &str) -> CommandResult {
         match self {
             Self::Add { owner, json } => {
                 let tokens = path(&[collection, &owner, "tokens"]);

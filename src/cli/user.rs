@@ -8,14 +8,14 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::admin::{Admin, path, with_query};
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use super::{Global, explain_output, output, read_secret, user_import};
 
 /// Users of the partners
 #[derive(Subcommand)]
 pub(super) enum Command {
     /// Create a user
-    Add(Add),
+    Add(AddUser),
     /// Create users from a file with one JSON object per line; members: email, password or passwordHash,
     /// name, country, locale, birthDate, partner
     ///
@@ -38,7 +38,7 @@ pub(super) enum Command {
         json: bool,
     },
     /// Change a user
-    Change(Change),
+    Change(ChangeUser),
     /// List users
     List {
         /// Only users of this partner: id or name
@@ -163,7 +163,7 @@ impl Named {
 }
 
 #[derive(Args)]
-pub(super) struct Add {
+pub(super) struct AddUser {
     /// E-mail address
     email: String,
     /// Partner (id or name); not needed if there is only one partner
@@ -210,7 +210,7 @@ impl UserAttributes {
 }
 
 #[derive(Args)]
-pub(super) struct Change {
+pub(super) struct ChangeUser {
     #[command(flatten)]
     user: Named,
     #[command(flatten)]
@@ -250,7 +250,7 @@ fn instant(text: &str) -> Result<i64, &'static str> {
         .map_err(|_| "must be a date, a date with time, or Unix seconds")
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     match command {
         Command::Add(new) => add(&mut admin, new).await,
@@ -331,7 +331,7 @@ pub(super) async fn run(command: Command, global: &Global) -> Outcome {
     }
 }
 
-async fn remove(admin: &mut Admin, user: &Named, yes: bool) -> Outcome {
+async fn remove(admin: &mut Admin, user: &Named, yes: bool) -> CommandResult {
     let what = format!("{} and all data about them", user.user);
     // A script with a wrong id must not erase a user unless it passes `--yes`.
     if !yes && !output::can_ask() {
@@ -367,7 +367,7 @@ async fn all(admin: &mut Admin, partner: Option<&str>) -> Result<Value, Failure>
     }
 }
 
-async fn add(admin: &mut Admin, new: Add) -> Outcome {
+async fn add(admin: &mut Admin, new: AddUser) -> CommandResult {
     let mut body = new.facts.body();
     body.insert("email".to_owned(), new.email.into());
     if let Some(partner) = new.partner {
@@ -389,7 +389,7 @@ async fn add(admin: &mut Admin, new: Add) -> Outcome {
     Ok(())
 }
 
-async fn change(admin: &mut Admin, change: Change) -> Outcome {
+async fn change(admin: &mut Admin, change: ChangeUser) -> CommandResult {
     let mut body = change.facts.body();
     if let Some(tags) = &change.tags {
         let tags: Vec<&str> = tags
@@ -424,7 +424,7 @@ async fn change(admin: &mut Admin, change: Change) -> Outcome {
     output::record(&changed, change.json)
 }
 
-async fn set_disabled(admin: &mut Admin, user: &Named, disabled: bool) -> Outcome {
+async fn set_disabled(admin: &mut Admin, user: &Named, disabled: bool) -> CommandResult {
     let body = json!({"disabled": disabled});
     admin
         .call(Method::PUT, &user.path(&[]), Some(&body))
@@ -434,7 +434,7 @@ async fn set_disabled(admin: &mut Admin, user: &Named, disabled: bool) -> Outcom
     Ok(())
 }
 
-async fn pin(admin: &mut Admin, user: &Named, file: Option<&Path>) -> Outcome {
+async fn pin(admin: &mut Admin, user: &Named, file: Option<&Path>) -> CommandResult {
     let body = match file {
         Some(file) => json!({"pinCode": read_secret::read(file)?}),
         None => json!({}),

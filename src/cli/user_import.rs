@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::admin::request_body::{self, Sent};
 use super::admin::{Admin, path, with_query};
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use super::output;
 
 /// Imports the users of `file`, or of standard input for `-`. `partner` applies to lines that name none.
@@ -21,7 +21,7 @@ pub(super) async fn run(
     partner: Option<&str>,
     dry_run: bool,
     as_json: bool,
-) -> Outcome {
+) -> CommandResult {
     let sent = Sent::default();
     let body = request_body::counted(request_body::file(file)?, &sent);
     let users = total(file).map_err(|error| Failure::file(file, &error))?;
@@ -87,7 +87,7 @@ fn counts(report: &Value) -> String {
     rows.join("\n")
 }
 
-fn show(report: &Value, as_json: bool) -> Outcome {
+fn show(report: &Value, as_json: bool) -> CommandResult {
     let count = |name: &str| report.get(name).and_then(Value::as_u64).unwrap_or(0);
     if as_json {
         output::json(report)?;

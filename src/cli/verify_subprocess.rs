@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::reexec::THIS_PROGRAM;
-use crate::domain::backups::{BackupError, Contents, Examine, examine};
+use crate::domain::backups::{BackupContents, BackupError, Examine, examine};
 use crate::http::wire::backups::ContentsBody;
 
 /// Time limit for a child, plus the time for the file.
@@ -41,7 +41,7 @@ fn start(path: &Path) -> std::io::Result<Child> {
         .spawn()
 }
 
-fn wait(mut child: Child, path: &Path) -> Result<Contents, BackupError> {
+fn wait(mut child: Child, path: &Path) -> Result<BackupContents, BackupError> {
     let damaged = |what: String| BackupError::Damaged {
         place: path.display().to_string(),
         what,

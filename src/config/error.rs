@@ -5,12 +5,12 @@ use std::fmt;
 use super::Provenance;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     pub origin: Option<Provenance>,
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
             Some(origin) => write!(f, "{origin}: {}", self.message),
@@ -21,11 +21,11 @@ impl fmt::Display for Problem {
 
 /// All errors of a configuration; those of the file come first, by line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Problems(pub Vec<Problem>);
+pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
-impl Problems {
+impl ConfigProblems {
     pub fn add(&mut self, origin: Option<Provenance>, message: impl Into<String>) {
-        self.0.push(Problem {
+        self.0.push(ConfigProblem {
             origin,
             message: message.into(),
         });
@@ -42,7 +42,7 @@ impl Problems {
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for ConfigProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, problem) in self.0.iter().enumerate() {
             if at > 0 {
@@ -54,4 +54,4 @@ impl fmt::Display for Problems {
     }
 }
 
-impl std::error::Error for Problems {}
+impl std::error::Error for ConfigProblems {}

@@ -33,7 +33,7 @@ use crate::ports::smtp::SmtpSecurity;
 use crate::types::DurationUnit;
 
 section! {
-    pub struct Server {
+    pub struct ServerConfig {
         /// Addresses of the partner interface: `host:port`, `unix:PATH` or `socket:NAME`.
         listen: Vec<Address> = list(address), Some("127.0.0.1:8080");
         /// Data directory: store, keys, telemetry, backups and media.
@@ -46,7 +46,7 @@ section! {
 }
 
 section! {
-    pub struct Tls {
+    pub struct TlsConfig {
         /// Certificate chain, PEM.
         cert: Option<PathBuf> = some(path), None;
         /// Private key, PEM.
@@ -57,7 +57,7 @@ section! {
 }
 
 section! {
-    pub struct Ops {
+    pub struct OpsConfig {
         /// Admin, health and metrics listener; keep it private.
         listen: Address = address, Some("127.0.0.1:9080");
         /// Host names accepted on this listener, besides `localhost` and IP addresses.
@@ -66,7 +66,7 @@ section! {
 }
 
 section! {
-    pub struct Http {
+    pub struct HttpConfig {
         /// Prefix of the names of our own headers.
         header_prefix: String = header_prefix, Some("Service-");
         /// Networks of proxies with trusted forwarding headers.
@@ -83,7 +83,7 @@ section! {
 }
 
 section! {
-    pub struct Limits {
+    pub struct LimitsConfig {
         /// Open connections in total.
         connections: u32 = number(1..=1_000_000), Some("10000");
         /// Open connections per address; IPv6: per /64; trusted proxies are exempt.
@@ -114,7 +114,7 @@ section! {
 }
 
 section! {
-    pub struct Accounts {
+    pub struct AccountsConfig {
         /// Validity of a user token, in days.
         user_token_days: u32 = number(1..=3_650), Some("30");
         /// Validity of a reset token, in minutes.
@@ -135,7 +135,7 @@ section! {
 }
 
 section! {
-    pub struct Parental {
+    pub struct ParentalConfig {
         /// Which programs require the PIN: `age` or `watershed`.
         rule: PinRule = enum_value, Some("age");
         /// Age limit of new users.
@@ -150,7 +150,7 @@ section! {
 }
 
 section! {
-    pub struct Playback {
+    pub struct PlaybackConfig {
         /// Devices of one user that can play at the same time.
         streams_total: u32 = number(1..=1_000), Some("3");
         /// Devices of one user that can play the same asset at the same time.
@@ -165,7 +165,7 @@ section! {
 }
 
 section! {
-    pub struct LicenseServer {
+    pub struct LicenseServerConfig {
         /// URL of the license server.
         url: Option<String> = some(url), None;
         /// `Authorization` header sent to the license server.
@@ -186,14 +186,14 @@ section! {
 }
 
 section! {
-    pub struct Fairplay {
+    pub struct FairplayConfig {
         /// FairPlay certificate for players.
         certificate: Option<PathBuf> = some(path), None;
     }
 }
 
 section! {
-    pub struct Media {
+    pub struct MediaConfig {
         /// Directory of media files.
         media_dir: PathBuf = path, Some("{data_dir}/media");
         /// Key that signs playlist addresses; created at the first start if not set.
@@ -202,14 +202,14 @@ section! {
 }
 
 section! {
-    pub struct Cdn {
+    pub struct CdnConfig {
         /// Networks with signed playlist addresses.
         networks: Vec<playback::CdnScheme> = networks, None;
     }
 }
 
 section! {
-    pub struct Schedule {
+    pub struct ScheduleConfig {
         /// Time zone of livestreams that name none.
         zone: Tz = zone, Some("UTC");
         /// Start of the TV day.
@@ -226,7 +226,7 @@ section! {
 }
 
 section! {
-    pub struct Guides {
+    pub struct EpgConfig {
         /// EPG sources.
         sources: Vec<EpgSource> = sources, None;
         /// File of rating systems, added to the built-in ones.
@@ -235,7 +235,7 @@ section! {
 }
 
 section! {
-    pub struct Telemetry {
+    pub struct TelemetryConfig {
         /// Days to keep events.
         retention_days: u32 = number(1..=3_650), Some("30");
         /// Maximum size of all event files; the oldest hours are deleted first.
@@ -250,7 +250,7 @@ section! {
 }
 
 section! {
-    pub struct TelemetryForward {
+    pub struct TelemetryForwardConfig {
         /// URL of a sink that accepts NDJSON.
         url: Option<String> = some(url), None;
         /// `Authorization` header sent to the sink.
@@ -263,7 +263,7 @@ section! {
 }
 
 section! {
-    pub struct Smtp {
+    pub struct SmtpConfig {
         /// Host name of the mail server; without it mail is stored, not sent.
         host: Option<String> = some(text(253)), None;
         /// Port; default: 587, with `tls` 465, with `none` 25.
@@ -282,7 +282,7 @@ section! {
 }
 
 section! {
-    pub struct Mail {
+    pub struct MailConfig {
         /// Sender address.
         from: Option<Mailbox> = some(mailbox), None;
         /// Directory of templates that replace the built-in ones.
@@ -291,7 +291,7 @@ section! {
 }
 
 section! {
-    pub struct Backup {
+    pub struct BackupConfig {
         /// Backup directory.
         dir: PathBuf = path, Some("{data_dir}/backups");
         /// Number of backups to keep.
@@ -302,7 +302,7 @@ section! {
 }
 
 section! {
-    pub struct Geo {
+    pub struct GeoConfig {
         /// Country database, in MaxMind format.
         database: Option<PathBuf> = some(path), None;
         /// Header in which a trusted proxy sends the country.
@@ -313,7 +313,7 @@ section! {
 }
 
 section! {
-    pub struct Log {
+    pub struct LogConfig {
         /// Log format; default: text on a terminal, else JSON.
         format: Option<LogFormat> = some(enum_value), None;
         /// Lowest severity that is logged.
@@ -324,7 +324,7 @@ section! {
 }
 
 section! {
-    pub struct Lab {
+    pub struct LabConfig {
         /// Allow operators to move the clock.
         clock: bool = flag, Some("false");
     }
@@ -334,57 +334,57 @@ whole! {
     /// The validated configuration.
     pub struct Config {
         /// Keys without a section.
-        server: Server = "";
+        server: ServerConfig = "";
         /// Certificates.
-        tls: Tls = "tls.";
+        tls: TlsConfig = "tls.";
         /// Operations and administration.
-        ops: Ops = "ops.";
+        ops: OpsConfig = "ops.";
         /// HTTP server.
-        http: Http = "http.";
+        http: HttpConfig = "http.";
         /// Limits.
-        limits: Limits = "limits.";
+        limits: LimitsConfig = "limits.";
         /// Users' accounts.
-        accounts: Accounts = "accounts.";
+        accounts: AccountsConfig = "accounts.";
         /// Parental control.
-        parental: Parental = "parental.";
+        parental: ParentalConfig = "parental.";
         /// Playback limits.
-        playback: Playback = "playback.";
+        playback: PlaybackConfig = "playback.";
         /// Widevine license server.
-        widevine: LicenseServer = "license.widevine.";
+        widevine: LicenseServerConfig = "license.widevine.";
         /// PlayReady license server.
-        playready: LicenseServer = "license.playready.";
+        playready: LicenseServerConfig = "license.playready.";
         /// FairPlay license server.
-        fairplay: LicenseServer = "license.fairplay.";
+        fairplay: LicenseServerConfig = "license.fairplay.";
         /// FairPlay certificate.
-        fairplay_extra: Fairplay = "license.fairplay.";
+        fairplay_extra: FairplayConfig = "license.fairplay.";
         /// Built-in origin.
-        origin: Media = "origin.";
+        origin: MediaConfig = "origin.";
         /// Content delivery networks.
-        cdn: Cdn = "cdn.";
+        cdn: CdnConfig = "cdn.";
         /// Schedule.
-        schedule: Schedule = "schedule.";
+        schedule: ScheduleConfig = "schedule.";
         /// EPG import.
-        epg: Guides = "epg.";
+        epg: EpgConfig = "epg.";
         /// Telemetry.
-        telemetry: Telemetry = "telemetry.";
+        telemetry: TelemetryConfig = "telemetry.";
         /// Telemetry forwarding.
-        telemetry_forward: TelemetryForward = "telemetry.forward.";
+        telemetry_forward: TelemetryForwardConfig = "telemetry.forward.";
         /// Mail server.
-        smtp: Smtp = "smtp.";
+        smtp: SmtpConfig = "smtp.";
         /// Mail to users.
-        mail: Mail = "mail.";
+        mail: MailConfig = "mail.";
         /// Backups.
-        backup: Backup = "backup.";
+        backup: BackupConfig = "backup.";
         /// Geolocation.
-        geo: Geo = "geo.";
+        geo: GeoConfig = "geo.";
         /// Logging.
-        log: Log = "log.";
+        log: LogConfig = "log.";
         /// Laboratory settings.
-        lab: Lab = "lab.";
+        lab: LabConfig = "lab.";
     }
 }
 
-impl Smtp {
+impl SmtpConfig {
     /// The configured port, or the default port for the connection security.
     pub fn port(&self) -> u16 {
         let usual = match self.security {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-pub use super::keys::Limits;
+pub use super::keys::LimitsConfig;
 
 /// Bytes of a request's header block: twice a browser's own headers plus our at most 14 headers with a
 /// 400-byte token.

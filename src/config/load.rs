@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use super::http::Environment;
 use super::keys::Config;
 use super::schema::Reader;
-use super::sources::{Found, UNSAFE_NO_SYNC, variable_of};
+use super::sources::{ConfigSources, UNSAFE_NO_SYNC, variable_of};
 use super::validate;
-use super::{DEFAULT_FILE, Effective, LogLevel, Problems, Provenance};
+use super::{ConfigProblems, DEFAULT_FILE, Effective, LogLevel, Provenance};
 
 #[derive(Default)]
 pub struct Inputs {
@@ -82,15 +82,15 @@ pub fn keys() -> impl Iterator<Item = KeyInfo> {
     })
 }
 
-pub fn load(inputs: &Inputs) -> Result<Loaded, Problems> {
+pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigProblems> {
     let (loaded, problems) = read(inputs);
     problems.or(loaded)
 }
 
 /// Loads a configuration with defaults in place of invalid values, and returns all errors.
-pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
-    let mut problems = Problems::default();
-    let mut found = Found::new(&mut problems);
+pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
+    let mut problems = ConfigProblems::default();
+    let mut found = ConfigSources::new(&mut problems);
     match &inputs.file {
         Some(path) => found.file(path, true),
         None if inputs.demo => {}
@@ -99,7 +99,7 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, Problems) {
     // The order is the precedence: later sources replace earlier ones.
     found.environment(&inputs.environment);
     found.flags(&inputs.flags);
-    let Found {
+    let ConfigSources {
         given, warnings, ..
     } = found;
 
@@ -172,7 +172,7 @@ fn apply_demo_defaults(config: &mut Config, effective: &mut [Effective]) {
     }
 }
 
-fn no_sync(inputs: &Inputs, problems: &mut Problems) -> bool {
+fn no_sync(inputs: &Inputs, problems: &mut ConfigProblems) -> bool {
     match inputs.variable(UNSAFE_NO_SYNC) {
         None => false,
         Some(value) if value == "1" => true,

@@ -31,10 +31,12 @@ mod tests;
 
 pub use address::Address;
 pub use enums::{LogFormat, LogLevel};
-pub use error::{Problem, Problems};
+pub use error::{ConfigProblem, ConfigProblems};
 pub use keys::{
-    Accounts, Backup, Cdn, Config, Fairplay, Geo, Guides, Http, Lab, LicenseServer, Log, Mail,
-    Media, Ops, Parental, Playback, Schedule, Server, Smtp, Telemetry, TelemetryForward, Tls,
+    AccountsConfig, BackupConfig, CdnConfig, Config, EpgConfig, FairplayConfig, GeoConfig,
+    HttpConfig, LabConfig, LicenseServerConfig, LogConfig, MailConfig, MediaConfig, OpsConfig,
+    ParentalConfig, PlaybackConfig, ScheduleConfig, ServerConfig, SmtpConfig, TelemetryConfig,
+    TelemetryForwardConfig, TlsConfig,
 };
 pub use load::{Inputs, KeyInfo, Loaded, keys, load, read};
 pub use mailbox::Mailbox;

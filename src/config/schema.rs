@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::provenance::Effective;
 use super::value_parsers::Setting;
-use super::{Problems, Provenance};
+use super::{ConfigProblems, Provenance};
 use crate::decode::{Mistake, Node, Value};
 use crate::ports::watched_file::readable_by_all;
 
@@ -105,7 +105,7 @@ pub(super) struct Reader<'a> {
     pub(super) given: &'a BTreeMap<String, Given>,
     pub(super) credentials: Option<&'a Path>,
     pub(super) data_dir: PathBuf,
-    pub(super) problems: &'a mut Problems,
+    pub(super) problems: &'a mut ConfigProblems,
     pub(super) shown: Vec<Effective>,
 }
 

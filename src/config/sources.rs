@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::keys::Config;
 use super::schema::Given;
-use super::{Problems, Provenance, cdn};
+use super::{ConfigProblems, Provenance, cdn};
 use crate::decode::{Member, Mistake, Node, Parsed, Value, toml};
 use crate::ports::watched_file::readable_by_all;
 
@@ -21,9 +21,9 @@ const TYPO: usize = 2;
 const FILE_MAX: u64 = 1024 * 1024;
 
 /// Values by full key; the path of a secret's file is under `key_file`.
-pub(super) struct Found<'a> {
+pub(super) struct ConfigSources<'a> {
     pub(super) given: BTreeMap<String, Given>,
-    pub(super) problems: &'a mut Problems,
+    pub(super) problems: &'a mut ConfigProblems,
     pub(super) warnings: Vec<String>,
     names: Names,
 }
@@ -81,8 +81,8 @@ impl Names {
     }
 }
 
-impl<'a> Found<'a> {
-    pub(super) fn new(problems: &'a mut Problems) -> Self {
+impl<'a> ConfigSources<'a> {
+    pub(super) fn new(problems: &'a mut ConfigProblems) -> Self {
         Self {
             given: BTreeMap::new(),
             problems,

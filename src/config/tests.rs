@@ -44,7 +44,7 @@ impl Case {
         self.directory.path().join(name)
     }
 
-    fn load(&self) -> Result<Loaded, Problems> {
+    fn load(&self) -> Result<Loaded, ConfigProblems> {
         load(&self.inputs)
     }
 
@@ -61,7 +61,7 @@ impl Case {
             Ok(_) => Vec::new(),
             Err(problems) => {
                 let prefix = format!("{}/", self.directory.path().display());
-                let plain = |problem: &Problem| problem.to_string().replace(&prefix, "");
+                let plain = |problem: &ConfigProblem| problem.to_string().replace(&prefix, "");
                 problems.0.iter().map(plain).collect()
             }
         }

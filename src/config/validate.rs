@@ -3,7 +3,7 @@
 use super::http::Environment;
 use super::keys::Config;
 use super::provenance::Effective;
-use super::{Address, Problems, Provenance};
+use super::{Address, ConfigProblems, Provenance};
 use crate::ports::smtp::SmtpSecurity;
 
 /// A rule over several keys. The first key is the one at fault.
@@ -155,7 +155,12 @@ fn is_in_clear(url: &str) -> bool {
     })
 }
 
-pub(super) fn check(config: &Config, effective: &[Effective], demo: bool, problems: &mut Problems) {
+pub(super) fn check(
+    config: &Config,
+    effective: &[Effective],
+    demo: bool,
+    problems: &mut ConfigProblems,
+) {
     let origin_of = |key: &str| {
         let found = effective.iter().find(|effective| effective.key == key);
         found.map(|effective| effective.origin.clone())

@@ -26,7 +26,7 @@ pub(crate) fn schema(schema: Schema) -> Schema {
 
 /// A change or a disclosure of secrets, recorded before it happens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct AuditedChange {
     /// Time of the request.
     pub at: UnixSeconds,
     /// The operator; `None` for callers of the local administration socket.
@@ -45,7 +45,7 @@ pub struct Change {
     pub claimed: Option<String>,
 }
 
-impl Change {
+impl AuditedChange {
     /// Encodes a restore as the note that the restored store reads at its first start.
     ///
     /// # Errors
@@ -61,17 +61,17 @@ impl Change {
 
 /// A stored entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct AuditEntry {
     /// Sequence number, starting at 1.
     pub number: u64,
-    pub change: Change,
+    pub change: AuditedChange,
     /// The HTTP status of the response; `None` while the request runs, or if the process died during it.
     pub status: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ChangeRecord {
-    change: Change,
+    change: AuditedChange,
     status: Option<u16>,
 }
 
@@ -119,7 +119,7 @@ mod v1 {
                 request,
             } = change;
             Self {
-                change: super::Change {
+                change: super::AuditedChange {
                     at,
                     operator,
                     name,
@@ -168,7 +168,7 @@ impl Audit {
     }
 
     /// Durably records a change before it is made; returns its number.
-    pub async fn begin(&self, change: Change) -> Result<u64, StoreError> {
+    pub async fn begin(&self, change: AuditedChange) -> Result<u64, StoreError> {
         let record = ChangeRecord {
             change,
             status: None,
@@ -177,7 +177,7 @@ impl Audit {
     }
 
     /// Durably records a completed change. Blocking.
-    pub fn record_done(&self, change: Change) -> Result<(), StoreError> {
+    pub fn record_done(&self, change: AuditedChange) -> Result<(), StoreError> {
         let record = ChangeRecord {
             change,
             status: Some(DONE),
@@ -219,14 +219,14 @@ impl Audit {
 
     /// Returns up to `limit` entries, newest first, optionally only those before a number. Damaged entries are
     /// skipped; `store verify` reports them.
-    pub fn list(&self, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, StoreError> {
+    pub fn list(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
         let from = before.map(|number| !number.saturating_sub(1));
         let found = self
             .store
             .read(|txn| txn.scan_from::<Changes>(from.as_ref(), limit))?;
         let entries = found.into_iter().filter_map(|(key, record)| {
             let ChangeRecord { change, status } = record?;
-            Some(Entry {
+            Some(AuditEntry {
                 number: !key,
                 change,
                 status,
@@ -240,8 +240,8 @@ impl Audit {
 mod tests {
     use super::*;
 
-    fn change(target: &str) -> Change {
-        Change {
+    fn change(target: &str) -> AuditedChange {
+        AuditedChange {
             at: UnixSeconds(1_767_225_600),
             operator: None,
             name: "Eva".to_owned(),
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn record_bytes_are_stable() {
         let record = ChangeRecord {
-            change: Change {
+            change: AuditedChange {
                 action: "a".to_owned(),
                 ..change("b")
             },

@@ -67,7 +67,7 @@ pub struct TokenRecord<Id> {
 }
 
 /// A table of identities of one kind.
-pub trait Identity: Table<Key: Copy + Hash> {
+pub trait IdentityTable: Table<Key: Copy + Hash> {
     const KIND: IdentityKind;
     /// Ensures unique names.
     type ByName: Index<Table = Self, Key = String>;
@@ -85,14 +85,14 @@ pub trait Identity: Table<Key: Copy + Hash> {
 
 /// The identities of one kind, in memory and in the store.
 #[derive(Clone)]
-pub struct Identities<I: Identity> {
+pub struct Identities<I: IdentityTable> {
     store: Store,
     entropy: Arc<dyn Entropy>,
     pub(super) records: Arc<MemoryTable<I>>,
     pub(super) tokens: Arc<MemoryTable<I::Tokens>>,
 }
 
-impl<I: Identity> Identities<I> {
+impl<I: IdentityTable> Identities<I> {
     pub fn open(store: Store, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let records = Arc::new(MemoryTable::default());
         let tokens = Arc::new(MemoryTable::default());
@@ -226,7 +226,10 @@ impl<I: Identity> Identities<I> {
 ///
 /// # Errors
 /// [`IdentityError::NotFound`].
-pub(super) fn remove<I: Identity>(txn: &mut Txn<'_>, id: &I::Key) -> Result<(), IdentityError> {
+pub(super) fn remove<I: IdentityTable>(
+    txn: &mut Txn<'_>,
+    id: &I::Key,
+) -> Result<(), IdentityError> {
     if txn.get::<I>(id)?.is_none() {
         return Err(IdentityError::NotFound(I::KIND));
     }
@@ -243,7 +246,7 @@ fn info(hash: &TokenHash, created: UnixSeconds) -> TokenInfo {
     }
 }
 
-fn insert_token<I: Identity>(
+fn insert_token<I: IdentityTable>(
     txn: &mut Txn<'_>,
     token: &Token,
     holder: I::Key,

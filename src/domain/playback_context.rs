@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::accounts::{self, Accounts};
 use super::catalog::{Asset, Catalog, KeyId, Livestream};
 use super::entitlement::{self, EntitlementService, PositionRights};
-use super::playback::context::{Playable, Playlists, Program, ProgramAtPosition};
+use super::playback::context::{AssetDelivery, Playable, PlayedProgram, ProgramAtPosition};
 use super::playback::{PlaybackContext, Viewer};
 use super::schedule::{self, Schedule};
 use crate::store::{StoreError, Txn};
@@ -17,7 +17,7 @@ pub(crate) struct ServiceContext {
     catalog: Catalog,
     schedule: Arc<Schedule>,
     rights: EntitlementService,
-    pins: entitlement::Settings,
+    pins: entitlement::EntitlementSettings,
 }
 
 enum Source {
@@ -40,7 +40,7 @@ impl ServiceContext {
         catalog: &Catalog,
         schedule: &Arc<Schedule>,
         rights: &EntitlementService,
-        pins: entitlement::Settings,
+        pins: entitlement::EntitlementSettings,
     ) -> Self {
         Self {
             accounts: accounts.clone(),
@@ -70,8 +70,8 @@ impl ServiceContext {
     }
 }
 
-fn program(found: &schedule::Program) -> Option<Program> {
-    Some(Program {
+fn program(found: &schedule::Program) -> Option<PlayedProgram> {
+    Some(PlayedProgram {
         id: found.id()?,
         start: found.start(),
         pg_age: found.pg_age(),
@@ -103,7 +103,7 @@ impl PlaybackContext for ServiceContext {
         &self,
         user: &UserId,
         livestream: &LivestreamId,
-        program: &Program,
+        program: &PlayedProgram,
     ) -> bool {
         let catalog = self.catalog.snapshot();
         match (self.accounts.user(user), catalog.livestream(livestream)) {
@@ -124,13 +124,13 @@ impl PlaybackContext for ServiceContext {
         }
     }
 
-    fn playlists(&self, asset: &AssetId) -> Option<Playlists> {
+    fn playlists(&self, asset: &AssetId) -> Option<AssetDelivery> {
         let source = self.source(asset)?;
         let (encrypted, playlist) = match &source {
             Source::Livestream(found) => (found.encrypted, &found.playlist),
             Source::Asset(found) => (found.encrypted, &found.playlist),
         };
-        Some(Playlists {
+        Some(AssetDelivery {
             encrypted,
             protocols: playlist.0.keys().copied().collect(),
         })

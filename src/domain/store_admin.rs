@@ -70,9 +70,9 @@ impl StoreAdmin {
 }
 
 /// A text export of a snapshot or backup.
-pub(crate) struct Export(SnapshotExport);
+pub(crate) struct StoreExport(SnapshotExport);
 
-impl Export {
+impl StoreExport {
     /// Opens the file; it may be deleted afterwards.
     pub(crate) fn open(snapshot: &Path) -> Result<Self, StoreError> {
         SnapshotExport::open(snapshot, &super::schema()).map(Self)

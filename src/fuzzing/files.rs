@@ -9,7 +9,7 @@ use crate::catalog_file::{
 };
 use crate::config::{Inputs, load};
 use crate::domain;
-use crate::domain::catalog::{Catalog, Mode, Settings};
+use crate::domain::catalog::{Catalog, CatalogSettings, Mode};
 use crate::domain::schedule::import::decompress::unpack;
 use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
 use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
@@ -80,7 +80,7 @@ pub fn catalog(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    let settings = Settings { zone: Tz::UTC };
+    let settings = CatalogSettings { zone: Tz::UTC };
     let entropy = Arc::new(SeededEntropy::new(1));
     let import = parse(text, None);
     if !import.problems.is_empty() {

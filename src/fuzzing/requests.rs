@@ -15,7 +15,7 @@ use crate::http::access::auth::{
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
 use crate::http::request::path_validation::check_path;
 use crate::http::request::query::Query;
-use crate::http::response::range::{Part, part};
+use crate::http::response::range::{RangePart, part};
 use crate::http::routing::endpoint::users::check_own_record;
 use crate::http::routing::endpoint::{Input, Payload};
 use crate::http::routing::route::{BodyRule, RateClass};
@@ -228,7 +228,7 @@ pub fn value(data: &[u8]) {
     let _ = (BirthDate::parse(text).is_ok(), Pin::parse(text).is_ok());
     let _ = (Drm::parse(text), Protocol::parse(text));
     let length = data.len() as u64;
-    if let Part::Bytes(from, to) = part(Some(text), length) {
+    if let RangePart::Bytes(from, to) = part(Some(text), length) {
         assert!(from <= to && to < length, "a range beyond the file");
     }
 }

@@ -5,7 +5,7 @@ use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::services::Services;
 use crate::types::{PartnerId, UnixSeconds};
-use crate::worker_pool::fair_queue::{Network, Turn};
+use crate::worker_pool::fair_queue::{ClientNetwork, Turn};
 use crate::worker_pool::pool::{JobError, PoolFull, WorkerPool};
 
 pub(crate) struct Offload<'a> {
@@ -22,7 +22,7 @@ pub(crate) fn pool<'a>(
     let turn = Turn {
         standing: services
             .recent_failures
-            .standing(Network::from_address(cx.peer), cx.now),
+            .standing(ClientNetwork::from_address(cx.peer), cx.now),
         ..Turn::for_client(partner, cx.peer)
     };
     let now = cx.now;

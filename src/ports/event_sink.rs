@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::http_client::{BadAddress, Broken, Target, cause};
+use super::http_client::{BadAddress, Broken, RequestTarget, cause};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum size of a response body, in bytes. It is read and discarded.
@@ -50,7 +50,7 @@ pub trait EventSink: Send + Sync {
 }
 
 pub(crate) struct HttpSink {
-    site: Target,
+    site: RequestTarget,
     authorization: Option<HeaderValue>,
     patience: Duration,
     stopped: watch::Sender<bool>,
@@ -66,7 +66,7 @@ impl HttpSink {
             Ok(value)
         });
         Ok(Self {
-            site: Target::parse(url)?,
+            site: RequestTarget::parse(url)?,
             authorization: authorization.transpose()?,
             patience: TIMEOUT,
             stopped: watch::Sender::new(false),

@@ -20,7 +20,7 @@ use http_body_util::{BodyExt as _, Empty};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use super::http_client::{Answer, BadAddress, Broken, Target, WebBody, cause};
+use super::http_client::{BadAddress, Broken, RequestTarget, ServerResponse, WebBody, cause};
 
 /// Maximum size of an EPG file as transferred, in bytes.
 pub(crate) const FETCHED_MAX: u64 = 1024 * 1024 * 1024;
@@ -178,7 +178,7 @@ pub(crate) async fn get(
     address: &str,
     known: &Validators,
     patience: Patience,
-) -> Result<Option<Answer>, FetchError> {
+) -> Result<Option<ServerResponse>, FetchError> {
     let mut address = address.to_owned();
     let mut before: Option<IpAddr> = None;
     for _ in 0..=REDIRECTS {
@@ -218,9 +218,9 @@ async fn ask(
     address: &str,
     known: &Validators,
     before: Option<IpAddr>,
-) -> Result<Answer, FetchError> {
+) -> Result<ServerResponse, FetchError> {
     let broken = |error: io::Error| FetchError::Connection(error.into());
-    let site = Target::parse(address)?;
+    let site = RequestTarget::parse(address)?;
     // Filter before connecting: even a connection attempt reveals internal hosts to a foreign server, and can
     // change the state of a listening service.
     let addresses = reachable_after(before, site.resolve().await.map_err(broken)?);
@@ -250,7 +250,7 @@ async fn ask(
         .map_err(FetchError::Connection)
 }
 
-fn checked(answer: Answer) -> Result<Answer, FetchError> {
+fn checked(answer: ServerResponse) -> Result<ServerResponse, FetchError> {
     let headers = &answer.head.headers;
     if let Some(coding) = text(headers, CONTENT_ENCODING) {
         let known = ["gzip", "x-gzip", "identity", ""];

@@ -27,14 +27,14 @@ pub(crate) type Broken = Box<dyn std::error::Error + Send + Sync>;
 #[error("{0}")]
 pub struct BadAddress(pub &'static str);
 
-pub(crate) struct Target {
+pub(crate) struct RequestTarget {
     target: Uri,
     host: HeaderValue,
     address: (String, u16),
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
-impl Target {
+impl RequestTarget {
     /// Parses an `http` or `https` URL; does not connect.
     pub(crate) fn parse(url: &str) -> Result<Self, BadAddress> {
         let bad = BadAddress;
@@ -86,7 +86,7 @@ impl Target {
     ///
     /// # Errors
     /// The connection could not be established, is not trusted, or broke.
-    pub(crate) async fn send<B>(&self, request: Request<B>) -> Result<Answer, Broken>
+    pub(crate) async fn send<B>(&self, request: Request<B>) -> Result<ServerResponse, Broken>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Broken>,
@@ -100,7 +100,7 @@ impl Target {
         &self,
         addresses: &[SocketAddr],
         request: Request<B>,
-    ) -> Result<Answer, Broken>
+    ) -> Result<ServerResponse, Broken>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Broken>,
@@ -117,7 +117,7 @@ impl Target {
             None => handshake(stream).await?,
         };
         let (head, incoming) = sender.send_request(request).await?.into_parts();
-        Ok(Answer {
+        Ok(ServerResponse {
             head,
             body: WebBody {
                 incoming,
@@ -133,7 +133,7 @@ impl Target {
     }
 }
 
-pub(crate) struct Answer {
+pub(crate) struct ServerResponse {
     pub head: response::Parts,
     pub body: WebBody,
     pub peer: IpAddr,
@@ -271,12 +271,12 @@ mod tests {
             "ftp://tv.example/",
             "http://user:secret@tv.example/",
         ] {
-            assert!(Target::parse(bad).is_err(), "{bad}");
+            assert!(RequestTarget::parse(bad).is_err(), "{bad}");
         }
-        let v6 = Target::parse("http://[::1]:8080/l").unwrap();
+        let v6 = RequestTarget::parse("http://[::1]:8080/l").unwrap();
         assert_eq!(v6.address(), ("::1", 8080));
         assert_eq!(
-            Target::parse("http://tv.example").unwrap().address(),
+            RequestTarget::parse("http://tv.example").unwrap().address(),
             ("tv.example", 80)
         );
     }

@@ -57,7 +57,7 @@ pub use crate::store::commit::packed::PackedTable;
 pub use crate::store::commit::writer::{Commit, Durability, SYNC_WITHIN};
 pub use crate::store::maintenance::admin::{Import, SnapshotExport};
 pub use crate::store::maintenance::backup::{
-    Backup, Restore, Restored, check_snapshot, instance_of, list_backups,
+    BackupFile, Restore, Restored, check_snapshot, instance_of, list_backups,
 };
 pub use crate::store::maintenance::copy::{bytes_below, copy_store};
 pub use crate::store::maintenance::disk_space::{NEEDS, WritePriority};
@@ -96,14 +96,14 @@ use write_batch::WriteBatch;
 const QUEUE: usize = 8_192;
 
 /// Returns the current time in Unix seconds, for the dates of snapshots.
-pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+pub type SnapshotClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Options {
     /// Whether writes are synced. Only the control runs of durability tests turn this off.
     pub sync: bool,
     pub on_failure: OnFailure,
-    pub clock: Clock,
+    pub clock: SnapshotClock,
     pub instance: [u8; 16],
     /// Random seed from which new timeline ids are derived.
     pub timeline: [u8; 16],
@@ -146,7 +146,7 @@ struct Inner {
     inbox: SyncSender<Message>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stop_maintenance: Mutex<Option<std::sync::mpsc::Sender<()>>>,
-    clock: Clock,
+    clock: SnapshotClock,
     /// Holds the lock of the data directory while the store is open.
     _lock: Option<File>,
 }
@@ -270,7 +270,7 @@ impl Store {
         core: Shared,
         log: Box<dyn CommitLog>,
         number: u64,
-        clock: Clock,
+        clock: SnapshotClock,
         lock: Option<File>,
     ) -> Self {
         let core = Arc::new(core);

@@ -367,7 +367,7 @@ fn store_without_timelines_gets_one_and_loses_nothing() {
 struct RolledBack {
     data: tempfile::TempDir,
     backups: tempfile::TempDir,
-    backup: Backup,
+    backup: BackupFile,
 }
 
 impl RolledBack {

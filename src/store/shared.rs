@@ -33,7 +33,7 @@ pub(super) struct Shared {
     /// The engine below the memtable; replaced when it has no disk space or was compacted.
     engine: RwLock<Arc<dyn Engine>>,
     pub(super) memtable: Memtable,
-    pub(super) failure: Failure,
+    pub(super) failure: FatalError,
     /// Whether commits are accepted; false while the disk is full or read-only.
     writable: AtomicBool,
     pub(super) counts: Counts,
@@ -79,7 +79,7 @@ impl Shared {
             schema,
             engine: RwLock::new(engine),
             memtable: Memtable::default(),
-            failure: Failure::new(on_failure),
+            failure: FatalError::new(on_failure),
             writable: AtomicBool::new(writable),
             counts: Counts::default(),
             disk,
@@ -191,12 +191,12 @@ impl Counts {
 }
 
 /// The first fatal error. After it the store guarantees nothing more.
-pub(super) struct Failure {
+pub(super) struct FatalError {
     first: Mutex<Option<StoreError>>,
     on_failure: OnFailure,
 }
 
-impl Failure {
+impl FatalError {
     pub(super) fn new(on_failure: OnFailure) -> Self {
         Self {
             first: Mutex::new(None),

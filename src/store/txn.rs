@@ -5,7 +5,7 @@ use super::engine::Engine;
 use super::key::{Key, PrefixOf, after_prefix};
 use super::record;
 use super::table::{self, Index, PrimaryKey, Table, TreeName};
-use super::write_batch::{Change, WriteBatch};
+use super::write_batch::{NewValue, WriteBatch};
 use crate::store::commit::memtable::Memtable;
 
 /// A transaction. Its reads see its own changes, then those of earlier transactions of its group,
@@ -176,7 +176,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    fn pending(&self, tree: TreeName, key: &[u8]) -> Option<&Change> {
+    fn pending(&self, tree: TreeName, key: &[u8]) -> Option<&NewValue> {
         self.batch
             .get(tree, key)
             .or_else(|| self.group.get(tree, key))

@@ -10,23 +10,23 @@ use super::table::{Schema, TreeName};
 const CHANGE_OVERHEAD: usize = 9;
 
 /// `None` deletes the key.
-pub(super) type Change = Option<Vec<u8>>;
+pub(super) type NewValue = Option<Vec<u8>>;
 
 #[derive(Default, Clone, Debug, PartialEq, Eq)]
 pub(super) struct WriteBatch {
-    trees: BTreeMap<TreeName, BTreeMap<Vec<u8>, Change>>,
+    trees: BTreeMap<TreeName, BTreeMap<Vec<u8>, NewValue>>,
     /// Upper bound of the encoded size; replaced changes are not subtracted.
     bytes: usize,
 }
 
 impl WriteBatch {
-    pub(super) fn set(&mut self, tree: TreeName, key: Vec<u8>, change: Change) {
+    pub(super) fn set(&mut self, tree: TreeName, key: Vec<u8>, change: NewValue) {
         // Counted without a look at the old change: the limits of a group need an upper bound only.
         self.bytes += key.len() + change.as_ref().map_or(0, Vec::len) + CHANGE_OVERHEAD;
         self.trees.entry(tree).or_default().insert(key, change);
     }
 
-    pub(super) fn get(&self, tree: TreeName, key: &[u8]) -> Option<&Change> {
+    pub(super) fn get(&self, tree: TreeName, key: &[u8]) -> Option<&NewValue> {
         self.trees.get(tree)?.get(key)
     }
 
@@ -36,7 +36,7 @@ impl WriteBatch {
         tree: TreeName,
         from: &[u8],
         to: Option<&[u8]>,
-    ) -> impl Iterator<Item = (&'a Vec<u8>, &'a Change)> {
+    ) -> impl Iterator<Item = (&'a Vec<u8>, &'a NewValue)> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         // `BTreeMap::range` panics on a reversed range; such a range is empty.
         let sound = to.is_none_or(|to| from <= to);
@@ -48,7 +48,7 @@ impl WriteBatch {
             .flat_map(move |changes| changes.range::<[u8], _>((Included(from), upper)))
     }
 
-    pub(super) fn trees(&self) -> impl Iterator<Item = (TreeName, &BTreeMap<Vec<u8>, Change>)> {
+    pub(super) fn trees(&self) -> impl Iterator<Item = (TreeName, &BTreeMap<Vec<u8>, NewValue>)> {
         self.trees.iter().map(|(tree, changes)| (*tree, changes))
     }
 
@@ -98,7 +98,7 @@ impl WriteBatch {
         Some(batch)
     }
 
-    pub(super) fn into_changes(self) -> impl Iterator<Item = (TreeName, Vec<u8>, Change)> {
+    pub(super) fn into_changes(self) -> impl Iterator<Item = (TreeName, Vec<u8>, NewValue)> {
         self.trees.into_iter().flat_map(|(tree, changes)| {
             changes
                 .into_iter()

@@ -20,9 +20,9 @@ const PARTNER_REST: usize = 8;
 /// /24 for IPv4, /48 for IPv6: about what a provider assigns to one customer, or what one attacker
 /// controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Network(u64);
+pub struct ClientNetwork(u64);
 
-impl Network {
+impl ClientNetwork {
     #[must_use]
     pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -52,7 +52,7 @@ const STANDINGS: usize = 3;
 pub struct Turn {
     /// `None` for operators and for internal work.
     pub partner: Option<PartnerId>,
-    pub network: Option<Network>,
+    pub network: Option<ClientNetwork>,
     pub standing: Standing,
 }
 
@@ -61,14 +61,14 @@ impl Turn {
     pub fn for_client(partner: Option<PartnerId>, address: IpAddr) -> Self {
         Self {
             partner,
-            network: Some(Network::from_address(address)),
+            network: Some(ClientNetwork::from_address(address)),
             standing: Standing::Clean,
         }
     }
 }
 
 struct NetworkTurns<J> {
-    network: Option<Network>,
+    network: Option<ClientNetwork>,
     jobs: VecDeque<J>,
 }
 
@@ -313,7 +313,9 @@ mod tests {
     fn turn(partner: u8, network: u8) -> Turn {
         Turn {
             partner: Some(PartnerId::from_bytes([partner; 16])),
-            network: Some(Network::from_address(IpAddr::from([192, 0, network, 1]))),
+            network: Some(ClientNetwork::from_address(IpAddr::from([
+                192, 0, network, 1,
+            ]))),
             standing: Standing::Clean,
         }
     }
@@ -324,7 +326,7 @@ mod tests {
 
     #[test]
     fn one_customer_is_one_network() {
-        let network = |text: &str| Network::from_address(text.parse().unwrap());
+        let network = |text: &str| ClientNetwork::from_address(text.parse().unwrap());
         assert_eq!(network("192.0.2.1"), network("192.0.2.255"));
         assert_eq!(network("192.0.2.1"), network("::ffff:192.0.2.9"));
         assert_ne!(network("192.0.2.1"), network("192.0.3.1"));

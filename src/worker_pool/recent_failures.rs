@@ -9,7 +9,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::types::UnixSeconds;
-use crate::worker_pool::fair_queue::{Network, Standing};
+use crate::worker_pool::fair_queue::{ClientNetwork, Standing};
 
 const COUNTERS: usize = 65_536;
 /// What a wrong guess counts. A refusal counts 1: a flood that is refused comes again at once, and must not keep
@@ -37,16 +37,16 @@ impl Default for RecentFailures {
 }
 
 impl RecentFailures {
-    pub fn record_guess(&self, network: Network, now: UnixSeconds) {
+    pub fn record_guess(&self, network: ClientNetwork, now: UnixSeconds) {
         self.add(network, now, |count| count + GUESS);
     }
 
     /// Refusals alone make no network suspect: a network of many users is refused often after an outage.
-    pub fn record_refusal(&self, network: Network, now: UnixSeconds) {
+    pub fn record_refusal(&self, network: ClientNetwork, now: UnixSeconds) {
         self.add(network, now, |count| count.max((count + 1).min(MANY - 1)));
     }
 
-    fn add(&self, network: Network, now: UnixSeconds, more: impl Fn(u64) -> u64) {
+    fn add(&self, network: ClientNetwork, now: UnixSeconds, more: impl Fn(u64) -> u64) {
         let minute = minute(now);
         if let Some(counter) = self.counter(network) {
             let add = |old| {
@@ -59,7 +59,7 @@ impl RecentFailures {
     }
 
     #[must_use]
-    pub fn standing(&self, network: Network, now: UnixSeconds) -> Standing {
+    pub fn standing(&self, network: ClientNetwork, now: UnixSeconds) -> Standing {
         let counter = self.counter(network).map_or(0, |of| of.load(Relaxed));
         match count(counter, minute(now)) {
             0..FEW => Standing::Clean,
@@ -68,7 +68,7 @@ impl RecentFailures {
         }
     }
 
-    fn counter(&self, network: Network) -> Option<&AtomicU64> {
+    fn counter(&self, network: ClientNetwork) -> Option<&AtomicU64> {
         let counters = u64::try_from(COUNTERS).unwrap_or(1);
         let at = self.hasher.hash_one(network) % counters;
         self.counters.get(usize::try_from(at).unwrap_or(0))
@@ -93,8 +93,8 @@ mod tests {
 
     const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
-    fn network(n: u8) -> Network {
-        Network::from_address(IpAddr::from([198, 51, n, 1]))
+    fn network(n: u8) -> ClientNetwork {
+        ClientNetwork::from_address(IpAddr::from([198, 51, n, 1]))
     }
 
     #[test]

@@ -23,8 +23,8 @@ const CHUNK: usize = 64 * 1024;
 /// Chunks that may wait to be sent.
 const CHUNKS: usize = 4;
 
-pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
-pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
+pub(crate) type RequestBodyError = Box<dyn Error + Send + Sync>;
+pub(crate) type RequestBody = UnsyncBoxBody<Bytes, RequestBodyError>;
 
 pub(crate) fn nothing() -> RequestBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
@@ -94,7 +94,7 @@ pub(crate) fn line_ends(bytes: &[u8]) -> u64 {
 pub(crate) fn counted<B>(body: B, sent: &Sent) -> RequestBody
 where
     B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BodyError>,
+    B::Error: Into<RequestBodyError>,
 {
     let total = body.size_hint().exact().unwrap_or(0);
     sent.0.total.store(total, Ordering::Relaxed);

@@ -9,7 +9,7 @@ mod temp_dir;
 use clap::Args;
 use serde_json::json;
 
-use super::exit::{Failure, Outcome};
+use super::exit::{CommandResult, Failure};
 use super::reload::Reload;
 use super::serve::Addresses;
 use super::server::{Server, on_runtime, start_log};
@@ -31,7 +31,7 @@ pub(super) struct Demo {
 }
 
 impl Demo {
-    pub(super) fn run(self, global: &Global) -> Outcome {
+    pub(super) fn run(self, global: &Global) -> CommandResult {
         let mut inputs = global.inputs()?;
         inputs.demo = true;
         inputs.flags.extend(self.addresses.flags());
@@ -96,7 +96,7 @@ fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failur
     }))
 }
 
-fn print_walk(server: &Server, filled: &Filled) -> Outcome {
+fn print_walk(server: &Server, filled: &Filled) -> CommandResult {
     let base = &server.http.settings.public_url;
     // Notes go to standard error. The pasted lines on standard output have no comments: zsh would run
     // them.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{content, epg};
 use crate::cli::admin::request_body;
 use crate::cli::admin::{Admin, AdminError, path, with_query};
-use crate::cli::exit::{Failure, Outcome};
+use crate::cli::exit::{CommandResult, Failure};
 use crate::http::state::HttpState;
 
 pub(super) const IDENTITY: &str = "demo@example.com";
@@ -51,7 +51,7 @@ pub(super) async fn fill(http: &Arc<HttpState>) -> Result<Filled, Failure> {
     })
 }
 
-async fn import(admin: &mut Admin, target: String, text: String) -> Outcome {
+async fn import(admin: &mut Admin, target: String, text: String) -> CommandResult {
     let body = request_body::whole(text);
     let answer = admin
         .upload(&target, "application/octet-stream", body, String::new)
@@ -107,7 +107,7 @@ async fn operator(admin: &mut Admin) -> Result<String, Failure> {
     text(&made, "token")
 }
 
-async fn user(admin: &mut Admin) -> Outcome {
+async fn user(admin: &mut Admin) -> CommandResult {
     let body = json!({
         "partner": NAME,
         "email": IDENTITY,

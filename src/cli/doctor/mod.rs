@@ -11,9 +11,9 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::exit::{Exit, Failure, Outcome};
+use super::exit::{CommandResult, Exit, Failure};
 use super::{Global, load_and_check, output};
-use crate::config::{Loaded, Problems};
+use crate::config::{ConfigProblems, Loaded};
 
 /// Check configuration, clock, disk, store, TLS, mail, proxy and systemd unit; exit code 1 if a problem is
 /// found
@@ -71,7 +71,7 @@ impl Finding {
     }
 }
 
-pub(super) async fn run(doctor: Doctor, global: &Global) -> Outcome {
+pub(super) async fn run(doctor: Doctor, global: &Global) -> CommandResult {
     let mut findings = vec![configuration(&load_and_check(&global.inputs()?))];
     let mut admin;
     let loaded = global.load().ok();
@@ -109,7 +109,7 @@ pub(super) async fn run(doctor: Doctor, global: &Global) -> Outcome {
     }
 }
 
-fn configuration(result: &Result<Loaded, Problems>) -> Finding {
+fn configuration(result: &Result<Loaded, ConfigProblems>) -> Finding {
     match result {
         Ok(_) => Finding::ok("configuration", "valid"),
         Err(problems) => Finding::problem(
@@ -120,7 +120,7 @@ fn configuration(result: &Result<Loaded, Problems>) -> Finding {
     }
 }
 
-fn print_findings(findings: &[Finding], as_json: bool) -> Outcome {
+fn print_findings(findings: &[Finding], as_json: bool) -> CommandResult {
     if as_json {
         return output::json(&json!(findings));
     }

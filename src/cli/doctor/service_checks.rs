@@ -11,10 +11,10 @@ use tokio::time::timeout;
 use super::Finding;
 use crate::app;
 use crate::cli::admin::{Admin, path};
-use crate::cli::exit::{Failure, Outcome};
+use crate::cli::exit::{CommandResult, Failure};
 use crate::cli::{Global, missing_media, output, playable};
 use crate::config::{Address, Config, Loaded};
-use crate::ports::http_client::Target;
+use crate::ports::http_client::RequestTarget;
 use crate::ports::{Clock as _, SystemClock};
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -127,7 +127,7 @@ async fn mail(config: &Config) -> Finding {
 async fn sink(config: &Config) -> Option<Finding> {
     const FIX: &str = "fix the sink or `telemetry.forward.url`; unsent events stay queued";
     let url = config.telemetry_forward.url.as_ref()?;
-    let connected = match Target::parse(url) {
+    let connected = match RequestTarget::parse(url) {
         Ok(site) => {
             let (host, port) = site.address();
             connected(host, port).await
@@ -175,7 +175,7 @@ pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Opt
 }
 
 /// Checks what the service reports about itself: readiness, partners, EPG sources, ratings.
-pub(super) async fn check_store(service: &mut Admin, findings: &mut Vec<Finding>) -> Outcome {
+pub(super) async fn check_store(service: &mut Admin, findings: &mut Vec<Finding>) -> CommandResult {
     let response = service.ask(Method::GET, "/readyz", None).await?;
     let body = response.unwrap_or_else(|refusal| refusal.into_body());
     findings.extend(listed(&body, "reasons", |said| {

@@ -15,7 +15,7 @@ use tar::{Builder, Header};
 use super::Finding;
 use super::host_checks::output_of;
 use crate::cli::admin::{Admin, path};
-use crate::cli::exit::{Failure, Outcome};
+use crate::cli::exit::{CommandResult, Failure};
 use crate::config::Loaded;
 use crate::ports::{Clock as _, SystemClock};
 
@@ -33,7 +33,7 @@ pub(super) async fn write(
     findings: &[Finding],
     loaded: Option<&Loaded>,
     service: Option<&mut Admin>,
-) -> Outcome {
+) -> CommandResult {
     let mut parts = vec![
         ("findings.json", json!(findings).to_string()),
         ("machine.txt", machine()),

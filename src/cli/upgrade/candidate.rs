@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::check::Report;
 use crate::cli::Global;
-use crate::cli::exit::{Exit, Failure, Outcome};
+use crate::cli::exit::{CommandResult, Exit, Failure};
 
 /// Time limit of a check. A million users take about half a minute.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -201,7 +201,7 @@ impl TemporaryFolder {
         let name = format!("playgate-upgrade.{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         // Fails if it exists: somebody else may own it.
-        let made: Outcome = DirBuilder::new()
+        let made: CommandResult = DirBuilder::new()
             .mode(0o700)
             .create(&path)
             .map_err(|error| Failure::file(&path, &error));

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::app::{App, Parts, Ports, StoreOpener, backup_settings, has_store, open_store};
 use crate::cli::admin::Admin;
 use crate::cli::backup::offline_change;
-use crate::cli::exit::{Failure, Outcome};
+use crate::cli::exit::{CommandResult, Failure};
 use crate::cli::{Global, load_and_check, output};
 use crate::config::{Config, Loaded};
 use crate::domain;
@@ -51,7 +51,7 @@ impl Report {
         }
     }
 
-    pub(super) fn print(&self, as_json: bool) -> Outcome {
+    pub(super) fn print(&self, as_json: bool) -> CommandResult {
         const MIB: u64 = 1024 * 1024;
         if as_json {
             let report = serde_json::to_value(self);
@@ -105,7 +105,7 @@ pub(super) async fn check(global: &Global) -> Result<Report, Failure> {
     Ok(report)
 }
 
-async fn try_store(loaded: &Loaded, report: &mut Report) -> Outcome {
+async fn try_store(loaded: &Loaded, report: &mut Report) -> CommandResult {
     let config = &loaded.config;
     if !has_store(config) {
         return Ok(());
@@ -121,7 +121,7 @@ async fn try_store(loaded: &Loaded, report: &mut Report) -> Outcome {
 }
 
 /// Copies the store through the running server, if there is one, and the key files.
-async fn copy(loaded: &Loaded, to: &Config) -> Outcome {
+async fn copy(loaded: &Loaded, to: &Config) -> CommandResult {
     let (from, to_data) = (&loaded.config.server.data_dir, &to.server.data_dir);
     match Admin::running(loaded).await? {
         Some(mut admin) => copy_from_server(&mut admin, to).await?,
@@ -145,7 +145,7 @@ async fn copy(loaded: &Loaded, to: &Config) -> Outcome {
 }
 
 /// Unpacks a new snapshot of the running server.
-async fn copy_from_server(admin: &mut Admin, to: &Config) -> Outcome {
+async fn copy_from_server(admin: &mut Admin, to: &Config) -> CommandResult {
     let ports = Ports::for_machine(to);
     let restore = |snapshot: &Path| {
         let restoring = Restoring {
@@ -165,7 +165,7 @@ async fn copy_from_server(admin: &mut Admin, to: &Config) -> Outcome {
 }
 
 /// Starts the service on the copy, without listeners and background jobs.
-fn open_and_verify(config: Config, report: &mut Report) -> Outcome {
+fn open_and_verify(config: Config, report: &mut Report) -> CommandResult {
     let begin = Instant::now();
     let ports = Ports::for_machine(&config);
     let opener = StoreOpener {
@@ -264,7 +264,7 @@ impl Drop for CheckDirectory {
 }
 
 /// Creates a directory for secrets, if it does not exist.
-fn create_private(path: &Path) -> Outcome {
+fn create_private(path: &Path) -> CommandResult {
     let made = DirBuilder::new().mode(0o700).recursive(true).create(path);
     made.map_err(|error| Failure::file(path, &error))
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use super::Global;
-use super::exit::Outcome;
+use super::exit::CommandResult;
 
 /// Upgrades: try a version before it serves, go back to the version before
 #[derive(Subcommand)]
@@ -42,7 +42,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> Outcome {
+pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
     match command {
         Command::Check { binary, deb, json } => {
             let report = match (binary, deb) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::candidate::check_binary;
-use crate::cli::exit::{Exit, Failure, Outcome};
+use crate::cli::exit::{CommandResult, Exit, Failure};
 use crate::cli::{Global, output};
 
 /// The binary that the last upgrade of the package replaced.
@@ -14,7 +14,7 @@ const PREVIOUS: &str = "/usr/lib/playgate/previous/playgate";
 const SCRIPT: &str = "/usr/lib/playgate/rollback";
 const QUESTION: &str = "The server restarts with the version before. Data are kept. Go back?";
 
-pub(super) async fn run(yes: bool, global: &Global) -> Outcome {
+pub(super) async fn run(yes: bool, global: &Global) -> CommandResult {
     let previous = Path::new(PREVIOUS);
     if !previous.exists() {
         return Err(Failure::new(

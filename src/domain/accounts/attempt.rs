@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use oneshot::{AsyncReceiver, Sender};
 use parking_lot::Mutex;
 
-use super::throttle::{self, Refused, Reservation, Subject, ThrottleKey};
+use super::throttle::{self, AttemptSubject, Refused, Reservation, ThrottleKey};
 use super::{Accounts, HashMemory};
 use crate::store::{Durability, StoreError, WritePriority};
 use crate::types::UnixSeconds;
@@ -44,12 +44,12 @@ struct Pending {
 }
 
 impl Undecided {
-    pub(super) fn has(&self, subject: &Subject) -> bool {
+    pub(super) fn has(&self, subject: &AttemptSubject) -> bool {
         self.0.lock().contains_key(&subject.key())
     }
 
-    fn hold(self: &Arc<Self>, subjects: &[Subject]) -> Hold {
-        let keys: Vec<_> = subjects.iter().map(Subject::key).collect();
+    fn hold(self: &Arc<Self>, subjects: &[AttemptSubject]) -> Hold {
+        let keys: Vec<_> = subjects.iter().map(AttemptSubject::key).collect();
         let mut all = self.0.lock();
         for key in &keys {
             all.entry(*key).or_default().attempts += 1;
@@ -62,7 +62,7 @@ impl Undecided {
     }
 
     /// `None` if no attempt of the subject is undecided.
-    fn wait_for(&self, subject: &Subject) -> Option<AsyncReceiver<()>> {
+    fn wait_for(&self, subject: &AttemptSubject) -> Option<AsyncReceiver<()>> {
         let mut all = self.0.lock();
         let pending = all.get_mut(&subject.key())?;
         let (sender, receiver) = oneshot::async_channel();
@@ -158,7 +158,7 @@ impl Accounts {
     pub(super) async fn attempt(
         &self,
         class: Durability,
-        subjects: Vec<Subject>,
+        subjects: Vec<AttemptSubject>,
         now: UnixSeconds,
     ) -> Result<Attempt, Refused> {
         loop {

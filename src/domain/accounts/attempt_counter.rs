@@ -14,7 +14,7 @@ const ESCALATION_WINDOW: i64 = HOUR;
 const INSTANTS_MAX: i64 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct AttemptRule {
     /// Within the window; 0 disables the limit.
     pub limit: u32,
     /// Seconds.
@@ -23,7 +23,7 @@ pub struct Rule {
     pub locks: &'static [i64],
 }
 
-impl Rule {
+impl AttemptRule {
     fn grain(&self) -> i64 {
         if i64::from(self.limit) <= INSTANTS_MAX {
             1
@@ -36,13 +36,13 @@ impl Rule {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Counter {
+pub(super) struct AttemptCounter {
     marks: Vec<(UnixSeconds, u32)>,
     level: u8,
     locked_until: UnixSeconds,
 }
 
-impl Record for Counter {}
+impl Record for AttemptCounter {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CountedAttempt {
@@ -50,9 +50,13 @@ pub(super) struct CountedAttempt {
     locked_until: Option<UnixSeconds>,
 }
 
-impl Counter {
+impl AttemptCounter {
     /// Counts an attempt. The error is the seconds until the next one is allowed.
-    pub(super) fn reserve(&mut self, rule: &Rule, now: UnixSeconds) -> Result<CountedAttempt, i64> {
+    pub(super) fn reserve(
+        &mut self,
+        rule: &AttemptRule,
+        now: UnixSeconds,
+    ) -> Result<CountedAttempt, i64> {
         self.tidy(rule, now);
         if let Some(seconds) = self.refusal(rule, now) {
             return Err(seconds);
@@ -80,7 +84,7 @@ impl Counter {
     }
 
     /// Lifts the lock that the attempt caused or helped to cause.
-    pub(super) fn refund(&mut self, rule: &Rule, mark: CountedAttempt, now: UnixSeconds) {
+    pub(super) fn refund(&mut self, rule: &AttemptRule, mark: CountedAttempt, now: UnixSeconds) {
         if let Some((_, count)) = self.marks.iter_mut().find(|(at, _)| *at == mark.at) {
             *count = count.saturating_sub(1);
         }
@@ -94,7 +98,7 @@ impl Counter {
     }
 
     /// `None` if it is allowed now. `self` must be tidy.
-    fn refusal(&self, rule: &Rule, now: UnixSeconds) -> Option<i64> {
+    fn refusal(&self, rule: &AttemptRule, now: UnixSeconds) -> Option<i64> {
         if rule.limit == 0 {
             return None;
         }
@@ -116,18 +120,18 @@ impl Counter {
     }
 
     /// Seconds until an attempt is allowed; `None` if it is allowed now.
-    pub(super) fn refusal_at(&self, rule: &Rule, now: UnixSeconds) -> Option<i64> {
+    pub(super) fn refusal_at(&self, rule: &AttemptRule, now: UnixSeconds) -> Option<i64> {
         let mut tidy = self.clone();
         tidy.tidy(rule, now);
         tidy.refusal(rule, now)
     }
 
     /// Failures that are left before the lock.
-    pub(super) fn left(&self, rule: &Rule) -> u32 {
+    pub(super) fn left(&self, rule: &AttemptRule) -> u32 {
         rule.limit.saturating_sub(self.count())
     }
 
-    pub(super) fn is_idle(&self, rule: &Rule, now: UnixSeconds) -> bool {
+    pub(super) fn is_idle(&self, rule: &AttemptRule, now: UnixSeconds) -> bool {
         let mut tidy = self.clone();
         tidy.tidy(rule, now);
         tidy.marks.is_empty() && tidy.level == 0 && tidy.locked_until <= now
@@ -140,7 +144,7 @@ impl Counter {
     }
 
     /// Drops expired marks.
-    fn tidy(&mut self, rule: &Rule, now: UnixSeconds) {
+    fn tidy(&mut self, rule: &AttemptRule, now: UnixSeconds) {
         // Marks and locks too far in the future were left by a clock that ran ahead; they would lock the
         // account for as long.
         let latest = now + rule.grain();
@@ -160,15 +164,15 @@ mod tests {
 
     use super::*;
 
-    const RULE: Rule = Rule {
+    const RULE: AttemptRule = AttemptRule {
         limit: 3,
         window: 900,
         locks: &[60, 120, 900],
     };
-    const SLIDING: Rule = Rule { locks: &[], ..RULE };
+    const SLIDING: AttemptRule = AttemptRule { locks: &[], ..RULE };
     const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
-    fn fail(counter: &mut Counter, times: u32, now: UnixSeconds) {
+    fn fail(counter: &mut AttemptCounter, times: u32, now: UnixSeconds) {
         for _ in 0..times {
             counter.reserve(&RULE, now).unwrap();
         }
@@ -176,7 +180,7 @@ mod tests {
 
     #[test]
     fn locks_escalate_up_to_the_longest() {
-        let mut counter = Counter::default();
+        let mut counter = AttemptCounter::default();
         fail(&mut counter, 3, NOW);
         let mut now = NOW;
         for lock in [60, 120, 900] {
@@ -192,7 +196,7 @@ mod tests {
 
     #[test]
     fn refunded_attempts_neither_count_nor_lock() {
-        let mut counter = Counter::default();
+        let mut counter = AttemptCounter::default();
         for _ in 0..100 {
             let mark = counter.reserve(&RULE, NOW).unwrap();
             counter.refund(&RULE, mark, NOW);
@@ -209,7 +213,7 @@ mod tests {
 
     #[test]
     fn refund_lifts_the_lock_that_it_helped_to_cause() {
-        let mut counter = Counter::default();
+        let mut counter = AttemptCounter::default();
         let first = counter.reserve(&RULE, NOW).unwrap();
         fail(&mut counter, 2, NOW);
         counter.refund(&RULE, first, NOW);
@@ -219,7 +223,7 @@ mod tests {
 
     #[test]
     fn success_after_a_lock_does_not_skip_the_next_lock() {
-        let mut counter = Counter::default();
+        let mut counter = AttemptCounter::default();
         fail(&mut counter, 3, NOW);
         let probe = counter.reserve(&RULE, NOW + 60).unwrap();
         counter.refund(&RULE, probe, NOW + 60);
@@ -229,7 +233,7 @@ mod tests {
 
     #[test]
     fn idle_counter_resets() {
-        let mut counter = Counter::default();
+        let mut counter = AttemptCounter::default();
         fail(&mut counter, 3, NOW);
         assert!(!counter.is_idle(&RULE, NOW + 3_659));
         assert!(counter.is_idle(&RULE, NOW + 3_660));
@@ -239,7 +243,7 @@ mod tests {
 
     #[test]
     fn without_locks_the_window_slides() {
-        let mut counter = Counter::default();
+        let mut counter = AttemptCounter::default();
         for second in [0, 10, 20] {
             counter.reserve(&SLIDING, NOW + second).unwrap();
         }
@@ -251,11 +255,11 @@ mod tests {
 
     #[test]
     fn limit_of_zero_disables_the_limit() {
-        let none = Rule {
+        let none = AttemptRule {
             limit: 0,
             ..SLIDING
         };
-        let mut counter = Counter::default();
+        let mut counter = AttemptCounter::default();
         for _ in 0..1_000 {
             counter.reserve(&none, NOW).unwrap();
         }
@@ -263,7 +267,7 @@ mod tests {
 
     #[test]
     fn clock_that_was_ahead_locks_no_account() {
-        let mut counter = Counter::default();
+        let mut counter = AttemptCounter::default();
         fail(&mut counter, 3, NOW + 365 * 86_400);
         fail(&mut counter, 3, NOW);
         assert_eq!(counter.reserve(&RULE, NOW), Err(60));
@@ -271,12 +275,12 @@ mod tests {
 
     #[test]
     fn counters_of_large_limits_stay_small() {
-        let large = Rule {
+        let large = AttemptRule {
             limit: 100_000,
             window: 3_600,
             locks: &[],
         };
-        let mut counter = Counter::default();
+        let mut counter = AttemptCounter::default();
         for second in 0..3_600 {
             counter.reserve(&large, NOW + second).unwrap();
         }
@@ -288,7 +292,7 @@ mod tests {
         /// No window contains more failures than the limit plus one per lock that ended in it.
         #[test]
         fn attempts_never_exceed_the_limit(steps in prop::collection::vec((0_i64..200, any::<bool>()), 1..200)) {
-            let mut counter = Counter::default();
+            let mut counter = AttemptCounter::default();
             let mut failed: Vec<i64> = Vec::new();
             let mut now = NOW;
             for (pause, right) in steps {

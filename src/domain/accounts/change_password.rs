@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::tables::{Credentials, UserRecord};
-use super::throttle::{Kind, Subject};
+use super::tables::{CredentialTable, UserRecord};
+use super::throttle::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, Inner, Login, login_sessions, password_reset,
     throttle, user_record,
@@ -33,7 +33,7 @@ impl Accounts {
         let proof = confirmed.proof();
         let changed = self.change(move |inner, txn| {
             let credentials = proof.redeem(inner, txn, &who.user, now)?;
-            txn.put::<Credentials>(&who.user, &credentials.with_password(password, now))?;
+            txn.put::<CredentialTable>(&who.user, &credentials.with_password(password, now))?;
             // The login that makes the change stays.
             login_sessions::end_all(txn, &who.user, Some(who.login))?;
             password_reset::void(txn, &who.user)?;
@@ -53,12 +53,12 @@ impl Inner {
         user: UserRecord,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
-        let subject = Subject::account(Kind::NoticeMail, &user.partner, &user.email);
+        let subject = AttemptSubject::account(AttemptKind::NoticeMail, &user.partner, &user.email);
         // Without a limit, an attacker who signed up with another person's address could flood that mailbox
         // and the queue. The owner of a hijacked account is informed by the first notice.
         if throttle::admit(txn, &self.settings.limits, subject, now)? {
-            let draft = mail::Draft {
-                kind: mail::Kind::PasswordChanged,
+            let draft = mail::MailDraft {
+                kind: mail::MailKind::PasswordChanged,
                 to: user.email,
                 user: Some(id),
                 locale: user.locale,

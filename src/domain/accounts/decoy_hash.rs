@@ -8,7 +8,7 @@
 
 use ring::hmac;
 
-use super::tables::Credentials;
+use super::tables::CredentialTable;
 use super::{Accounts, hashing};
 use crate::store::{StoreError, Txn};
 use crate::types::{Email, PartnerId, UserId};
@@ -46,10 +46,10 @@ impl Accounts {
         email: &Email,
     ) -> Result<String, StoreError> {
         let position = self.0.decoys.position(&partner, email);
-        let mut near = txn.scan_from::<Credentials>(Some(&position), NEAR)?;
+        let mut near = txn.scan_from::<CredentialTable>(Some(&position), NEAR)?;
         if near.len() < NEAR {
             // Wrap around at the end of the ids.
-            near.extend(txn.scan_from::<Credentials>(None, NEAR)?);
+            near.extend(txn.scan_from::<CredentialTable>(None, NEAR)?);
         }
         // Only users of the same partner: partners may have imported different hash functions.
         let of_partner = |id: &UserId| self.user(id).is_some_and(|user| user.partner == partner);

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use super::login_sessions::end_all;
-use super::tables::{Credentials, Throttles, Users, UsersByEmail};
-use super::throttle::{Kind, Subject};
-use super::{Accounts, AccountsError, Export, HashPool, Inner, password_reset, user_record};
+use super::tables::{CredentialTable, Throttles, Users, UsersByEmail};
+use super::throttle::{AttemptKind, AttemptSubject};
+use super::{AccountExport, Accounts, AccountsError, HashPool, Inner, password_reset, user_record};
 use crate::domain::mail;
 use crate::domain::partners::{self, PartnerStatus};
 use crate::store::{Commit, StoreError, Txn};
@@ -15,13 +15,13 @@ const BATCH: usize = 50;
 
 impl Accounts {
     /// Reads from disk.
-    pub fn export(&self, id: &UserId, now: UnixSeconds) -> Result<Export, AccountsError> {
+    pub fn export(&self, id: &UserId, now: UnixSeconds) -> Result<AccountExport, AccountsError> {
         let (record, credentials) = self.0.store.read(|txn| {
             let credentials = super::credentials(txn, id)?;
             Ok::<_, AccountsError>((user_record(txn, id)?, credentials))
         })?;
         let mails = self.0.mail.mails_of_user(id)?;
-        Ok(Export {
+        Ok(AccountExport {
             user: record.into_user(*id),
             logins: self.logins(id, now)?,
             password_set: credentials.password_set,
@@ -138,14 +138,14 @@ impl Inner {
         // The mail counters of the address are kept (hashed) until their hour ends. Otherwise an attacker could
         // bypass the mail limit of another person's address: sign up, send mails, erase, repeat.
         let guesses = [
-            Subject::account(Kind::LoginAccount, &user.partner, &user.email),
-            Subject::user(Kind::Pin, id),
+            AttemptSubject::account(AttemptKind::LoginAccount, &user.partner, &user.email),
+            AttemptSubject::user(AttemptKind::Pin, id),
         ];
         // A new account at this address must not inherit wrong guesses.
         for subject in guesses {
             txn.delete::<Throttles>(&subject.key())?;
         }
-        txn.delete::<Credentials>(id)?;
+        txn.delete::<CredentialTable>(id)?;
         txn.delete::<Users>(id)
             .map_err(|error: StoreError| error.into())
     }

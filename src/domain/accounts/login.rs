@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::hashing::{self, Verdict};
 use super::login_sessions::begin;
-use super::tables::{CredentialRecord, Credentials, Users, UsersByEmail};
+use super::tables::{CredentialRecord, CredentialTable, Users, UsersByEmail};
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, NewLogin, credentials, guesses, throttle,
 };
@@ -55,7 +55,7 @@ impl Accounts {
             }
             throttle::refund(txn, &inner.settings.limits, &reservation, now)?;
             if let Some(password) = rehashed {
-                txn.put::<Credentials>(
+                txn.put::<CredentialTable>(
                     &id,
                     &CredentialRecord {
                         password,
@@ -106,7 +106,7 @@ impl Accounts {
             let Some(id) = txn.find::<UsersByEmail>(&(partner, email.clone()))? else {
                 return Ok((None, decoy));
             };
-            let (record, credentials) = (txn.get::<Users>(&id)?, txn.get::<Credentials>(&id)?);
+            let (record, credentials) = (txn.get::<Users>(&id)?, txn.get::<CredentialTable>(&id)?);
             Ok(match record.zip(credentials) {
                 None => (None, decoy),
                 Some((record, credentials)) => {

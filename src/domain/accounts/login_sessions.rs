@@ -1,7 +1,7 @@
 //! Login sessions: each belongs to one User Authorization Token.
 
 use super::tables::{LoginRecord, Logins, LoginsByUser};
-use super::{Accounts, AccountsError, Inner, Login, LoginInfo, Settings, User};
+use super::{AccountSettings, Accounts, AccountsError, Inner, Login, LoginInfo, User};
 use crate::store::{Commit, StoreError, Txn, WritePriority};
 use crate::types::time::DAY;
 use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
@@ -87,7 +87,7 @@ impl Accounts {
 /// Ends the oldest ones over the limit. `at` is token time.
 pub(super) fn begin(
     txn: &mut Txn<'_>,
-    settings: &Settings,
+    settings: &AccountSettings,
     token: TokenHash,
     login: LoginId,
     user: &User,

@@ -31,15 +31,15 @@ use std::sync::Arc;
 
 pub use addresses::AddressFilterGuard;
 pub use attempt::{HashPool, PoolError};
-pub use attempt_counter::Rule;
+pub use attempt_counter::AttemptRule;
 pub use error::{AccountsError, PinError};
 pub use hashing::{Cost, ForeignHash, HashCounts, HashMemory};
 pub use model::{
-    Export, FirstPassword, Login, LoginInfo, NewLogin, NewUser, OperatorChange, PARENTAL_LIMIT_MAX,
-    ParentalControl, Settings, Swept, User, UserChange,
+    AccountExport, AccountSettings, FirstPassword, Login, LoginInfo, NewLogin, NewUser,
+    OperatorChange, PARENTAL_LIMIT_MAX, ParentalControl, Swept, User, UserChange,
 };
-pub use sign_up::{NewAccount, Prepared, Unhashed};
-pub use throttle::Limits;
+pub use sign_up::{NewAccount, PreparedSignUp, Unhashed};
+pub use throttle::AttemptLimits;
 
 use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::mail::Mail;
@@ -53,15 +53,15 @@ use crate::types::{LimitReached, Malformed, UnixSeconds};
 use addresses::KnownAddresses;
 use attempt::{Attempt, Undecided};
 use decoy_hash::DecoyHashes;
-use tables::{CredentialRecord, Credentials, Logins, Throttles, UserRecord, UserTable, Users};
+use tables::{CredentialRecord, CredentialTable, Logins, Throttles, UserRecord, UserTable, Users};
 use tables::{ResetTokens, UsersByEmail};
-use throttle::{Kind, Reservation, Subject};
+use throttle::{AttemptKind, AttemptSubject, Reservation};
 
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema
         .with::<Users>()
-        .with::<Credentials>()
+        .with::<CredentialTable>()
         .with::<Logins>()
         .with::<ResetTokens>()
         .with::<Throttles>()
@@ -88,7 +88,7 @@ pub struct Accounts(Arc<Inner>);
 struct Inner {
     store: Store,
     entropy: Arc<dyn Entropy>,
-    settings: Settings,
+    settings: AccountSettings,
     mail: Mail,
     partners: Partners,
     erasers: Vec<Eraser>,
@@ -106,7 +106,7 @@ impl Accounts {
     pub fn open(
         store: Store,
         entropy: Arc<dyn Entropy>,
-        settings: Settings,
+        settings: AccountSettings,
         dependencies: Dependencies,
     ) -> Result<Self, StoreError> {
         let Dependencies {
@@ -175,7 +175,10 @@ impl Accounts {
         from: IpAddr,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
-        self.check_limits(&[Subject::address(Kind::LoginAddress, from)], now)
+        self.check_limits(
+            &[AttemptSubject::address(AttemptKind::LoginAddress, from)],
+            now,
+        )
     }
 
     pub fn check_reset_mail_rate(
@@ -183,25 +186,38 @@ impl Accounts {
         from: IpAddr,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
-        self.check_limits(&[Subject::address(Kind::ResetMailAddress, from)], now)
+        self.check_limits(
+            &[AttemptSubject::address(AttemptKind::ResetMailAddress, from)],
+            now,
+        )
     }
 
     pub fn check_sign_up_rate(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
-        self.check_limits(&[Subject::address(Kind::SignUpAddress, from)], now)
+        self.check_limits(
+            &[AttemptSubject::address(AttemptKind::SignUpAddress, from)],
+            now,
+        )
     }
 
     pub fn check_reset_rate(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
-        self.check_limits(&[Subject::address(Kind::ResetAddress, from)], now)
+        self.check_limits(
+            &[AttemptSubject::address(AttemptKind::ResetAddress, from)],
+            now,
+        )
     }
 
     pub fn check_pin_lock(&self, user: &UserId, now: UnixSeconds) -> Result<(), PinError> {
-        match self.refusal(&Subject::user(Kind::Pin, user), now) {
+        match self.refusal(&AttemptSubject::user(AttemptKind::Pin, user), now) {
             Some(limit) => Err(PinError::Locked(limit)),
             None => Ok(()),
         }
     }
 
-    fn check_limits(&self, subjects: &[Subject], now: UnixSeconds) -> Result<(), AccountsError> {
+    fn check_limits(
+        &self,
+        subjects: &[AttemptSubject],
+        now: UnixSeconds,
+    ) -> Result<(), AccountsError> {
         let refusals = subjects.iter().filter_map(|s| self.refusal(s, now));
         match refusals.max_by_key(|limit| limit.retry_after) {
             Some(limit) => Err(AccountsError::TooManyAttempts(limit)),
@@ -209,7 +225,7 @@ impl Accounts {
         }
     }
 
-    fn refusal(&self, subject: &Subject, now: UnixSeconds) -> Option<LimitReached> {
+    fn refusal(&self, subject: &AttemptSubject, now: UnixSeconds) -> Option<LimitReached> {
         let limits = &self.0.settings.limits;
         let counter = self.0.throttles.get(&subject.key())?;
         let retry_after = counter.refusal_at(limits.rule(subject.kind()), now)?;
@@ -344,10 +360,10 @@ impl Proof {
     }
 }
 
-fn guesses(partner: PartnerId, email: &Email, from: IpAddr) -> [Subject; 2] {
+fn guesses(partner: PartnerId, email: &Email, from: IpAddr) -> [AttemptSubject; 2] {
     [
-        Subject::account(Kind::LoginAccount, &partner, email),
-        Subject::address(Kind::LoginAddress, from),
+        AttemptSubject::account(AttemptKind::LoginAccount, &partner, email),
+        AttemptSubject::address(AttemptKind::LoginAddress, from),
     ]
 }
 
@@ -365,7 +381,7 @@ fn user_record(txn: &Txn<'_>, user: &UserId) -> Result<UserRecord, AccountsError
 }
 
 fn credentials(txn: &Txn<'_>, user: &UserId) -> Result<CredentialRecord, AccountsError> {
-    txn.get::<Credentials>(user)?
+    txn.get::<CredentialTable>(user)?
         .ok_or(AccountsError::UserNotFound)
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::hashing::{Cost, ForeignHash};
-use super::throttle::Limits;
+use super::throttle::AttemptLimits;
 use crate::domain::mail;
 use crate::types::time::DAY;
 use crate::types::{
@@ -98,7 +98,7 @@ pub struct OperatorChange {
 
 /// Mails come without their text: a person holding the viewer's device must not find a PIN or reset
 /// link here.
-pub struct Export {
+pub struct AccountExport {
     pub user: User,
     pub logins: Vec<LoginInfo>,
     pub password_set: UnixSeconds,
@@ -120,7 +120,7 @@ impl Swept {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct AccountSettings {
     /// Seconds.
     pub token_life: i64,
     /// Seconds.
@@ -134,10 +134,10 @@ pub struct Settings {
     pub parental_limit: u8,
     /// Per user; a further login ends the oldest. High enough for a client that logs in at each start.
     pub logins_per_user: usize,
-    pub limits: Limits,
+    pub limits: AttemptLimits,
 }
 
-impl Default for Settings {
+impl Default for AccountSettings {
     fn default() -> Self {
         Self {
             token_life: 30 * DAY,
@@ -147,7 +147,7 @@ impl Default for Settings {
             cost: Cost::default(),
             parental_limit: 18,
             logins_per_user: 100,
-            limits: Limits::default(),
+            limits: AttemptLimits::default(),
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 
 use super::login_sessions::is_alive;
-use super::tables::{Credentials, ResetRecord, ResetTokens, ResetsByUser, Throttles, UsersByEmail};
-use super::throttle::{Kind, Subject};
+use super::tables::{
+    CredentialTable, ResetRecord, ResetTokens, ResetsByUser, Throttles, UsersByEmail,
+};
+use super::throttle::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, Inner, credentials, throttle, user_record,
 };
@@ -29,9 +31,9 @@ impl Accounts {
         let email = email.clone();
         self.change(move |inner, txn| {
             let limits = &inner.settings.limits;
-            let address = Subject::address(Kind::ResetMailAddress, from);
+            let address = AttemptSubject::address(AttemptKind::ResetMailAddress, from);
             throttle::reserve(txn, limits, &[address], now)?;
-            let account = Subject::account(Kind::ResetMailAccount, &partner, &email);
+            let account = AttemptSubject::account(AttemptKind::ResetMailAccount, &partner, &email);
             // Too many mails to one account are dropped silently, since an error would reveal the account.
             if !throttle::admit(txn, limits, account, now)? {
                 return Ok(());
@@ -65,7 +67,7 @@ impl Accounts {
         now: UnixSeconds,
         pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
-        let subject = Subject::address(Kind::ResetAddress, from);
+        let subject = AttemptSubject::address(AttemptKind::ResetAddress, from);
         let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
         let (of_token, new) = (token, new.clone());
         let work = move |this: &Self, memory: &mut HashMemory| {
@@ -85,10 +87,11 @@ impl Accounts {
             let user = redeemable(txn, &token, partner, inner.expiry.at(now))?;
             void(txn, &user)?;
             let credentials = credentials(txn, &user)?.with_password(password, now);
-            txn.put::<Credentials>(&user, &credentials)?;
+            txn.put::<CredentialTable>(&user, &credentials)?;
             inner.revoke(txn, &user, now)?;
             let known = user_record(txn, &user)?;
-            let account = Subject::account(Kind::LoginAccount, &known.partner, &known.email);
+            let account =
+                AttemptSubject::account(AttemptKind::LoginAccount, &known.partner, &known.email);
             // Lift the login lock: a stranger may have caused it.
             txn.delete::<Throttles>(&account.key())?;
             inner.queue_password_notice(txn, user, known, now)
@@ -121,8 +124,8 @@ impl Inner {
             expires: at + self.settings.reset_life,
         };
         txn.put::<ResetTokens>(&token.hash(), &record)?;
-        let draft = mail::Draft {
-            kind: mail::Kind::Reset,
+        let draft = mail::MailDraft {
+            kind: mail::MailKind::Reset,
             to: user.email,
             user: Some(id),
             locale: locale.or(user.locale),
@@ -153,5 +156,5 @@ pub(super) fn void(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (_, token) in txn.scan_index::<ResetsByUser>(user, usize::MAX)? {
         txn.delete::<ResetTokens>(&token)?;
     }
-    mail::withdraw(txn, user, mail::Kind::Reset)
+    mail::withdraw(txn, user, mail::MailKind::Reset)
 }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::hashing;
-use super::tables::{CredentialRecord, Credentials, Throttles, UserRecord, Users};
-use super::throttle::{Kind, Subject};
+use super::tables::{CredentialRecord, CredentialTable, Throttles, UserRecord, Users};
+use super::throttle::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, Attempt, HashMemory, HashPool, Inner, PinError, User, credentials,
     throttle, user_record,
@@ -53,14 +53,14 @@ impl Accounts {
         if !self.user(user).is_some_and(|user| user.has_pin) {
             return Err(PinError::NotSet);
         }
-        let subject = Subject::user(Kind::Pin, user);
+        let subject = AttemptSubject::user(AttemptKind::Pin, user);
         // Durable: a power cut must not give guesses back.
         let attempt = self
             .attempt(Durability::Durable, vec![subject], now)
             .await?;
         let (user, pin) = (*user, pin.clone());
         let work = move |this: &Self, memory: &mut HashMemory| {
-            let credentials = this.0.store.read(|txn| txn.get::<Credentials>(&user))?;
+            let credentials = this.0.store.read(|txn| txn.get::<CredentialTable>(&user))?;
             let stored = credentials.and_then(|credentials| credentials.pin);
             let stored = stored.ok_or(PinError::NotSet)?;
             let cost = this.0.settings.cost;
@@ -149,7 +149,7 @@ impl Accounts {
     ) -> Result<Attempt, AccountsError> {
         // Counted for the address, not the user id, so that erasing and recreating the account does not
         // reset the limit.
-        let subject = Subject::account(Kind::PinMail, &user.partner, &user.email);
+        let subject = AttemptSubject::account(AttemptKind::PinMail, &user.partner, &user.email);
         Ok(self.attempt(Durability::Logged, vec![subject], now).await?)
     }
 
@@ -190,7 +190,7 @@ impl Accounts {
         let changed = self.change(move |_, txn| {
             put_pin(txn, &user, user_record(txn, &user)?, hash)?;
             // Lifts a lock on PIN entry as well.
-            Ok(txn.delete::<Throttles>(&Subject::user(Kind::Pin, &user).key())?)
+            Ok(txn.delete::<Throttles>(&AttemptSubject::user(AttemptKind::Pin, &user).key())?)
         });
         changed.await
     }
@@ -220,8 +220,8 @@ impl Inner {
         generated: GeneratedPin,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
-        let draft = mail::Draft {
-            kind: mail::Kind::Pin,
+        let draft = mail::MailDraft {
+            kind: mail::MailKind::Pin,
             to: user.email.clone(),
             user: Some(*id),
             locale: user.locale.clone(),
@@ -242,10 +242,10 @@ fn put_pin(
     hash: String,
 ) -> Result<(), AccountsError> {
     // A queued mail with an older PIN would mislead the user.
-    mail::withdraw(txn, id, mail::Kind::Pin)?;
+    mail::withdraw(txn, id, mail::MailKind::Pin)?;
     let credentials = credentials(txn, id)?;
     let pin = Some(hash);
-    txn.put::<Credentials>(id, &CredentialRecord { pin, ..credentials })?;
+    txn.put::<CredentialTable>(id, &CredentialRecord { pin, ..credentials })?;
     let has_pin = true;
     Ok(txn.put::<Users>(id, &UserRecord { has_pin, ..user })?)
 }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::login_sessions::begin;
-use super::tables::{CredentialRecord, Credentials, UserRecord, Users, UsersByEmail};
-use super::throttle::{Kind, Subject};
+use super::tables::{CredentialRecord, CredentialTable, UserRecord, Users, UsersByEmail};
+use super::throttle::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, FirstPassword, HashMemory, HashPool, Inner, NewLogin, NewUser,
     ParentalControl, User, check_birth_date, hashing,
@@ -26,7 +26,7 @@ impl Accounts {
     ) -> Result<NewLogin, AccountsError> {
         self.check_new(partner, &new, password, now)?;
         // Counted even if it fails: the error reveals that an address has an account.
-        let subject = Subject::address(Kind::SignUpAddress, from);
+        let subject = AttemptSubject::address(AttemptKind::SignUpAddress, from);
         let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
         let password = password.clone();
         let work = move |this: &Self, memory: &mut HashMemory| {
@@ -65,8 +65,8 @@ impl Accounts {
         pool: &impl HashPool,
     ) -> Result<User, AccountsError> {
         let account = match self.prepare(partner, new, password, now)? {
-            Prepared::Ready(account) => account,
-            Prepared::Unhashed(unhashed) => {
+            PreparedSignUp::Ready(account) => account,
+            PreparedSignUp::Unhashed(unhashed) => {
                 let this = self.clone();
                 let work = move |memory: &mut HashMemory| this.hash_password(unhashed, memory);
                 pool.run(work).await??
@@ -83,19 +83,21 @@ impl Accounts {
         new: NewUser,
         password: FirstPassword,
         now: UnixSeconds,
-    ) -> Result<Prepared, AccountsError> {
+    ) -> Result<PreparedSignUp, AccountsError> {
         let hash = match password {
             FirstPassword::Plain(password) => {
                 self.check_new(partner, &new, &password, now)?;
                 let account = self.new_account(partner, new, String::new(), now);
-                return Ok(Prepared::Unhashed(Unhashed { account, password }));
+                return Ok(PreparedSignUp::Unhashed(Unhashed { account, password }));
             }
             FirstPassword::Hashed(hash) => hash.into_stored(),
             // A hash that no password matches.
             FirstPassword::None => hashing::dummy(self.0.settings.cost),
         };
         check_birth_date(new.birth_date.as_ref(), now)?;
-        Ok(Prepared::Ready(self.new_account(partner, new, hash, now)))
+        Ok(PreparedSignUp::Ready(
+            self.new_account(partner, new, hash, now),
+        ))
     }
 
     pub fn hash_password(
@@ -198,7 +200,7 @@ pub struct Unhashed {
     password: Password,
 }
 
-pub enum Prepared {
+pub enum PreparedSignUp {
     Ready(NewAccount),
     Unhashed(Unhashed),
 }
@@ -243,7 +245,7 @@ impl NewAccount {
         inner.addresses.add(&address);
         // `insert` and not `put`: the id is new, so there is no old record to look up.
         txn.insert::<Users>(&id, &record)?;
-        txn.insert::<Credentials>(&id, &credentials)?;
+        txn.insert::<CredentialTable>(&id, &credentials)?;
         Ok(record.into_user(id))
     }
 }

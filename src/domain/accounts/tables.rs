@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::attempt_counter::Counter;
+use super::attempt_counter::AttemptCounter;
 use super::model::{ParentalControl, User};
 use super::throttle::ThrottleKey;
 use crate::store::{Entries, Index, PackedTable, Record, Table, TreeName};
@@ -133,9 +133,9 @@ impl CredentialRecord {
 }
 
 /// Separate from the users, so that hashes are not kept in memory.
-pub(super) struct Credentials;
+pub(super) struct CredentialTable;
 
-impl Table for Credentials {
+impl Table for CredentialTable {
     const NAME: TreeName = "credentials";
     type Key = UserId;
     type Record = CredentialRecord;
@@ -242,5 +242,5 @@ pub(super) struct Throttles;
 impl Table for Throttles {
     const NAME: TreeName = "throttles";
     type Key = ThrottleKey;
-    type Record = Counter;
+    type Record = AttemptCounter;
 }

@@ -8,14 +8,14 @@ use std::net::IpAddr;
 
 use ring::digest;
 
-use super::attempt_counter::{CountedAttempt, Rule};
+use super::attempt_counter::{AttemptRule, CountedAttempt};
 use super::tables::Throttles;
 use crate::store::{StoreError, Txn};
 use crate::types::time::HOUR;
 use crate::types::{Email, LimitReached, PartnerId, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum AttemptKind {
     LoginAccount,
     LoginAddress,
     SignUpAddress,
@@ -27,7 +27,7 @@ pub(super) enum Kind {
     NoticeMail,
 }
 
-impl Kind {
+impl AttemptKind {
     pub(super) const ALL: [Self; 9] = [
         Self::LoginAccount,
         Self::LoginAddress,
@@ -75,14 +75,14 @@ pub(super) type ThrottleKey = (u8, [u8; 16]);
 
 /// The kind of attempt and its account, user or network address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Subject {
-    kind: Kind,
+pub(super) struct AttemptSubject {
+    kind: AttemptKind,
     id: [u8; 16],
 }
 
-impl Subject {
+impl AttemptSubject {
     /// The address need not have an account.
-    pub(super) fn account(kind: Kind, partner: &PartnerId, email: &Email) -> Self {
+    pub(super) fn account(kind: AttemptKind, partner: &PartnerId, email: &Email) -> Self {
         // Hashed, so that the table does not collect typed addresses.
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(partner.as_bytes());
@@ -94,7 +94,7 @@ impl Subject {
         Self { kind, id }
     }
 
-    pub(super) fn address(kind: Kind, address: IpAddr) -> Self {
+    pub(super) fn address(kind: AttemptKind, address: IpAddr) -> Self {
         let id = match address.to_canonical() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
             // Clears the interface half of the address.
@@ -108,14 +108,14 @@ impl Subject {
         }
     }
 
-    pub(super) const fn user(kind: Kind, user: &UserId) -> Self {
+    pub(super) const fn user(kind: AttemptKind, user: &UserId) -> Self {
         Self {
             kind,
             id: *user.as_bytes(),
         }
     }
 
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> AttemptKind {
         self.kind
     }
 
@@ -126,25 +126,25 @@ impl Subject {
 
 /// Section `limits` of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    pub login_account: Rule,
-    pub login_address: Rule,
-    pub sign_up: Rule,
+pub struct AttemptLimits {
+    pub login_account: AttemptRule,
+    pub login_address: AttemptRule,
+    pub sign_up: AttemptRule,
     /// Reset mails per account; further ones are dropped silently.
-    pub reset_mail_account: Rule,
-    pub reset_mail_address: Rule,
-    pub reset: Rule,
-    pub pin: Rule,
-    pub pin_mail: Rule,
+    pub reset_mail_account: AttemptRule,
+    pub reset_mail_address: AttemptRule,
+    pub reset: AttemptRule,
+    pub pin: AttemptRule,
+    pub pin_mail: AttemptRule,
     /// Password notices per account; further ones are dropped silently.
-    pub notice_mail: Rule,
+    pub notice_mail: AttemptRule,
 }
 
-impl Default for Limits {
+impl Default for AttemptLimits {
     fn default() -> Self {
         const QUARTER: i64 = HOUR / 4;
         const LOCKS: &[i64] = &[60, 120, 240, 480, 900];
-        let rule = |limit, window, locks| Rule {
+        let rule = |limit, window, locks| AttemptRule {
             limit,
             window,
             locks,
@@ -163,22 +163,22 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
-    pub(super) const fn rule(&self, kind: Kind) -> &Rule {
+impl AttemptLimits {
+    pub(super) const fn rule(&self, kind: AttemptKind) -> &AttemptRule {
         match kind {
-            Kind::LoginAccount => &self.login_account,
-            Kind::LoginAddress => &self.login_address,
-            Kind::SignUpAddress => &self.sign_up,
-            Kind::ResetMailAccount => &self.reset_mail_account,
-            Kind::ResetMailAddress => &self.reset_mail_address,
-            Kind::ResetAddress => &self.reset,
-            Kind::Pin => &self.pin,
-            Kind::PinMail => &self.pin_mail,
-            Kind::NoticeMail => &self.notice_mail,
+            AttemptKind::LoginAccount => &self.login_account,
+            AttemptKind::LoginAddress => &self.login_address,
+            AttemptKind::SignUpAddress => &self.sign_up,
+            AttemptKind::ResetMailAccount => &self.reset_mail_account,
+            AttemptKind::ResetMailAddress => &self.reset_mail_address,
+            AttemptKind::ResetAddress => &self.reset,
+            AttemptKind::Pin => &self.pin,
+            AttemptKind::PinMail => &self.pin_mail,
+            AttemptKind::NoticeMail => &self.notice_mail,
         }
     }
 
-    pub(super) const fn reached(&self, kind: Kind, retry_after: i64) -> LimitReached {
+    pub(super) const fn reached(&self, kind: AttemptKind, retry_after: i64) -> LimitReached {
         let rule = self.rule(kind);
         LimitReached {
             name: kind.name(),
@@ -188,8 +188,8 @@ impl Limits {
         }
     }
 
-    pub(super) fn rule_of(&self, key: &ThrottleKey) -> Option<&Rule> {
-        Kind::ALL
+    pub(super) fn rule_of(&self, key: &ThrottleKey) -> Option<&AttemptRule> {
+        AttemptKind::ALL
             .into_iter()
             .find(|kind| kind.number() == key.0)
             .map(|kind| self.rule(kind))
@@ -209,13 +209,13 @@ impl From<StoreError> for Refused {
 }
 
 #[derive(Debug)]
-pub(super) struct Reservation(Vec<(Subject, CountedAttempt)>);
+pub(super) struct Reservation(Vec<(AttemptSubject, CountedAttempt)>);
 
 /// For each of the subjects, or for none of them.
 pub(super) fn reserve(
     txn: &mut Txn<'_>,
-    limits: &Limits,
-    subjects: &[Subject],
+    limits: &AttemptLimits,
+    subjects: &[AttemptSubject],
     now: UnixSeconds,
 ) -> Result<Reservation, Refused> {
     let mut marks = Vec::with_capacity(subjects.len());
@@ -243,10 +243,10 @@ pub(super) fn reserve(
 
 pub(super) fn at_limit(
     txn: &Txn<'_>,
-    limits: &Limits,
-    subjects: &[Subject],
+    limits: &AttemptLimits,
+    subjects: &[AttemptSubject],
     now: UnixSeconds,
-) -> Result<Vec<Subject>, StoreError> {
+) -> Result<Vec<AttemptSubject>, StoreError> {
     let mut at_limit = Vec::new();
     for subject in subjects {
         let counter = txn.get::<Throttles>(&subject.key())?.unwrap_or_default();
@@ -260,8 +260,8 @@ pub(super) fn at_limit(
 /// For actions that are dropped silently at their limit; returns whether this one may proceed.
 pub(super) fn admit(
     txn: &mut Txn<'_>,
-    limits: &Limits,
-    subject: Subject,
+    limits: &AttemptLimits,
+    subject: AttemptSubject,
     now: UnixSeconds,
 ) -> Result<bool, StoreError> {
     match reserve(txn, limits, &[subject], now) {
@@ -273,7 +273,7 @@ pub(super) fn admit(
 
 pub(super) fn refund(
     txn: &mut Txn<'_>,
-    limits: &Limits,
+    limits: &AttemptLimits,
     reservation: &Reservation,
     now: UnixSeconds,
 ) -> Result<(), StoreError> {
@@ -299,7 +299,8 @@ mod tests {
 
     #[test]
     fn ipv6_addresses_count_per_subscriber() {
-        let subject = |text: &str| Subject::address(Kind::LoginAddress, text.parse().unwrap());
+        let subject =
+            |text: &str| AttemptSubject::address(AttemptKind::LoginAddress, text.parse().unwrap());
         assert_eq!(subject("2001:db8::1"), subject("2001:db8::ffff:1"));
         assert_ne!(subject("2001:db8::1"), subject("2001:db8:0:1::1"));
         assert_ne!(subject("192.0.2.1"), subject("192.0.2.2"));

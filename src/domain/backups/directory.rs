@@ -12,7 +12,7 @@ use chrono_tz::Tz;
 
 use super::BackupError;
 use crate::domain;
-use crate::domain::audit::Change;
+use crate::domain::audit::AuditedChange;
 use crate::store::{
     self, Restore, Retention, SnapshotHead, StoreError, check_snapshot, list_backups, prune_backups,
 };
@@ -24,7 +24,7 @@ pub const KEY_NOTE: &str = "content_key";
 pub const VERSION_NOTE: &str = "version";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct BackupSettings {
     pub data: PathBuf,
     pub directory: PathBuf,
     pub keep: usize,
@@ -40,7 +40,7 @@ pub struct Restoring {
     pub timeline: [u8; 16],
     pub adopt: bool,
     /// The restored store receives it.
-    pub change: Change,
+    pub change: AuditedChange,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub enum Keys {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contents {
+pub struct BackupContents {
     pub created: UnixSeconds,
     pub number: u64,
     pub records: u64,
@@ -72,7 +72,7 @@ pub struct Contents {
     pub key: Option<String>,
 }
 
-impl Contents {
+impl BackupContents {
     fn new(head: &SnapshotHead, tables: BTreeMap<&'static str, u64>) -> Self {
         let tables = tables.into_iter();
         let tables: BTreeMap<_, _> = tables.map(|(name, n)| (name.to_owned(), n)).collect();
@@ -97,28 +97,28 @@ impl Contents {
 }
 
 /// Verifies a backup, in this process or another.
-pub type Examine = Arc<dyn Fn(&Path) -> Result<Contents, BackupError> + Send + Sync>;
+pub type Examine = Arc<dyn Fn(&Path) -> Result<BackupContents, BackupError> + Send + Sync>;
 
 /// Verifies checksums, every record, and indexes in both directions.
-pub fn examine(path: &Path) -> Result<Contents, BackupError> {
+pub fn examine(path: &Path) -> Result<BackupContents, BackupError> {
     let (head, report) = check_snapshot(path, &domain::schema())?;
-    Ok(Contents::new(&head, report.records))
+    Ok(BackupContents::new(&head, report.records))
 }
 
 #[derive(Clone, Debug)]
 pub struct BackupDirectory {
-    pub(super) settings: Settings,
+    pub(super) settings: BackupSettings,
     /// `None` if there is no store or it cannot be read.
     instance: Option<[u8; 16]>,
 }
 
 impl BackupDirectory {
-    pub(super) const fn new(settings: Settings, instance: Option<[u8; 16]>) -> Self {
+    pub(super) const fn new(settings: BackupSettings, instance: Option<[u8; 16]>) -> Self {
         Self { settings, instance }
     }
 
     #[must_use]
-    pub fn new_offline(settings: Settings) -> Self {
+    pub fn new_offline(settings: BackupSettings) -> Self {
         let instance = store::instance_of(&settings.data);
         Self { settings, instance }
     }
@@ -163,7 +163,11 @@ impl BackupDirectory {
         }
     }
 
-    pub fn restore_offline(&self, path: &Path, how: Restoring) -> Result<Contents, BackupError> {
+    pub fn restore_offline(
+        &self,
+        path: &Path,
+        how: Restoring,
+    ) -> Result<BackupContents, BackupError> {
         self.restore(path, how, true)
     }
 
@@ -172,7 +176,7 @@ impl BackupDirectory {
         path: &Path,
         how: Restoring,
         into_place: bool,
-    ) -> Result<Contents, BackupError> {
+    ) -> Result<BackupContents, BackupError> {
         let Restoring {
             instance,
             timeline,
@@ -194,7 +198,7 @@ impl BackupDirectory {
         } else {
             restore.prepare()?
         };
-        Ok(Contents::new(&restored.head, restored.tables))
+        Ok(BackupContents::new(&restored.head, restored.tables))
     }
 
     pub(super) fn upload(&self) -> PathBuf {
@@ -216,8 +220,8 @@ impl BackupDirectory {
         }
     }
 
-    pub(super) fn prune(&self, made: &store::Backup) -> Result<usize, BackupError> {
-        let Settings {
+    pub(super) fn prune(&self, made: &store::BackupFile) -> Result<usize, BackupError> {
+        let BackupSettings {
             directory, keep, ..
         } = &self.settings;
         // Without an id every backup could belong to another store.
@@ -233,8 +237,8 @@ impl BackupDirectory {
             .map_err(|error| self.with_directory(error))
     }
 
-    pub(super) fn describe(&self, backup: store::Backup) -> Backup {
-        let store::Backup { path, head, bytes } = &backup;
+    pub(super) fn describe(&self, backup: store::BackupFile) -> Backup {
+        let store::BackupFile { path, head, bytes } = &backup;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Backup {
             name: name.into_owned(),

@@ -20,12 +20,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub use directory::{
-    Backup, BackupDirectory, Contents, Examine, KEY_NOTE, Keys, Restoring, Settings, VERSION_NOTE,
-    examine,
+    Backup, BackupContents, BackupDirectory, BackupSettings, Examine, KEY_NOTE, Keys, Restoring,
+    VERSION_NOTE, examine,
 };
 pub use error::BackupError;
 
-use crate::domain::audit::Change;
+use crate::domain::audit::AuditedChange;
 use crate::store::{Store, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
@@ -44,7 +44,7 @@ pub struct Newest {
 
 /// Answered from memory; reads nothing from disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct BackupStatus {
     /// `None` if there is no backup or the directory was not read yet.
     pub newest: Option<Newest>,
     pub count: usize,
@@ -54,7 +54,7 @@ pub struct Status {
 
 #[derive(Default)]
 struct State {
-    status: Status,
+    status: BackupStatus,
     looked: Option<UnixSeconds>,
     failures: u32,
     /// Also if the backup was deleted since.
@@ -75,7 +75,7 @@ struct Inner {
 
 impl Backups {
     #[must_use]
-    pub fn new(store: Store, settings: Settings, examine: Examine) -> Self {
+    pub fn new(store: Store, settings: BackupSettings, examine: Examine) -> Self {
         let directory = BackupDirectory::new(settings, store.instance());
         // A restore that was killed may have left its upload.
         let _ = fs::remove_file(directory.upload());
@@ -94,7 +94,7 @@ impl Backups {
     }
 
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> BackupStatus {
         self.0.state.lock().status
     }
 
@@ -108,7 +108,7 @@ impl Backups {
     /// backups gets one at once.
     pub fn run_scheduled(&self, now: UnixSeconds) -> Result<usize, BackupError> {
         let inner = &self.0;
-        let Settings { at, zone, .. } = inner.directory.settings;
+        let BackupSettings { at, zone, .. } = inner.directory.settings;
         // A running backup covers the night; a running restore ends this process.
         let Some(_busy) = inner.busy.try_lock() else {
             return Ok(0);
@@ -137,7 +137,7 @@ impl Backups {
         Ok(1)
     }
 
-    pub fn verify(&self, name: &str) -> Result<Contents, BackupError> {
+    pub fn verify(&self, name: &str) -> Result<BackupContents, BackupError> {
         (self.0.examine)(&self.0.directory.find(name)?)
     }
 
@@ -147,8 +147,8 @@ impl Backups {
         &self,
         path: &Path,
         adopt: bool,
-        change: Change,
-    ) -> Result<Contents, BackupError> {
+        change: AuditedChange,
+    ) -> Result<BackupContents, BackupError> {
         let inner = &self.0;
         // Waits for a running backup, which reads the files that a restore replaces.
         let _busy = inner.busy.lock();
@@ -167,8 +167,8 @@ impl Backups {
         &self,
         body: &mut dyn io::Read,
         adopt: bool,
-        change: Change,
-    ) -> Result<Contents, BackupError> {
+        change: AuditedChange,
+    ) -> Result<BackupContents, BackupError> {
         let upload = self.0.directory.upload();
         let received = fs::File::options()
             .write(true)

@@ -35,8 +35,8 @@ struct Machine {
     partners: Partners,
 }
 
-fn change() -> Change {
-    Change {
+fn change() -> AuditedChange {
+    AuditedChange {
         at: NOON,
         operator: None,
         name: "Eva".to_owned(),
@@ -58,9 +58,9 @@ impl Place {
         }
     }
 
-    fn settings(&self, name: &str) -> Settings {
+    fn settings(&self, name: &str) -> BackupSettings {
         let data = self.folder.path().join(name);
-        Settings {
+        BackupSettings {
             directory: data.join("backups"),
             data,
             keep: 3,
@@ -70,7 +70,7 @@ impl Place {
         }
     }
 
-    fn machine(&self, settings: Settings, instance: u8) -> Machine {
+    fn machine(&self, settings: BackupSettings, instance: u8) -> Machine {
         let (clock, sound) = (Arc::clone(&self.clock), Arc::clone(&self.sound));
         let options = Options {
             clock: Arc::new(move || clock.now().0),
@@ -153,7 +153,7 @@ fn backup_is_made_every_night_and_a_missed_one_is_made_up_for() {
 #[test]
 fn disabled_nightly_backup_is_not_made() {
     let place = Place::new();
-    let settings = Settings {
+    let settings = BackupSettings {
         at: None,
         ..place.settings("a")
     };
@@ -173,7 +173,7 @@ fn only_backups_of_this_store_are_removed() {
     fs::write(directory.join("notes.txt"), "a person's").unwrap();
     fs::write(directory.join("torn.snapshot"), "no snapshot").unwrap();
     // Another instance uses the same directory: one finished backup, one in progress.
-    let settings = Settings {
+    let settings = BackupSettings {
         directory: directory.clone(),
         ..place.settings("b")
     };
@@ -228,7 +228,7 @@ fn unmounted_backup_disk_is_reported_and_nothing_is_written() {
     let place = Place::new();
     let disk = place.folder.path().join("mnt/disk");
     let directory = disk.join("playgate");
-    let settings = Settings {
+    let settings = BackupSettings {
         directory: directory.clone(),
         ..place.settings("a")
     };

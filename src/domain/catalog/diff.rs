@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use super::model::{Asset, Livestream, Offer, Pack, Window};
 use super::rules::{Effects, Rule, TimeWindow};
-use super::snapshot::Contents;
+use super::snapshot::CatalogContents;
 
 const SHOWN_MAX: usize = 120;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CatalogDiff {
-    pub changes: Vec<Change>,
+    pub changes: Vec<ObjectChange>,
     pub unchanged: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    pub kind: Kind,
+pub struct ObjectChange {
+    pub kind: ObjectKind,
     pub id: String,
     pub what: What,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ObjectKind {
     Livestream,
     Asset,
     Offer,
@@ -33,7 +33,7 @@ pub enum Kind {
     Key,
 }
 
-impl Kind {
+impl ObjectKind {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ pub struct MemberChange {
     pub after: String,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ObjectChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = match self.what {
             What::Added => '+',
@@ -86,34 +86,43 @@ impl fmt::Display for Change {
 }
 
 impl CatalogDiff {
-    pub(super) fn between(old: &Contents, new: &Contents) -> Self {
+    pub(super) fn between(old: &CatalogContents, new: &CatalogContents) -> Self {
         let mut difference = Self::default();
         // Each kind in the order in which a file lists it.
         difference.maps(
-            Kind::Livestream,
+            ObjectKind::Livestream,
             &old.livestreams,
             &new.livestreams,
             |row| livestream(row),
         );
-        difference.maps(Kind::Asset, &old.assets, &new.assets, |row| asset(row));
-        difference.maps(Kind::Offer, &old.offers, &new.offers, |row| offer(row));
+        difference.maps(ObjectKind::Asset, &old.assets, &new.assets, |row| {
+            asset(row)
+        });
+        difference.maps(ObjectKind::Offer, &old.offers, &new.offers, |row| {
+            offer(row)
+        });
         difference.rules(&old.rules, &new.rules);
-        difference.maps(Kind::Broadcast, &old.broadcasts, &new.broadcasts, effects);
+        difference.maps(
+            ObjectKind::Broadcast,
+            &old.broadcasts,
+            &new.broadcasts,
+            effects,
+        );
         // Keys are compared sealed and never shown.
-        difference.maps(Kind::Key, &old.keys, &new.keys, |_| Vec::new());
+        difference.maps(ObjectKind::Key, &old.keys, &new.keys, |_| Vec::new());
         difference
     }
 
     fn maps<K: Ord + fmt::Display, V: PartialEq>(
         &mut self,
-        kind: Kind,
+        kind: ObjectKind,
         old: &BTreeMap<K, V>,
         new: &BTreeMap<K, V>,
         members: impl Fn(&V) -> Members,
     ) {
         let mut add = |id: &K, what| {
             let id = id.to_string();
-            self.changes.push(Change { kind, id, what });
+            self.changes.push(ObjectChange { kind, id, what });
         };
         let mut unchanged = 0;
         for (id, row) in new {
@@ -140,8 +149,8 @@ impl CatalogDiff {
         }
         let mut add = |rule: &Rule, what| {
             let id = rule.to_string();
-            let kind = Kind::Rule;
-            self.changes.push(Change { kind, id, what });
+            let kind = ObjectKind::Rule;
+            self.changes.push(ObjectChange { kind, id, what });
         };
         for rule in new.iter().filter(|rule| !old.contains(rule)) {
             add(rule, What::Added);
@@ -166,8 +175,8 @@ impl CatalogDiff {
                 };
                 let id = rule.to_string();
                 let what = What::Changed(vec![moved]);
-                let kind = Kind::Rule;
-                self.changes.push(Change { kind, id, what });
+                let kind = ObjectKind::Rule;
+                self.changes.push(ObjectChange { kind, id, what });
             }
         }
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::model::Livestream;
-use super::rules::{Draft, Effects};
-use super::snapshot::Contents;
+use super::rules::{Effects, RightsDraft};
+use super::snapshot::CatalogContents;
 use super::{Catalog, CatalogDiff, CatalogError};
 use crate::types::{BroadcastId, LivestreamId};
 
 /// To add a rule, import it with [`Mode::Merge`](super::Mode::Merge).
-pub enum Edit {
+pub enum CatalogEdit {
     Defaults(LivestreamId, Effects),
     /// Replaces the previous override.
     Override(BroadcastId, Effects),
@@ -19,8 +19,8 @@ pub enum Edit {
 
 impl Catalog {
     /// Applies a single change in one durable commit. Blocking: call it from a worker pool.
-    pub fn edit(&self, edit: Edit) -> Result<CatalogDiff, CatalogError> {
-        let next = |current: &Contents| {
+    pub fn edit(&self, edit: CatalogEdit) -> Result<CatalogDiff, CatalogError> {
+        let next = |current: &CatalogContents| {
             let mut next = current.clone();
             edit.apply(&mut next)?;
             Ok(next)
@@ -29,8 +29,8 @@ impl Catalog {
     }
 }
 
-impl Edit {
-    fn apply(self, to: &mut Contents) -> Result<(), CatalogError> {
+impl CatalogEdit {
+    fn apply(self, to: &mut CatalogContents) -> Result<(), CatalogError> {
         match self {
             Self::Defaults(id, effects) => {
                 let livestream = to.livestreams.get_mut(&id);
@@ -55,7 +55,7 @@ impl Edit {
 /// `catchup` has no default: `catchup_days` = 0 disables catch-up.
 fn set_defaults(livestream: &mut Livestream, effects: &Effects) {
     // Effects apply to defaults exactly as a rule would apply them.
-    let mut draft = Draft::from_livestream(livestream);
+    let mut draft = RightsDraft::from_livestream(livestream);
     draft.apply(effects);
     livestream.live_rights = draft.live;
     livestream.catchup_days = draft.catchup_days;

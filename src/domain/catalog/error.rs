@@ -16,7 +16,7 @@ pub enum CatalogError {
     },
     /// Waits for confirmation. Nothing was imported.
     #[error("the import looks implausible")]
-    Held(super::Imported),
+    Held(super::CatalogImported),
     #[error("no stored version of the catalogue has this number")]
     NoVersion,
     #[error("the stored version of the catalogue is damaged")]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::model::Livestream;
-use super::rules::{Draft, Effects, Rule};
-use super::snapshot::Snapshot;
+use super::rules::{Effects, RightsDraft, Rule};
+use super::snapshot::CatalogSnapshot;
 use crate::domain::schedule::{Broadcast, BroadcastRights};
 use crate::types::LivestreamId;
 
@@ -39,7 +39,7 @@ impl ExplainedRight {
     }
 }
 
-impl Snapshot {
+impl CatalogSnapshot {
     /// Like [`Rights::rights`](crate::domain::schedule::Rights::rights), with the layers.
     #[must_use]
     pub fn explain(
@@ -74,7 +74,7 @@ impl Snapshot {
                     mismatch: None,
                 }),
         );
-        let mut draft = Draft::from_livestream(&livestream);
+        let mut draft = RightsDraft::from_livestream(&livestream);
         for layer in layers.iter().filter(|layer| layer.mismatch.is_none()) {
             draft.apply(&layer.effects);
         }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::content_keys::SealedKey;
 use super::import::CatalogImport;
 use super::model::KeyId;
-use super::snapshot::{Contents, Snapshot};
+use super::snapshot::{CatalogContents, CatalogSnapshot};
 use super::{Catalog, CatalogDiff, CatalogError, Mode};
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::UnixSeconds;
@@ -106,7 +106,7 @@ impl Table for VersionKeys {
     type Record = SealedKey;
 }
 
-pub type WriteText<'a> = &'a dyn Fn(&Snapshot) -> String;
+pub type WriteText<'a> = &'a dyn Fn(&CatalogSnapshot) -> String;
 pub type ReadText<'a> = &'a dyn Fn(&str) -> CatalogImport;
 
 /// Prepared before the write batch, since packing takes time.
@@ -118,7 +118,7 @@ pub(super) struct ReplacedVersion {
 
 impl ReplacedVersion {
     pub(super) fn new(
-        snapshot: &Snapshot,
+        snapshot: &CatalogSnapshot,
         write: WriteText<'_>,
         by: Replaced,
         now: UnixSeconds,
@@ -209,7 +209,7 @@ impl Catalog {
     ) -> Result<(u64, CatalogDiff), CatalogError> {
         let (number, text, keys) = self.0.store.read(|txn| kept(txn, undo.version))?;
         let import = (undo.read)(&text);
-        let next = |current: &Contents| {
+        let next = |current: &CatalogContents| {
             let mut next = current.clone();
             // Keys sealed under a lost master key are useless, so they are not restored.
             let opens = |(id, key): &(KeyId, SealedKey)| self.0.sealer.open(id, key).is_some();

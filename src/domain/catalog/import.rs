@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::content_keys::ContentKeySealer;
 use super::model::{Asset, ContentKey, KeyId, Livestream, Offer};
 use super::rules::{Effects, Rule};
-use super::snapshot::Contents;
+use super::snapshot::CatalogContents;
 use crate::decode::Mistake;
 use crate::ports::Entropy;
 use crate::types::{BroadcastId, OfferId};
@@ -56,7 +56,7 @@ impl CatalogImport {
     /// catalogue.
     pub(super) fn mistakes(
         &self,
-        current: &Contents,
+        current: &CatalogContents,
         mode: Mode,
         is_broadcast: &dyn Fn(&str) -> bool,
     ) -> Vec<Mistake> {
@@ -79,13 +79,13 @@ impl CatalogImport {
 
     pub(super) fn apply(
         self,
-        current: &Contents,
+        current: &CatalogContents,
         mode: Mode,
         sealer: &ContentKeySealer,
         entropy: &dyn Entropy,
-    ) -> Contents {
+    ) -> CatalogContents {
         let mut next = match mode {
-            Mode::Replace => Contents::default(),
+            Mode::Replace => CatalogContents::default(),
             Mode::Merge => current.clone(),
         };
         let livestreams = self.livestreams.into_iter().map(|placed| placed.item);
@@ -114,8 +114,8 @@ impl CatalogImport {
 }
 
 fn keys(
-    next: &Contents,
-    current: &Contents,
+    next: &CatalogContents,
+    current: &CatalogContents,
     given: &BTreeMap<KeyId, ContentKey>,
     sealer: &ContentKeySealer,
     entropy: &dyn Entropy,
@@ -144,7 +144,7 @@ fn keys(
 
 struct Check<'a> {
     import: &'a CatalogImport,
-    existing: Option<&'a Contents>,
+    existing: Option<&'a CatalogContents>,
     problems: Vec<Mistake>,
 }
 

@@ -28,8 +28,8 @@ use chrono_tz::Tz;
 use parking_lot::Mutex;
 
 pub use content_keys::{ContentKeySealer, SealedKey, drop_keys, keys_of_another_master};
-pub use diff::{CatalogDiff, Change, Kind, MemberChange, What};
-pub use edit::Edit;
+pub use diff::{CatalogDiff, MemberChange, ObjectChange, ObjectKind, What};
+pub use edit::CatalogEdit;
 pub use error::CatalogError;
 pub use explain::{ExplainedRight, Layer, Source};
 pub use glob::Glob;
@@ -42,8 +42,8 @@ pub use model::{
 };
 pub use plausibility::CatalogIssue;
 pub use rules::{Condition, Effects, Rule, TimeWindow};
-use snapshot::Contents;
-pub use snapshot::Snapshot;
+use snapshot::CatalogContents;
+pub use snapshot::CatalogSnapshot;
 pub use tables::schema;
 pub use time_window::Hours;
 
@@ -59,7 +59,7 @@ pub const ROWS_MAX: usize = 100_000;
 pub const RULES_MAX: usize = 2_000;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
+pub struct CatalogSettings {
     /// For livestreams that do not set one.
     pub zone: Tz,
 }
@@ -74,13 +74,13 @@ pub struct FileImport<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
+pub struct CatalogImported {
     pub difference: CatalogDiff,
     /// Present on accepted imports, too.
     pub issues: Vec<CatalogIssue>,
 }
 
-impl From<CatalogDiff> for Imported {
+impl From<CatalogDiff> for CatalogImported {
     fn from(difference: CatalogDiff) -> Self {
         Self {
             difference,
@@ -96,8 +96,8 @@ struct Inner {
     store: Store,
     entropy: Arc<dyn Entropy>,
     sealer: ContentKeySealer,
-    settings: Settings,
-    snapshot: ArcSwap<Snapshot>,
+    settings: CatalogSettings,
+    snapshot: ArcSwap<CatalogSnapshot>,
     /// Held from reading the snapshot to replacing it, so that changes are serialised.
     importing: Mutex<()>,
 }
@@ -108,10 +108,10 @@ impl Catalog {
         store: Store,
         entropy: Arc<dyn Entropy>,
         master: &[u8; 32],
-        settings: Settings,
+        settings: CatalogSettings,
     ) -> Result<Self, StoreError> {
         let contents = store.read(tables::load)?;
-        let snapshot = Snapshot::new(contents, settings.zone);
+        let snapshot = CatalogSnapshot::new(contents, settings.zone);
         Ok(Self(Arc::new(Inner {
             store,
             entropy,
@@ -123,7 +123,7 @@ impl Catalog {
     }
 
     #[must_use]
-    pub fn snapshot(&self) -> Arc<Snapshot> {
+    pub fn snapshot(&self) -> Arc<CatalogSnapshot> {
         self.0.snapshot.load_full()
     }
 
@@ -149,7 +149,7 @@ impl Catalog {
         dry_run: bool,
         is_broadcast: &dyn Fn(&str) -> bool,
     ) -> Result<CatalogDiff, CatalogError> {
-        let next = |current: &Contents| {
+        let next = |current: &CatalogContents| {
             let mistakes = import.mistakes(current, mode, is_broadcast);
             if !mistakes.is_empty() {
                 return Err(CatalogError::Invalid(mistakes));
@@ -166,8 +166,8 @@ impl Catalog {
         import: CatalogImport,
         how: &FileImport<'_>,
         is_broadcast: &dyn Fn(&str) -> bool,
-    ) -> Result<Imported, CatalogError> {
-        let next = |current: &Contents| {
+    ) -> Result<CatalogImported, CatalogError> {
+        let next = |current: &CatalogContents| {
             let mistakes = import.mistakes(current, how.mode, is_broadcast);
             if !mistakes.is_empty() {
                 return Err(CatalogError::Invalid(mistakes));
@@ -181,11 +181,11 @@ impl Catalog {
             if !issues.is_empty() && !how.accept && !how.dry_run {
                 let difference = change.difference.clone();
                 let issues = std::mem::take(&mut issues);
-                return Err(CatalogError::Held(Imported { difference, issues }));
+                return Err(CatalogError::Held(CatalogImported { difference, issues }));
             }
             ReplacedVersion::new(old, how.write, Replaced::ByImport, how.now).map(Some)
         })?;
-        Ok(Imported { difference, issues })
+        Ok(CatalogImported { difference, issues })
     }
 
     /// `replaced` sees the change first: it may reject it, and returns the history entry of the replaced
@@ -193,9 +193,9 @@ impl Catalog {
     fn change(
         &self,
         dry_run: bool,
-        next: impl FnOnce(&Contents) -> Result<Contents, CatalogError>,
+        next: impl FnOnce(&CatalogContents) -> Result<CatalogContents, CatalogError>,
         replaced: impl FnOnce(
-            &Snapshot,
+            &CatalogSnapshot,
             &Replacing<'_>,
         ) -> Result<Option<ReplacedVersion>, CatalogError>,
     ) -> Result<CatalogDiff, CatalogError> {
@@ -207,7 +207,7 @@ impl Catalog {
         let next = next(&current.contents)?;
         check_limit("rules", next.rules.len(), RULES_MAX)?;
         check_limit("rows", next.rows(), ROWS_MAX)?;
-        let next = Arc::new(Snapshot::new(next, inner.settings.zone));
+        let next = Arc::new(CatalogSnapshot::new(next, inner.settings.zone));
         let difference = CatalogDiff::between(&current.contents, &next.contents);
         let replacing = Replacing {
             next: &next.contents,
@@ -234,7 +234,7 @@ impl Catalog {
 }
 
 struct Replacing<'a> {
-    next: &'a Contents,
+    next: &'a CatalogContents,
     difference: &'a CatalogDiff,
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::model::Offer;
-use super::snapshot::Contents;
+use super::snapshot::CatalogContents;
 use crate::types::OfferId;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,8 +21,8 @@ pub enum CatalogIssue {
 
 /// `holders` counts the users who hold an offer.
 pub(super) fn issues(
-    old: &Contents,
-    new: &Contents,
+    old: &CatalogContents,
+    new: &CatalogContents,
     holders: &dyn Fn(&Offer) -> usize,
 ) -> Vec<CatalogIssue> {
     let kinds = [

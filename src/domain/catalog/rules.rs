@@ -108,7 +108,7 @@ impl Effects {
     }
 }
 
-pub(super) struct Draft {
+pub(super) struct RightsDraft {
     pub(super) live: bool,
     catchup: bool,
     pub(super) catchup_days: u16,
@@ -118,7 +118,7 @@ pub(super) struct Draft {
     blackout: bool,
 }
 
-impl Draft {
+impl RightsDraft {
     pub(super) fn from_livestream(livestream: &Livestream) -> Self {
         Self {
             live: livestream.live_rights,
@@ -188,7 +188,7 @@ pub(super) fn rights<'a>(
     rules: impl Iterator<Item = &'a Rule>,
     own: Option<&Effects>,
 ) -> BroadcastRights {
-    let mut draft = Draft::from_livestream(livestream);
+    let mut draft = RightsDraft::from_livestream(livestream);
     // Later layers win: the livestream's defaults, its rules in order, the override of the broadcast.
     for rule in rules {
         if rule.condition.mismatch(livestream, broadcast).is_none() {
@@ -285,7 +285,7 @@ mod tests {
             ..Effects::default()
         };
         let of = |stream: &Livestream, layers: &[Effects]| {
-            let mut draft = Draft::from_livestream(stream);
+            let mut draft = RightsDraft::from_livestream(stream);
             layers.iter().for_each(|effects| draft.apply(effects));
             let rights = draft.rights(&broadcast());
             (rights.live, rights.start_over)

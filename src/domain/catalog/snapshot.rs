@@ -12,7 +12,7 @@ use crate::domain::schedule::{Broadcast, BroadcastRights, ChannelFacts, Rights};
 use crate::types::{AssetId, BroadcastId, LivestreamId, OfferId};
 
 #[derive(Clone, Default, PartialEq)]
-pub(super) struct Contents {
+pub(super) struct CatalogContents {
     pub(super) livestreams: BTreeMap<LivestreamId, Arc<Livestream>>,
     pub(super) assets: BTreeMap<AssetId, Arc<Asset>>,
     pub(super) offers: BTreeMap<OfferId, Arc<Offer>>,
@@ -21,7 +21,7 @@ pub(super) struct Contents {
     pub(super) keys: BTreeMap<KeyId, SealedKey>,
 }
 
-impl Contents {
+impl CatalogContents {
     pub(super) fn rows(&self) -> usize {
         let Self {
             livestreams,
@@ -48,15 +48,15 @@ impl Contents {
     }
 }
 
-pub struct Snapshot {
-    pub(super) contents: Contents,
+pub struct CatalogSnapshot {
+    pub(super) contents: CatalogContents,
     rules: HashMap<LivestreamId, Vec<Arc<Rule>>>,
     by_item: HashMap<AssetId, Vec<Arc<Offer>>>,
     unrestricted: Vec<Arc<Offer>>,
 }
 
-impl Snapshot {
-    pub(super) fn new(mut contents: Contents, zone: Tz) -> Self {
+impl CatalogSnapshot {
+    pub(super) fn new(mut contents: CatalogContents, zone: Tz) -> Self {
         for livestream in contents.livestreams.values_mut() {
             let zone = livestream.own_zone.unwrap_or(zone);
             // Copy on write: unchanged livestreams stay shared with the previous snapshot.
@@ -147,7 +147,7 @@ impl Snapshot {
     }
 }
 
-impl Rights for Snapshot {
+impl Rights for CatalogSnapshot {
     fn livestreams(&self) -> Vec<LivestreamId> {
         self.contents.livestreams.keys().cloned().collect()
     }

@@ -11,7 +11,7 @@ use super::content_keys::SealedKey;
 use super::history;
 use super::model::{Asset, KeyId, Livestream, Offer, OfferKind, Pack, Window};
 use super::rules::{Effects, Rule};
-use super::snapshot::Contents;
+use super::snapshot::CatalogContents;
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn, read_record};
 use crate::types::{AssetId, BroadcastId, Country, LivestreamId, OfferId};
 
@@ -133,7 +133,7 @@ pub(super) fn drop_key(txn: &mut Txn<'_>, id: &KeyId) -> Result<(), StoreError> 
     txn.delete::<Keys>(id.as_bytes())
 }
 
-pub(super) fn load(txn: &Txn<'_>) -> Result<Contents, StoreError> {
+pub(super) fn load(txn: &Txn<'_>) -> Result<CatalogContents, StoreError> {
     // A damaged record is an error: skipping a rule or an override would grant rights that were
     // withheld.
     let every = usize::MAX;
@@ -165,7 +165,7 @@ pub(super) fn load(txn: &Txn<'_>) -> Result<Contents, StoreError> {
         };
         (id, Arc::new(offer))
     };
-    Ok(Contents {
+    Ok(CatalogContents {
         livestreams: shared(txn.scan::<Livestreams>(&All, every)?),
         assets: shared(txn.scan::<Assets>(&All, every)?),
         offers: txn
@@ -189,7 +189,11 @@ fn shared<K: Ord, V>(rows: Vec<(K, V)>) -> BTreeMap<K, Arc<V>> {
         .collect()
 }
 
-pub(super) fn save(txn: &mut Txn<'_>, old: &Contents, new: &Contents) -> Result<(), StoreError> {
+pub(super) fn save(
+    txn: &mut Txn<'_>,
+    old: &CatalogContents,
+    new: &CatalogContents,
+) -> Result<(), StoreError> {
     // Only the records that differ are written.
     update_table::<Livestreams, _>(txn, &old.livestreams, &new.livestreams, |row| &**row)?;
     update_table::<Assets, _>(txn, &old.assets, &new.assets, |row| &**row)?;
@@ -231,7 +235,7 @@ fn numbered(rules: &[Arc<Rule>]) -> BTreeMap<u32, Arc<Rule>> {
     (0..).zip(rules.iter().cloned()).collect()
 }
 
-fn offer_rows(contents: &Contents) -> BTreeMap<OfferId, OfferRecord> {
+fn offer_rows(contents: &CatalogContents) -> BTreeMap<OfferId, OfferRecord> {
     let record = |offer: &Offer| OfferRecord {
         kind: offer.kind,
         all: offer.pack == Pack::All,
@@ -244,7 +248,7 @@ fn offer_rows(contents: &Contents) -> BTreeMap<OfferId, OfferRecord> {
         .collect()
 }
 
-fn pack_rows(contents: &Contents) -> BTreeMap<(OfferId, AssetId), PackRecord> {
+fn pack_rows(contents: &CatalogContents) -> BTreeMap<(OfferId, AssetId), PackRecord> {
     let mut rows = BTreeMap::new();
     for (id, offer) in &contents.offers {
         if let Pack::Listed {

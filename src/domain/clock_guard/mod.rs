@@ -23,7 +23,7 @@ use crate::ports::Clock;
 use crate::store::{Durability, Store, StoreError, WritePriority};
 use crate::types::UnixSeconds;
 use tables::{MARK, Marks};
-use trusted_time::{Change, JUMP, MARK_EVERY, Reading, TrustedTime};
+use trusted_time::{JUMP, MARK_EVERY, Reading, TrustChange, TrustedTime};
 
 /// Records the high-water mark and advances the [`ExpiryClock`].
 pub struct ClockGuard {
@@ -85,8 +85,8 @@ impl ClockGuard {
         let mut state = self.state.lock();
         let reading = Reading::read(&*self.clock);
         match state.trusted_time.observe(reading) {
-            Some(Change::JumpFound(untrusted_jump)) => tracing::warn!("{untrusted_jump}"),
-            Some(Change::Trusted) => {
+            Some(TrustChange::JumpFound(untrusted_jump)) => tracing::warn!("{untrusted_jump}"),
+            Some(TrustChange::Trusted) => {
                 tracing::info!("the clock has been consistent for ten minutes; deletions resume");
             }
             None => {}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::trusted_time::{
-    CONSISTENT_FOR, Change, DOWNTIME, JUMP, MARK_EVERY, Reading, TrustedTime,
+    CONSISTENT_FOR, DOWNTIME, JUMP, MARK_EVERY, Reading, TrustChange, TrustedTime,
 };
 use super::*;
 use crate::store::Schema;
@@ -264,7 +264,7 @@ fn jump_at_start_survives_a_restart_and_is_trusted_after_ten_minutes() {
     assert_eq!(again.observe(at(69 * SECOND + CONSISTENT_FOR)), None);
     assert_eq!(
         again.observe(at(70 * SECOND + CONSISTENT_FOR)),
-        Some(Change::Trusted)
+        Some(TrustChange::Trusted)
     );
     assert_eq!(
         again.token(),
@@ -284,7 +284,7 @@ fn jump_is_described_in_its_message() {
     );
     assert!(text.ends_with("`playgate clock accept`"), "{text}");
     let mut trusted_time = begin(0, "b", 0);
-    let Some(Change::JumpFound(untrusted_jump)) = trusted_time.observe(Reading {
+    let Some(TrustChange::JumpFound(untrusted_jump)) = trusted_time.observe(Reading {
         now: NOW - 2 * JUMP,
         moved: 0,
         uptime: Some(9),

@@ -88,7 +88,7 @@ impl fmt::Display for ClockJump {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum TrustChange {
     JumpFound(ClockJump),
     Trusted,
 }
@@ -145,7 +145,7 @@ impl TrustedTime {
         trusted_time
     }
 
-    pub(super) fn observe(&mut self, reading: Reading) -> Option<Change> {
+    pub(super) fn observe(&mut self, reading: Reading) -> Option<TrustChange> {
         let (before, moved) = (self.last, self.last.moved != reading.moved);
         self.last = reading;
         // The last reading without uptime was trusted as well.
@@ -172,14 +172,14 @@ impl TrustedTime {
                 since: up,
             };
             self.untrusted_jump = Some(untrusted_jump);
-            change = Some(Change::JumpFound(untrusted_jump));
+            change = Some(TrustChange::JumpFound(untrusted_jump));
         // Ten consistent minutes outweigh the jump: a clock that was corrected by NTP stays where it is.
         } else if self
             .untrusted_jump
             .is_some_and(|untrusted_jump| up - untrusted_jump.since >= CONSISTENT_FOR)
         {
             self.untrusted_jump = None;
-            change = Some(Change::Trusted);
+            change = Some(TrustChange::Trusted);
         }
         if self.untrusted_jump.is_none() {
             self.trust();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::grants::Grants;
-use super::model::{Decision, Denied, Grant, Playing, Settings, TAG_ANY_COUNTRY};
+use super::model::{Decision, Denied, EntitlementSettings, Grant, Playing, TAG_ANY_COUNTRY};
 use super::position::PositionRights;
 use crate::domain::accounts::User;
-use crate::domain::catalog::{Asset, Catalog, Livestream, Offer, OfferKind, Snapshot};
+use crate::domain::catalog::{Asset, Catalog, CatalogSnapshot, Livestream, Offer, OfferKind};
 use crate::domain::schedule::{Program, Schedule};
 use crate::types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
@@ -16,7 +16,7 @@ pub struct EntitlementService {
     catalog: Catalog,
     schedule: Arc<Schedule>,
     grants: Grants,
-    settings: Settings,
+    settings: EntitlementSettings,
 }
 
 pub(super) enum Subject {
@@ -59,7 +59,7 @@ impl EntitlementService {
         catalog: Catalog,
         schedule: Arc<Schedule>,
         grants: Grants,
-        settings: Settings,
+        settings: EntitlementSettings,
     ) -> Self {
         Self {
             catalog,
@@ -115,12 +115,12 @@ impl EntitlementService {
     }
 
     #[must_use]
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &EntitlementSettings {
         &self.settings
     }
 
     /// A broadcast whose livestream is not in the catalogue does not resolve.
-    pub(super) fn subject(&self, snapshot: &Snapshot, id: &AssetId) -> Option<Subject> {
+    pub(super) fn subject(&self, snapshot: &CatalogSnapshot, id: &AssetId) -> Option<Subject> {
         // The order does not matter: the three share one namespace.
         if let Some(livestream) = snapshot.livestream(&LivestreamId::from(id)) {
             return Some(Subject::Livestream(Arc::clone(livestream)));
@@ -135,7 +135,7 @@ impl EntitlementService {
 
     pub(super) fn evaluations(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &CatalogSnapshot,
         subject: &Subject,
         user: &User,
         address: Option<Country>,

@@ -3,14 +3,14 @@
 use super::evaluate::{
     EntitlementService, OfferEvaluation, OfferState, Subject, access, any_country,
 };
-use super::model::{Denied, PinRule, Playing, Settings, Step};
+use super::model::{DecisionStep, Denied, EntitlementSettings, PinRule, Playing};
 use crate::domain::accounts::User;
 use crate::domain::schedule::Program;
 use crate::types::{AssetId, Country, LiveOffset, UnixSeconds};
 
 pub struct EntitlementExplanation {
     /// They continue after a denial if there is more to show.
-    pub steps: Vec<Step>,
+    pub steps: Vec<DecisionStep>,
     pub denied: Option<Denied>,
     /// `None` if the viewer is denied.
     pub pin_needed: Option<bool>,
@@ -87,8 +87,8 @@ impl EntitlementService {
     }
 }
 
-fn step(check: &'static str, finding: String, passed: bool) -> Step {
-    Step {
+fn step(check: &'static str, finding: String, passed: bool) -> DecisionStep {
+    DecisionStep {
         check,
         subject: None,
         finding,
@@ -106,7 +106,7 @@ fn describe(subject: &Subject) -> String {
     }
 }
 
-fn country(settings: &Settings, user: &User, address: Option<Country>) -> Step {
+fn country(settings: &EntitlementSettings, user: &User, address: Option<Country>) -> DecisionStep {
     let country = settings.viewer_country(user, address);
     let finding = match country {
         _ if any_country(user) => "a tag switches the country check off".to_owned(),
@@ -121,7 +121,7 @@ fn country(settings: &Settings, user: &User, address: Option<Country>) -> Step {
     step("country", finding, true)
 }
 
-fn offer(evaluation: &OfferEvaluation) -> Step {
+fn offer(evaluation: &OfferEvaluation) -> DecisionStep {
     let offer = &evaluation.offer;
     let held = match evaluation.held {
         OfferState::Yes(None) => "the user has it".to_owned(),
@@ -136,7 +136,7 @@ fn offer(evaluation: &OfferEvaluation) -> Step {
     } else {
         ", and it does not hold in this country"
     };
-    Step {
+    DecisionStep {
         subject: Some(offer.id.as_str().to_owned()),
         passed: evaluation.here && matches!(evaluation.held, OfferState::Yes(_)),
         ..step(

@@ -27,7 +27,7 @@ impl Grants {
     /// `exists` looks up users in the same store.
     pub fn open(store: Store, catalog: Catalog, exists: UserExists) -> Result<Self, StoreError> {
         let memory = Arc::new(GrantMirror::default());
-        store.attach::<tables::Grants>(Arc::clone(&memory) as _)?;
+        store.attach::<tables::GrantTable>(Arc::clone(&memory) as _)?;
         Ok(Self {
             store,
             catalog,
@@ -80,7 +80,7 @@ impl Grants {
             }
             let duration = known.duration_days.map(|days| i64::from(days) * DAY);
             let end = expiry.or(duration.map(|seconds| now + seconds));
-            let grants = txn.scan::<tables::Grants>(&user, usize::MAX)?;
+            let grants = txn.scan::<tables::GrantTable>(&user, usize::MAX)?;
             let mut active = grants.iter().filter(|(_, grant)| grant.is_active(now));
             // Granting an active offer again renews that grant from now on; only `expiry` can shorten it.
             if let Some((key, old)) = active.find(|(_, grant)| grant.offer == offer) {
@@ -95,7 +95,7 @@ impl Grants {
                     expiry: renewed,
                     ..old.clone()
                 };
-                txn.put::<tables::Grants>(key, &grant)?;
+                txn.put::<tables::GrantTable>(key, &grant)?;
                 return Ok(grant);
             }
             let number = make_room(txn, &grants, now)?;
@@ -106,7 +106,7 @@ impl Grants {
                 granted_by: by,
                 revoked: None,
             };
-            txn.put::<tables::Grants>(&(user, number), &grant)?;
+            txn.put::<tables::GrantTable>(&(user, number), &grant)?;
             Ok(grant)
         })
     }
@@ -122,10 +122,10 @@ impl Grants {
         self.store.write(Durability::Durable, move |txn| {
             let mut found = false;
             // All of them, should the offer have more than one active grant.
-            for (key, mut grant) in txn.scan::<tables::Grants>(&user, usize::MAX)? {
+            for (key, mut grant) in txn.scan::<tables::GrantTable>(&user, usize::MAX)? {
                 if grant.offer == offer && grant.is_active(now) {
                     grant.revoked = Some(Revocation { at: now, by });
-                    txn.put::<tables::Grants>(&key, &grant)?;
+                    txn.put::<tables::GrantTable>(&key, &grant)?;
                     found = true;
                 }
             }
@@ -143,7 +143,7 @@ fn make_room(
     if grants.len() >= GRANTS_MAX {
         let over = grants.iter().find(|(_, grant)| !grant.is_active(now));
         let (key, _) = over.ok_or(GrantError::TooMany)?;
-        txn.delete::<tables::Grants>(key)?;
+        txn.delete::<tables::GrantTable>(key)?;
     }
     let last = grants.last().map(|((_, number), _)| *number);
     // Numbers follow the newest grant, so that they stay in the order of granting.
@@ -152,8 +152,8 @@ fn make_room(
 
 /// Part of the transaction that erases the account.
 pub(crate) fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
-    for (key, _) in txn.scan::<tables::Grants>(user, usize::MAX)? {
-        txn.delete::<tables::Grants>(&key)?;
+    for (key, _) in txn.scan::<tables::GrantTable>(user, usize::MAX)? {
+        txn.delete::<tables::GrantTable>(&key)?;
     }
     Ok(())
 }

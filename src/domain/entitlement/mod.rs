@@ -20,6 +20,8 @@ pub(crate) use error::GrantError;
 pub(crate) use evaluate::{EntitlementService, any_country};
 pub(crate) use explain::EntitlementExplanation;
 pub(crate) use grants::{Grants, erase_user};
-pub(crate) use model::{Decision, Denied, Grant, PinRule, Playing, Settings, Step, TAG_ANY_DEVICE};
+pub(crate) use model::{
+    Decision, DecisionStep, Denied, EntitlementSettings, Grant, PinRule, Playing, TAG_ANY_DEVICE,
+};
 pub(crate) use position::{PositionRights, Withheld, checked_position};
 pub(crate) use tables::schema;

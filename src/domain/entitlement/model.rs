@@ -48,7 +48,7 @@ pub enum PinRule {
 
 /// Section `parental` of the configuration, and the part of `geo` that concerns users.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct EntitlementSettings {
     pub rule: PinRule,
     pub night: Hours,
     /// Unless the livestream overrides it.
@@ -57,7 +57,7 @@ pub struct Settings {
     pub profile_country: bool,
 }
 
-impl Default for Settings {
+impl Default for EntitlementSettings {
     fn default() -> Self {
         Self {
             rule: PinRule::Age,
@@ -112,7 +112,7 @@ pub enum Denied {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct DecisionStep {
     /// `asset`, `offer`, `country`, `rights` or `pin`.
     pub check: &'static str,
     pub subject: Option<String>,

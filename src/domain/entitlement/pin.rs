@@ -1,11 +1,11 @@
 //! Decides when the viewer must enter the PIN.
 
-use super::model::{PinRule, Settings};
+use super::model::{EntitlementSettings, PinRule};
 use crate::domain::accounts::User;
 use crate::domain::catalog::{Livestream, Unrated};
 use crate::types::{Country, UnixSeconds};
 
-impl Settings {
+impl EntitlementSettings {
     #[must_use]
     pub fn program_needs_pin(
         &self,

@@ -60,7 +60,7 @@ impl From<Withheld> for Denied {
 impl PositionRights {
     #[must_use]
     pub fn at(
-        schedule: &schedule::snapshot::Snapshot,
+        schedule: &schedule::snapshot::ScheduleSnapshot,
         livestream: &Livestream,
         at: UnixSeconds,
     ) -> (Self, Option<Program>) {

@@ -11,15 +11,15 @@ use crate::types::UserId;
 
 #[must_use]
 pub(crate) fn schema(schema: Schema) -> Schema {
-    schema.with::<Grants>()
+    schema.with::<GrantTable>()
 }
 
 /// Keys are user and number, in the order of granting.
-pub(super) struct Grants;
+pub(super) struct GrantTable;
 
 impl Record for Grant {}
 
-impl Table for Grants {
+impl Table for GrantTable {
     const NAME: TreeName = "entitlement.grants";
     type Key = (UserId, u32);
     type Record = Grant;
@@ -45,8 +45,8 @@ impl GrantMirror {
     }
 }
 
-impl CommitListener<Grants> for GrantMirror {
-    fn apply(&self, changes: Vec<Changed<Grants>>) {
+impl CommitListener<GrantTable> for GrantMirror {
+    fn apply(&self, changes: Vec<Changed<GrantTable>>) {
         for Changed {
             key: (user, number),
             record,

@@ -128,12 +128,17 @@ struct World {
     rights: EntitlementService,
 }
 
-fn world(settings: Settings) -> World {
+fn world(settings: EntitlementSettings) -> World {
     let schema = catalog::schema(schema(Schema::default()));
     let store = Store::in_memory(crate::domain::schedule::tables::schema(schema));
     let zone = chrono_tz::Tz::UTC;
     let entropy = Arc::new(SeededEntropy::new(1));
-    let catalog = Catalog::open(store.clone(), entropy, &[0; 32], catalog::Settings { zone });
+    let catalog = Catalog::open(
+        store.clone(),
+        entropy,
+        &[0; 32],
+        catalog::CatalogSettings { zone },
+    );
     let catalog = catalog.unwrap();
     let file = crate::catalog_file::parse(CATALOGUE, None);
     let difference = catalog.import(file, Mode::Replace, false, &|_| false);
@@ -256,7 +261,7 @@ impl World {
 #[test]
 fn every_denial_has_its_reason() {
     use Denied::{AssetNotFound, NoLiveRights, NotAvailable, NotEntitled};
-    let world = world(Settings::default());
+    let world = world(EntitlementSettings::default());
     for (asset, offset, expected) in [
         ("free", 0, None),
         ("none", 0, Some(AssetNotFound)),
@@ -292,7 +297,7 @@ fn every_denial_has_its_reason() {
 
 #[test]
 fn the_country_comes_first_after_the_asset() {
-    let world = world(Settings::default());
+    let world = world(EntitlementSettings::default());
     let from = |country: Option<&str>| User {
         country: country.map(|country| Country::parse(country).unwrap()),
         ..user()
@@ -340,7 +345,7 @@ fn the_country_comes_first_after_the_asset() {
 
 #[test]
 fn a_grant_opens_its_offer_until_it_ends() {
-    let world = world(Settings::default());
+    let world = world(EntitlementSettings::default());
     assert_eq!(
         world.give("none", None, EVENING),
         Err(GrantError::OfferNotFound)
@@ -392,7 +397,7 @@ fn a_grant_opens_its_offer_until_it_ends() {
 
 #[test]
 fn grants_of_one_user_are_bounded() {
-    let world = world(Settings::default());
+    let world = world(EntitlementSettings::default());
     for round in 0..=i64::try_from(GRANTS_MAX).unwrap() {
         world.give("month", None, EVENING + round).unwrap();
         world.take("month", UnixSeconds(EVENING + round)).unwrap();
@@ -404,7 +409,7 @@ fn grants_of_one_user_are_bounded() {
 
 #[test]
 fn a_default_offer_holds_for_every_user_during_its_sale() {
-    let world = world(Settings::default());
+    let world = world(EntitlementSettings::default());
     let at = |text: &str| UnixSeconds(DateTime::parse_from_rfc3339(text).unwrap().timestamp());
     let pay = |now| world.decide_at(&user(), "pay", 0, now);
     assert_eq!(
@@ -421,7 +426,7 @@ fn a_default_offer_holds_for_every_user_during_its_sale() {
 
 #[test]
 fn a_right_ends_with_the_catchup() {
-    let world = world(Settings::default());
+    let world = world(EntitlementSettings::default());
     let end_of = |asset, now| {
         world
             .decide_at(&user(), asset, 0, now)
@@ -459,7 +464,7 @@ fn a_right_ends_with_the_catchup() {
 
 #[test]
 fn a_livestream_is_checked_by_its_current_program() {
-    let world = world(Settings::default());
+    let world = world(EntitlementSettings::default());
     let shown = |offset| match world
         .decide_at(&user(), "news", offset, NOW)
         .ok()
@@ -493,9 +498,9 @@ fn a_livestream_overrides_the_rating_of_unrated_programs() {
         (Some(Unrated::Age(16)), Unrated::Allow, true),
     ] {
         livestream.unrated = own;
-        let settings = Settings {
+        let settings = EntitlementSettings {
             unrated: general,
-            ..Settings::default()
+            ..EntitlementSettings::default()
         };
         let asked = |rating| settings.program_needs_pin(&limited, &livestream, NOW, rating);
         assert_eq!(asked(None), asks, "{own:?} {general:?}");
@@ -511,9 +516,9 @@ fn the_country_of_the_account_counts_only_if_enabled() {
     let sweden = Country::parse("SE").ok();
     let mut viewer = user();
     viewer.country = sweden;
-    let settings = |profile_country| Settings {
+    let settings = |profile_country| EntitlementSettings {
         profile_country,
-        ..Settings::default()
+        ..EntitlementSettings::default()
     };
     let norway = Country::parse("NO").ok();
     for on in [true, false] {
@@ -525,10 +530,10 @@ fn the_country_of_the_account_counts_only_if_enabled() {
 
 #[test]
 fn the_age_rule_asks_for_the_pin() {
-    let world = world(Settings::default());
-    let lenient = Settings {
+    let world = world(EntitlementSettings::default());
+    let lenient = EntitlementSettings {
         unrated: Unrated::Allow,
-        ..Settings::default()
+        ..EntitlementSettings::default()
     };
     let lenient = self::world(lenient);
     let mut limited = user();
@@ -568,10 +573,10 @@ fn the_age_rule_asks_for_the_pin() {
 
 #[test]
 fn the_watershed_rule_asks_for_the_pin() {
-    let settings = Settings {
+    let settings = EntitlementSettings {
         rule: PinRule::Watershed,
         night: Hours::parse("22:00", "06:00").unwrap(),
-        ..Settings::default()
+        ..EntitlementSettings::default()
     };
     let world = world(settings);
     let mut limited = user();
@@ -626,9 +631,9 @@ fn the_watershed_rule_asks_for_the_pin() {
 
 #[test]
 fn the_night_follows_the_clock_of_the_channel_over_its_changes() {
-    let world = world(Settings {
+    let world = world(EntitlementSettings {
         rule: PinRule::Watershed,
-        ..Settings::default()
+        ..EntitlementSettings::default()
     });
     let mut limited = user();
     limited.parental.enabled = true;
@@ -657,7 +662,7 @@ fn the_night_follows_the_clock_of_the_channel_over_its_changes() {
 
 #[test]
 fn an_explanation_names_every_offer_and_continues_after_a_denial() {
-    let world = world(Settings::default());
+    let world = world(EntitlementSettings::default());
     world.give("north", Some(EVENING + 1), EVENING).unwrap();
     let italian = User {
         country: Country::parse("IT").ok(),
@@ -690,7 +695,7 @@ fn an_explanation_names_every_offer_and_continues_after_a_denial() {
 
 #[test]
 fn is_entitled_ignores_the_current_program() {
-    let world = world(Settings::default());
+    let world = world(EntitlementSettings::default());
     let entitled = |asset: &str| {
         let asset = AssetId::parse(asset).unwrap();
         world.rights.is_entitled(&user(), &asset, None, NOW)

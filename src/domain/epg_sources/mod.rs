@@ -10,6 +10,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use model::{EpgSource, GuideOptions, HoldReason, LastImport, Settings};
+pub(crate) use model::{EpgSettings, EpgSource, GuideOptions, HoldReason, LastImport};
 pub(crate) use service::{EpgSourceError, EpgSourceView, EpgSources, Refresh};
 pub(crate) use tables::{EpgSourceState, schema};

@@ -10,7 +10,7 @@ use crate::domain::catalog::Unrated;
 use crate::domain::schedule::import::parsed_guide::ChannelMap;
 use crate::domain::schedule::import::xmltv::XmltvOptions;
 use crate::domain::schedule::ratings::Ratings;
-use crate::domain::schedule::{ImportReport, Outcome};
+use crate::domain::schedule::{ImportOutcome, ImportReport};
 use crate::types::UnixSeconds;
 
 const NAMED_MAX: usize = 20;
@@ -63,7 +63,7 @@ impl GuideOptions {
 }
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct EpgSettings {
     pub sources: Vec<EpgSource>,
     pub ratings: Arc<Ratings>,
     /// Days.
@@ -106,8 +106,8 @@ impl LastImport {
         Self {
             at,
             standstill: match report.outcome {
-                Outcome::Held => HoldReason::Held,
-                Outcome::Applied | Outcome::DryRun => HoldReason::None,
+                ImportOutcome::Held => HoldReason::Held,
+                ImportOutcome::Applied | ImportOutcome::DryRun => HoldReason::None,
             },
             channels: report.channels,
             programmes: report.programmes,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::create::CatalogLivestreams;
-use super::model::{EpgSource, GuideOptions, LastImport, Settings};
+use super::model::{EpgSettings, EpgSource, GuideOptions, LastImport};
 use super::tables::{EpgSourceState, EpgSourceStates};
 use crate::domain::catalog::{Catalog, CatalogError};
 use crate::domain::schedule::import::decompress::unpack;
@@ -16,7 +16,9 @@ use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
 use crate::domain::schedule::import::xmltv::XmltvOptions;
 use crate::domain::schedule::import::{GuideError, GuideEvents};
 use crate::domain::schedule::source_spans::ImportPriority;
-use crate::domain::schedule::{ImportOptions, ImportReport, Outcome, Schedule, ScheduleError};
+use crate::domain::schedule::{
+    ImportOptions, ImportOutcome, ImportReport, Schedule, ScheduleError,
+};
 use crate::ports::Entropy;
 use crate::ports::fetch::{Fetch, FetchError, Fetched, Validators};
 use crate::store::{Durability, MemoryTable, Store, StoreError};
@@ -77,7 +79,7 @@ struct Inner {
     store: Store,
     schedule: Arc<Schedule>,
     catalog: Catalog,
-    settings: Settings,
+    settings: EpgSettings,
     fetch: Box<dyn Fetch>,
     entropy: Arc<dyn Entropy>,
     open: GuideDecoder,
@@ -93,7 +95,7 @@ impl EpgSources {
     pub fn open(
         store: Store,
         (schedule, catalog): (Arc<Schedule>, Catalog),
-        settings: Settings,
+        settings: EpgSettings,
         fetch: Box<dyn Fetch>,
         entropy: Arc<dyn Entropy>,
         open: GuideDecoder,
@@ -279,7 +281,7 @@ impl EpgSources {
     ) -> Result<(), StoreError> {
         let Some(source) = self
             .source(source)
-            .filter(|_| report.outcome != Outcome::DryRun)
+            .filter(|_| report.outcome != ImportOutcome::DryRun)
         else {
             return Ok(());
         };
@@ -288,7 +290,7 @@ impl EpgSources {
         state.etag = None;
         state.modified = None;
         state.last = Some(LastImport::from_report(report, now));
-        if report.outcome == Outcome::Applied {
+        if report.outcome == ImportOutcome::Applied {
             state.succeeded = Some(now);
             state.failures = 0;
             state.error = None;
@@ -320,7 +322,7 @@ impl EpgSources {
                 if let Some((report, validators)) = imported {
                     // A held guide must be fetched again, until it is accepted or replaced: do not store its
                     // validators.
-                    let served = report.outcome == Outcome::Applied;
+                    let served = report.outcome == ImportOutcome::Applied;
                     let validators = Some(validators).filter(|_| served);
                     state.etag = validators.and_then(|v| v.etag.clone());
                     state.modified = validators.and_then(|v| v.modified.clone());
@@ -350,7 +352,7 @@ impl EpgSources {
 
     fn log_import(&self, source: &EpgSource, report: &ImportReport) {
         let issues: Vec<String> = report.issues.iter().map(ToString::to_string).collect();
-        if report.outcome == Outcome::Held {
+        if report.outcome == ImportOutcome::Held {
             tracing::warn!(
                 source = source.name,
                 issues = issues.join("; "),

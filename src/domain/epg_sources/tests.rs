@@ -11,7 +11,8 @@ use super::*;
 use crate::domain::catalog::{self, Catalog, Unrated};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::schedule::{
-    Broadcast, BroadcastRights, ChannelFacts, Outcome, Rights, Schedule, ScheduleSettings, tables,
+    Broadcast, BroadcastRights, ChannelFacts, ImportOutcome, Rights, Schedule, ScheduleSettings,
+    tables,
 };
 use crate::http::wire::epg_json;
 use crate::ports::entropy::SeededEntropy;
@@ -135,13 +136,13 @@ impl Lab {
         let rights = Box::new(move || Arc::clone(&rights) as Arc<dyn Rights>);
         let schedule = Schedule::open(store.clone(), rights, ScheduleSettings::default()).unwrap();
         let schedule = Arc::new(schedule);
-        let settings = Settings {
+        let settings = EpgSettings {
             sources: list,
             ratings: Arc::new(Ratings::built_in()),
             retention_days: 30,
         };
         let entropy = Arc::new(SeededEntropy::new(1));
-        let zone = catalog::Settings { zone: Tz::UTC };
+        let zone = catalog::CatalogSettings { zone: Tz::UTC };
         let made = Catalog::open(store.clone(), entropy, &[7; 32], zone).unwrap();
         let feeds = EpgSources::open(
             store.clone(),
@@ -290,7 +291,7 @@ fn a_held_guide_is_fetched_again_until_it_is_accepted() {
     };
     let before = lab.state("main");
     let report = lab.feeds.refresh("main", dry, now).unwrap();
-    assert_eq!(report.outcome, Outcome::DryRun);
+    assert_eq!(report.outcome, ImportOutcome::DryRun);
     assert_eq!(report.edits.len(), 1);
     assert_eq!(lab.state("main"), before);
     let accept = Refresh {
@@ -298,7 +299,7 @@ fn a_held_guide_is_fetched_again_until_it_is_accepted() {
         ..Refresh::default()
     };
     let report = lab.feeds.refresh("main", accept, now).unwrap();
-    assert_eq!(report.outcome, Outcome::Applied);
+    assert_eq!(report.outcome, ImportOutcome::Applied);
     assert_eq!(lab.state("main").last.unwrap().standstill, HoldReason::None);
     assert_eq!(lab.shown("news"), "A 0-12, A 12-24");
     lab.run(8);

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use super::model::{Counts, Status};
+use super::model::{MailCounts, MailStatus};
 use super::tables::{MailKey, MailRecord, Mails, MailsByUser};
-use super::{BATCH, Kind, Mail};
+use super::{BATCH, Mail, MailKind};
 use crate::domain::backoff::Backoff;
 use crate::ports::mailer::{
     MailLine, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript,
@@ -59,7 +59,7 @@ struct Progress {
 #[derive(Clone)]
 struct Outcome {
     key: MailKey,
-    status: Status,
+    status: MailStatus,
     /// `None` if the server was not contacted.
     words: Option<String>,
     next: UnixSeconds,
@@ -98,7 +98,7 @@ impl Mail {
         for key in &due {
             let mail = self.0.store.read(|txn| txn.get::<Mails>(key))?;
             // The mail may have been withdrawn since the queue was read.
-            let Some(mail) = mail.filter(|mail| mail.status == Status::Queued) else {
+            let Some(mail) = mail.filter(|mail| mail.status == MailStatus::Queued) else {
                 continue;
             };
             let result = self.attempt(&**mailer, &mut line, key, &mail);
@@ -131,10 +131,10 @@ impl Mail {
     }
 
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> MailCounts {
         let (queued, oldest) = self.0.queue.size();
         let delivery = &self.0.delivery;
-        Counts {
+        MailCounts {
             queued,
             oldest,
             sent: delivery.sent.load(Relaxed),
@@ -202,16 +202,16 @@ impl Mail {
         progress.update_pause(trouble.as_ref(), random, now);
         self.0.delivery.report_failure(trouble);
         let (status, words, next) = match result {
-            Ok(words) => (Status::Sent, words, now),
-            Err(SendError::Refused(words)) => (Status::Failed, words, now),
+            Ok(words) => (MailStatus::Sent, words, now),
+            Err(SendError::Refused(words)) => (MailStatus::Failed, words, now),
             Err(SendError::Later(words)) => {
                 // The server asked for it, so the mail waits and the others are sent.
                 let wait = MAIL_RETRY.after(mail.attempts, random);
-                (Status::Queued, words, now + wait)
+                (MailStatus::Queued, words, now + wait)
             }
             Err(SendError::Trouble(trouble)) => {
                 let next = progress.paused_until.unwrap_or(now);
-                (Status::Queued, trouble.words, next)
+                (MailStatus::Queued, trouble.words, next)
             }
         };
         // The response may contain the viewer's address, which must not be logged.
@@ -230,7 +230,7 @@ impl Mail {
             // In batches, which bound the size of a commit.
             progress.unwritten.extend(keys.iter().map(|key| Outcome {
                 key: *key,
-                status: Status::Expired,
+                status: MailStatus::Expired,
                 words: None,
                 next: now,
             }));
@@ -303,13 +303,13 @@ impl Delivery {
         *last = trouble;
     }
 
-    fn count(&self, status: Status) {
+    fn count(&self, status: MailStatus) {
         let counter = match status {
-            Status::Sent => &self.sent,
-            Status::Queued => &self.retried,
-            Status::Failed => &self.failed,
-            Status::Expired => &self.expired,
-            Status::Sink => return,
+            MailStatus::Sent => &self.sent,
+            MailStatus::Queued => &self.retried,
+            MailStatus::Failed => &self.failed,
+            MailStatus::Expired => &self.expired,
+            MailStatus::Sink => return,
         };
         counter.fetch_add(1, Relaxed);
     }
@@ -345,13 +345,13 @@ fn send_over(
 fn record_outcome(txn: &mut Txn<'_>, outcome: &Outcome) -> Result<(), StoreError> {
     let mail = txn.get::<Mails>(&outcome.key)?;
     // The mail may have been withdrawn while it was being sent.
-    let Some(mail) = mail.filter(|mail| mail.status == Status::Queued) else {
+    let Some(mail) = mail.filter(|mail| mail.status == MailStatus::Queued) else {
         return Ok(());
     };
     let tried = u32::from(outcome.words.is_some());
     let record = MailRecord {
         status: outcome.status,
-        secret: mail.secret.filter(|_| outcome.status == Status::Queued),
+        secret: mail.secret.filter(|_| outcome.status == MailStatus::Queued),
         attempts: mail.attempts.saturating_add(tried),
         next: outcome.next,
         words: outcome.words.clone().or(mail.words),
@@ -361,12 +361,12 @@ fn record_outcome(txn: &mut Txn<'_>, outcome: &Outcome) -> Result<(), StoreError
 }
 
 /// Part of the write batch that invalidates the token or PIN.
-pub(crate) fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: Kind) -> Result<(), StoreError> {
+pub(crate) fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: MailKind) -> Result<(), StoreError> {
     for (_, key) in txn.scan_index::<MailsByUser>(user, WITHDRAW_SEARCH)? {
         if let Some(mail) = txn.get::<Mails>(&key)?.filter(|mail| mail.kind == kind) {
             let outcome = Outcome {
                 key,
-                status: Status::Expired,
+                status: MailStatus::Expired,
                 words: None,
                 next: mail.next,
             };

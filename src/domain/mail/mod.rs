@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use delivery::withdraw;
-pub(crate) use model::{Counts, Draft, Kind, RenderedMail, Status, Summary, TestResult};
+pub(crate) use model::{
+    MailCounts, MailDraft, MailKind, MailStatus, RenderedMail, Summary, TestResult,
+};
 pub(crate) use templates::TemplateError;
 
 use super::sealing::Sealer;
@@ -26,7 +28,7 @@ use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 use delivery::Delivery;
 use queue::MailQueue;
 use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of};
-use templates::{Rendered, Templates, Values};
+use templates::{Rendered, TemplateValues, Templates};
 
 /// The oldest are removed first, except those still queued.
 pub(crate) const MAILS_MAX: u64 = 10_000;
@@ -48,7 +50,7 @@ pub(crate) fn schema(schema: Schema) -> Schema {
 }
 
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct MailSettings {
     /// With `{token}` and `{locale}`. It must not contain data of a request: an attacker could set
     /// `Host` and receive the token.
     pub reset_url: String,
@@ -57,7 +59,7 @@ pub struct Settings {
     pub templates: Option<PathBuf>,
 }
 
-impl Default for Settings {
+impl Default for MailSettings {
     fn default() -> Self {
         Self {
             reset_url: "http://127.0.0.1:8080/reset?token={token}".to_owned(),
@@ -81,7 +83,7 @@ pub struct Mail(Arc<Inner>);
 struct Inner {
     store: Store,
     entropy: Arc<dyn Entropy>,
-    settings: Settings,
+    settings: MailSettings,
     templates: Templates,
     sealer: Sealer,
     mailer: Option<Arc<dyn Mailer>>,
@@ -95,7 +97,7 @@ impl Mail {
         store: Store,
         entropy: Arc<dyn Entropy>,
         key: &[u8; 32],
-        settings: Settings,
+        settings: MailSettings,
         mailer: Option<Arc<dyn Mailer>>,
     ) -> Result<Self, MailError> {
         let templates = templates(settings.templates.as_deref())?;
@@ -118,12 +120,12 @@ impl Mail {
     pub fn enqueue(
         &self,
         txn: &mut Txn<'_>,
-        draft: Draft,
+        draft: MailDraft,
         now: UnixSeconds,
     ) -> Result<MailId, StoreError> {
         let status = match self.0.mailer {
-            Some(_) => Status::Queued,
-            None => Status::Sink,
+            Some(_) => MailStatus::Queued,
+            None => MailStatus::Sink,
         };
         self.insert(txn, draft, now, status, None)
     }
@@ -131,9 +133,9 @@ impl Mail {
     fn insert(
         &self,
         txn: &mut Txn<'_>,
-        draft: Draft,
+        draft: MailDraft,
         now: UnixSeconds,
-        status: Status,
+        status: MailStatus,
         words: Option<String>,
     ) -> Result<MailId, StoreError> {
         let newest = txn.scan::<Mails>(&All, 1)?;
@@ -143,7 +145,7 @@ impl Mail {
         let oldest = number.checked_sub(MAILS_MAX).map(|number| !number);
         if let Some(oldest) = oldest {
             for (key, mail) in txn.scan::<Mails>(&oldest, 1)? {
-                if mail.status != Status::Queued {
+                if mail.status != MailStatus::Queued {
                     txn.delete::<Mails>(&key)?;
                 }
             }
@@ -204,8 +206,8 @@ impl Mail {
     }
 
     #[must_use]
-    pub fn preview(&self, kind: Kind, locale: Option<&Locale>) -> (String, String, String) {
-        let values = Values {
+    pub fn preview(&self, kind: MailKind, locale: Option<&Locale>) -> (String, String, String) {
+        let values = TemplateValues {
             email: "viewer@example.com".to_owned(),
             link: self.link("pgr_example", locale),
             pin: "1234".to_owned(),
@@ -220,15 +222,15 @@ impl Mail {
         let mut dialogue = SmtpTranscript::new();
         // Bypasses the queue, because the operator waits for the server's answer.
         let (status, words) = match &self.0.mailer {
-            None => (Status::Sink, None),
+            None => (MailStatus::Sink, None),
             Some(mailer) => match self.send_test(&**mailer, &to, now, &mut dialogue) {
-                Ok(words) => (Status::Sent, Some(words)),
-                Err(words) => (Status::Failed, Some(words)),
+                Ok(words) => (MailStatus::Sent, Some(words)),
+                Err(words) => (MailStatus::Failed, Some(words)),
             },
         };
         let this = self.clone();
-        let draft = Draft {
-            kind: Kind::Test,
+        let draft = MailDraft {
+            kind: MailKind::Test,
             to,
             user: None,
             locale: None,
@@ -252,11 +254,11 @@ impl Mail {
         now: UnixSeconds,
         dialogue: &mut SmtpTranscript,
     ) -> Result<String, String> {
-        let values = Values {
+        let values = TemplateValues {
             email: to.to_string(),
-            ..Values::default()
+            ..TemplateValues::default()
         };
-        let rendered = self.render(Kind::Test, None, &values);
+        let rendered = self.render(MailKind::Test, None, &values);
         let outgoing = OutgoingMail {
             id: MailId::from_bytes(self.0.entropy.array()),
             to: to.clone(),
@@ -293,7 +295,7 @@ impl Mail {
     }
 
     /// In the requested language, else in the configured one.
-    fn render(&self, kind: Kind, locale: Option<&Locale>, values: &Values) -> Rendered {
+    fn render(&self, kind: MailKind, locale: Option<&Locale>, values: &TemplateValues) -> Rendered {
         let asked = locale.map(Locale::as_str);
         let languages = asked.into_iter().chain([self.0.settings.language.as_str()]);
         let languages: Vec<&str> = languages.collect();
@@ -323,7 +325,7 @@ impl Mail {
             // It is not even decrypted.
             Secrets::Masked => mail.secret.as_ref().map(|_| MASKED.to_owned()),
         };
-        let values = Values {
+        let values = TemplateValues {
             email: mail.to.to_string(),
             link: secret
                 .as_deref()
@@ -332,7 +334,7 @@ impl Mail {
             minutes: (mail.good_for / 60).to_string(),
         };
         let rendered = self.render(mail.kind, locale, &values);
-        let waits = mail.status == Status::Queued;
+        let waits = mail.status == MailStatus::Queued;
         RenderedMail {
             summary: Summary {
                 id: id_of(key),

@@ -8,14 +8,14 @@ use crate::types::time::{DAY, HOUR};
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Kind {
+pub enum MailKind {
     Reset,
     PasswordChanged,
     Pin,
     Test,
 }
 
-impl Kind {
+impl MailKind {
     pub const ALL: [Self; 4] = [Self::Reset, Self::PasswordChanged, Self::Pin, Self::Test];
 
     /// The name on the command line, in the API and of the template files.
@@ -47,7 +47,7 @@ impl Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
+pub enum MailStatus {
     /// Stored only: no mail server is configured.
     Sink,
     Queued,
@@ -58,7 +58,7 @@ pub enum Status {
     Expired,
 }
 
-impl Status {
+impl MailStatus {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -72,8 +72,8 @@ impl Status {
 }
 
 #[derive(Clone)]
-pub struct Draft {
-    pub kind: Kind,
+pub struct MailDraft {
+    pub kind: MailKind,
     /// The account's stored address, never one from a request.
     pub to: Email,
     pub user: Option<UserId>,
@@ -89,8 +89,8 @@ pub struct Summary {
     pub id: MailId,
     pub to: Email,
     pub subject: String,
-    pub kind: Kind,
-    pub status: Status,
+    pub kind: MailKind,
+    pub status: MailStatus,
     pub created: UnixSeconds,
     pub attempts: u32,
     /// Time of the next attempt, if the mail is queued.
@@ -110,12 +110,12 @@ pub struct RenderedMail {
 
 pub struct TestResult {
     pub id: MailId,
-    pub status: Status,
+    pub status: MailStatus,
     pub dialogue: SmtpTranscript,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct MailCounts {
     pub queued: usize,
     pub oldest: Option<UnixSeconds>,
     pub sent: u64,

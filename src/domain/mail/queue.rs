@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use super::model::Status;
+use super::model::MailStatus;
 use super::tables::{MailKey, Mails};
 use crate::store::{Changed, CommitListener};
 use crate::types::UnixSeconds;
@@ -69,7 +69,7 @@ impl CommitListener<Mails> for MailQueue {
         let mut has_new = false;
         let mut waiting = self.waiting.lock();
         for Changed { key, record } in changes {
-            match record.filter(|mail| mail.status == Status::Queued) {
+            match record.filter(|mail| mail.status == MailStatus::Queued) {
                 Some(mail) => {
                     // Retries wait for their time; only new mails wake the delivery.
                     has_new |= mail.attempts == 0;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Kind, Status};
+use super::model::{MailKind, MailStatus};
 use crate::domain::sealing::Sealed;
 use crate::store::{Entries, Index, Record, Table, TreeName, read_record};
 use crate::types::time::DAY;
@@ -32,7 +32,7 @@ pub(super) fn key_of(id: &MailId) -> MailKey {
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MailRecord {
-    pub(super) kind: Kind,
+    pub(super) kind: MailKind,
     pub(super) to: Email,
     pub(super) user: Option<UserId>,
     pub(super) locale: Option<Locale>,
@@ -40,7 +40,7 @@ pub(super) struct MailRecord {
     pub(super) secret: Option<Sealed>,
     pub(super) good_for: i64,
     pub(super) created: UnixSeconds,
-    pub(super) status: Status,
+    pub(super) status: MailStatus,
     pub(super) attempts: u32,
     pub(super) next: UnixSeconds,
     pub(super) words: Option<String>,
@@ -59,18 +59,18 @@ impl Record for MailRecord {
 
 /// Had only the sink and stored secrets in plain text.
 mod v1 {
-    use super::{Deserialize, Email, Kind, Locale, Serialize, Status, UnixSeconds, UserId};
+    use super::{Deserialize, Email, Locale, MailKind, MailStatus, Serialize, UnixSeconds, UserId};
 
     #[derive(Serialize, Deserialize)]
     pub(super) struct MailRecord {
-        pub(super) kind: Kind,
+        pub(super) kind: MailKind,
         pub(super) to: Email,
         pub(super) user: Option<UserId>,
         pub(super) locale: Option<Locale>,
         secret: Option<String>,
         pub(super) good_for: i64,
         pub(super) created: UnixSeconds,
-        pub(super) status: Status,
+        pub(super) status: MailStatus,
     }
 }
 

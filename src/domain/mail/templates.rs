@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::model::Kind;
+use super::model::MailKind;
 use crate::types::html_escape::escape;
 
 /// Bytes.
@@ -34,14 +34,14 @@ enum Name {
 }
 
 #[derive(Default)]
-pub(super) struct Values {
+pub(super) struct TemplateValues {
     pub(super) email: String,
     pub(super) link: String,
     pub(super) pin: String,
     pub(super) minutes: String,
 }
 
-impl Values {
+impl TemplateValues {
     fn get(&self, name: Name) -> &str {
         match name {
             Name::Email => &self.email,
@@ -79,16 +79,16 @@ pub(super) struct Templates(HashMap<(String, &'static str), Template>);
 macro_rules! built_in {
     ($($language:literal)+) => {
         [$(
-            ($language, Kind::Reset,
+            ($language, MailKind::Reset,
              include_str!(concat!("../../../data/mail/", $language, "/reset.txt")),
              include_str!(concat!("../../../data/mail/", $language, "/reset.html"))),
-            ($language, Kind::PasswordChanged,
+            ($language, MailKind::PasswordChanged,
              include_str!(concat!("../../../data/mail/", $language, "/password-changed.txt")),
              include_str!(concat!("../../../data/mail/", $language, "/password-changed.html"))),
-            ($language, Kind::Pin,
+            ($language, MailKind::Pin,
              include_str!(concat!("../../../data/mail/", $language, "/pin.txt")),
              include_str!(concat!("../../../data/mail/", $language, "/pin.html"))),
-            ($language, Kind::Test,
+            ($language, MailKind::Test,
              include_str!(concat!("../../../data/mail/", $language, "/test.txt")),
              include_str!(concat!("../../../data/mail/", $language, "/test.html"))),
         )+]
@@ -121,7 +121,7 @@ impl Templates {
                 continue;
             }
             check_names(&path, language)?;
-            for kind in Kind::ALL {
+            for kind in MailKind::ALL {
                 let text = read(&path.join(kind.as_str()).with_extension("txt"))?;
                 let html = read(&path.join(kind.as_str()).with_extension("html"))?;
                 if text.is_none() && html.is_none() {
@@ -137,7 +137,12 @@ impl Templates {
     }
 
     /// In the first available language; `pt-BR` falls back to `pt`.
-    pub(super) fn render(&self, kind: Kind, languages: &[&str], values: &Values) -> Rendered {
+    pub(super) fn render(
+        &self,
+        kind: MailKind,
+        languages: &[&str],
+        values: &TemplateValues,
+    ) -> Rendered {
         let template = languages
             .iter()
             .flat_map(|tag| [*tag, tag.split('-').next().unwrap_or_default()])
@@ -158,7 +163,12 @@ impl Templates {
         }
     }
 
-    fn set_text(&mut self, language: &str, kind: Kind, source: &str) -> Result<(), TemplateError> {
+    fn set_text(
+        &mut self,
+        language: &str,
+        kind: MailKind,
+        source: &str,
+    ) -> Result<(), TemplateError> {
         let wrong = |what: String| wrong(language, kind, "txt", what);
         let source = source.replace("\r\n", "\n");
         let (subject, body) = source
@@ -174,19 +184,24 @@ impl Templates {
         Ok(())
     }
 
-    fn set_html(&mut self, language: &str, kind: Kind, source: &str) -> Result<(), TemplateError> {
+    fn set_html(
+        &mut self,
+        language: &str,
+        kind: MailKind,
+        source: &str,
+    ) -> Result<(), TemplateError> {
         let html = Part::parse(source).map_err(|what| wrong(language, kind, "html", what))?;
         self.entry(language, kind).html = html;
         Ok(())
     }
 
-    fn entry(&mut self, language: &str, kind: Kind) -> &mut Template {
+    fn entry(&mut self, language: &str, kind: MailKind) -> &mut Template {
         self.0
             .entry((language.to_owned(), kind.as_str()))
             .or_default()
     }
 
-    fn check_complete(&self, language: &str, kind: Kind) -> Result<(), TemplateError> {
+    fn check_complete(&self, language: &str, kind: MailKind) -> Result<(), TemplateError> {
         let template = self.0.get(&(language.to_owned(), kind.as_str()));
         // The directory may override one part of a built-in language, but another language needs both.
         let missing = match template {
@@ -198,9 +213,9 @@ impl Templates {
             return Err(wrong(language, kind, missing, "is missing".to_owned()));
         }
         let (needed, value) = match kind {
-            Kind::Reset => (Name::Link, "{link}"),
-            Kind::Pin => (Name::Pin, "{pin}"),
-            Kind::PasswordChanged | Kind::Test => return Ok(()),
+            MailKind::Reset => (Name::Link, "{link}"),
+            MailKind::Pin => (Name::Pin, "{pin}"),
+            MailKind::PasswordChanged | MailKind::Test => return Ok(()),
         };
         let parts = template.map(|template| [("txt", &template.text), ("html", &template.html)]);
         let useless = |(_, part): &(&str, &Part)| !part.names(needed);
@@ -227,8 +242,8 @@ fn check_names(directory: &Path, language: &str) -> Result<(), TemplateError> {
             continue;
         };
         // A misspelled template would silently never be used.
-        if matches!(extension.as_str(), "txt" | "html") && Kind::parse(&stem).is_none() {
-            let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
+        if matches!(extension.as_str(), "txt" | "html") && MailKind::parse(&stem).is_none() {
+            let kinds: Vec<&str> = MailKind::ALL.iter().map(|kind| kind.as_str()).collect();
             return Err(TemplateError::Wrong {
                 file: format!("{language}/{stem}.{extension}"),
                 what: format!("unknown kind of mail; use one of {}", kinds.join(", ")),
@@ -238,7 +253,7 @@ fn check_names(directory: &Path, language: &str) -> Result<(), TemplateError> {
     Ok(())
 }
 
-fn wrong(language: &str, kind: Kind, extension: &str, what: String) -> TemplateError {
+fn wrong(language: &str, kind: MailKind, extension: &str, what: String) -> TemplateError {
     TemplateError::Wrong {
         file: format!("{language}/{}.{extension}", kind.as_str()),
         what,
@@ -297,7 +312,7 @@ impl Part {
         self.0.iter().any(is_wanted)
     }
 
-    fn render(&self, values: &Values, html: bool) -> String {
+    fn render(&self, values: &TemplateValues, html: bool) -> String {
         let mut out = String::new();
         for piece in &self.0 {
             match piece {
@@ -315,8 +330,8 @@ impl Part {
 mod tests {
     use super::*;
 
-    fn values() -> Values {
-        Values {
+    fn values() -> TemplateValues {
+        TemplateValues {
             email: "o'hara&co@example.com".to_owned(),
             link: "https://x.example/?a=1&token=\"<t>\"".to_owned(),
             pin: "1234".to_owned(),
@@ -327,15 +342,15 @@ mod tests {
     #[test]
     fn every_built_in_language_has_complete_templates() {
         let templates = Templates::built_in().unwrap();
-        assert_eq!(templates.0.len(), 3 * Kind::ALL.len());
+        assert_eq!(templates.0.len(), 3 * MailKind::ALL.len());
         for language in ["en", "sv", "de"] {
-            for kind in Kind::ALL {
+            for kind in MailKind::ALL {
                 templates.check_complete(language, kind).unwrap();
                 let mail = templates.render(kind, &[language], &values());
                 let secret = match kind {
-                    Kind::Reset => values().link,
-                    Kind::Pin => values().pin,
-                    Kind::PasswordChanged | Kind::Test => String::new(),
+                    MailKind::Reset => values().link,
+                    MailKind::Pin => values().pin,
+                    MailKind::PasswordChanged | MailKind::Test => String::new(),
                 };
                 assert!(mail.text.contains(&secret), "{language} {kind:?}");
                 assert!(!mail.subject.contains('{') && !mail.text.contains('{'));
@@ -346,7 +361,7 @@ mod tests {
     #[test]
     fn values_are_escaped_only_in_html() {
         let templates = Templates::built_in().unwrap();
-        let mail = templates.render(Kind::Reset, &["en"], &values());
+        let mail = templates.render(MailKind::Reset, &["en"], &values());
         assert!(mail.text.contains("?a=1&token=\"<t>\""));
         assert!(mail.html.contains("?a=1&amp;token=&quot;&lt;t&gt;&quot;"));
         assert!(mail.html.contains("o&#39;hara&amp;co@example.com"));
@@ -355,8 +370,11 @@ mod tests {
     #[test]
     fn nearest_language_is_used() {
         let templates = Templates::built_in().unwrap();
-        let subject =
-            |languages: &[&str]| templates.render(Kind::Pin, languages, &values()).subject;
+        let subject = |languages: &[&str]| {
+            templates
+                .render(MailKind::Pin, languages, &values())
+                .subject
+        };
         assert_eq!(subject(&["sv-FI"]), "Din PIN-kod");
         assert_eq!(subject(&["fi", "de"]), "Ihr PIN-Code");
         assert_eq!(subject(&["fi"]), "Your PIN code");
@@ -392,7 +410,7 @@ mod tests {
         fs::remove_file(fi.join("rest.txt")).unwrap();
         fs::write(fi.join("pin.html"), "<style>p{color:red}</style>{pin}").unwrap();
         templates.read_directory(directory.path()).unwrap();
-        let mail = templates.render(Kind::Pin, &["fi"], &values());
+        let mail = templates.render(MailKind::Pin, &["fi"], &values());
         assert_eq!(mail.subject, "PIN-koodi");
         assert_eq!(mail.text, "1234 { x }\n");
         assert_eq!(mail.html, "<style>p{color:red}</style>1234");

@@ -10,17 +10,17 @@ const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
 fn mail() -> (Store, Mail) {
     let store = Store::in_memory(schema(Schema::default()));
-    let settings = Settings {
+    let settings = MailSettings {
         reset_url: "https://tv.example/{locale}/reset?token={token}".to_owned(),
-        ..Settings::default()
+        ..MailSettings::default()
     };
     let entropy = Arc::new(SeededEntropy::new(1));
     let mail = Mail::open(store.clone(), entropy, &[1; 32], settings, None).unwrap();
     (store, mail)
 }
 
-fn draft(kind: Kind, to: &str, secret: &str) -> Draft {
-    Draft {
+fn draft(kind: MailKind, to: &str, secret: &str) -> MailDraft {
+    MailDraft {
         kind,
         to: Email::parse(to).unwrap(),
         user: Some(UserId::from_bytes([7; 16])),
@@ -30,7 +30,7 @@ fn draft(kind: Kind, to: &str, secret: &str) -> Draft {
     }
 }
 
-fn queue(store: &Store, mail: &Mail, draft: Draft, now: UnixSeconds) -> MailId {
+fn queue(store: &Store, mail: &Mail, draft: MailDraft, now: UnixSeconds) -> MailId {
     let mail = mail.clone();
     store
         .write(Durability::Durable, move |txn| {
@@ -48,7 +48,7 @@ fn mails_are_listed_newest_first_even_within_a_second() {
             queue(
                 &store,
                 &mail,
-                draft(Kind::Reset, "a@b.example", "t"),
+                draft(MailKind::Reset, "a@b.example", "t"),
                 NOW + n / 3,
             )
         })
@@ -64,7 +64,7 @@ fn a_reset_mail_carries_the_configured_address() {
     let id = queue(
         &store,
         &mail,
-        draft(Kind::Reset, "a@b.example", "pgr_x"),
+        draft(MailKind::Reset, "a@b.example", "pgr_x"),
         NOW,
     );
     let rendered = mail.show(&id, Secrets::Shown).unwrap().unwrap();
@@ -82,7 +82,7 @@ fn a_reset_mail_carries_the_configured_address() {
 #[test]
 fn a_masked_mail_shows_neither_token_nor_pin() {
     let (store, mail) = mail();
-    for (kind, secret) in [(Kind::Reset, "pgr_x"), (Kind::Pin, "4711")] {
+    for (kind, secret) in [(MailKind::Reset, "pgr_x"), (MailKind::Pin, "4711")] {
         let id = queue(&store, &mail, draft(kind, "a@b.example", secret), NOW);
         let shown = mail.show(&id, Secrets::Shown).unwrap().unwrap();
         let masked = mail.show(&id, Secrets::Masked).unwrap().unwrap();
@@ -102,10 +102,15 @@ fn secrets_are_removed_before_their_mails() {
     let reset = queue(
         &store,
         &mail,
-        draft(Kind::Reset, "a@b.example", "pgr_x"),
+        draft(MailKind::Reset, "a@b.example", "pgr_x"),
         NOW,
     );
-    let pin = queue(&store, &mail, draft(Kind::Pin, "a@b.example", "4711"), NOW);
+    let pin = queue(
+        &store,
+        &mail,
+        draft(MailKind::Pin, "a@b.example", "4711"),
+        NOW,
+    );
     let text = |id| {
         mail.show(id, Secrets::Shown)
             .unwrap()
@@ -127,7 +132,12 @@ fn secrets_are_removed_before_their_mails() {
 fn sweep_covers_a_long_queue() {
     let (store, mail) = mail();
     for _ in 0..BATCH * 2 + 1 {
-        queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
+        queue(
+            &store,
+            &mail,
+            draft(MailKind::Reset, "a@b.example", "t"),
+            NOW,
+        );
     }
     // The first run removes the secrets, the second the mails.
     mail.sweep(NOW + 30 * DAY).unwrap();
@@ -138,7 +148,12 @@ fn sweep_covers_a_long_queue() {
 #[test]
 fn the_queue_is_bounded() {
     let (store, mail) = mail();
-    let first = queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
+    let first = queue(
+        &store,
+        &mail,
+        draft(MailKind::Reset, "a@b.example", "t"),
+        NOW,
+    );
     // Occupies the next number, so that the ring wraps around.
     let key = (!(MAILS_MAX - 1), [0; 8]);
     store
@@ -148,7 +163,12 @@ fn the_queue_is_bounded() {
         })
         .wait()
         .unwrap();
-    queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
+    queue(
+        &store,
+        &mail,
+        draft(MailKind::Reset, "a@b.example", "t"),
+        NOW,
+    );
     assert!(mail.show(&first, Secrets::Shown).unwrap().is_none());
     assert_eq!(mail.list(10).unwrap().len(), 2);
 }
@@ -157,11 +177,16 @@ fn the_queue_is_bounded() {
 fn mails_about_a_user_can_be_exported_and_erased() {
     let (store, mail) = mail();
     let user = UserId::from_bytes([7; 16]);
-    queue(&store, &mail, draft(Kind::Reset, "a@b.example", "t"), NOW);
-    let newest = queue(&store, &mail, draft(Kind::Pin, "a@b.example", "1"), NOW);
-    let other = Draft {
+    queue(
+        &store,
+        &mail,
+        draft(MailKind::Reset, "a@b.example", "t"),
+        NOW,
+    );
+    let newest = queue(&store, &mail, draft(MailKind::Pin, "a@b.example", "1"), NOW);
+    let other = MailDraft {
         user: Some(UserId::from_bytes([8; 16])),
-        ..draft(Kind::Pin, "c@d.example", "1")
+        ..draft(MailKind::Pin, "c@d.example", "1")
     };
     let kept = queue(&store, &mail, other, NOW);
     let about = mail.mails_of_user(&user).unwrap();
@@ -178,14 +203,14 @@ fn mails_about_a_user_can_be_exported_and_erased() {
 fn record_bytes_are_stable_and_version_1_is_upgraded() {
     let sealer = Sealer::new(&[1; 32]);
     let record = MailRecord {
-        kind: Kind::Pin,
+        kind: MailKind::Pin,
         to: Email::parse("a@b.c").unwrap(),
         user: Some(UserId::from_bytes([7; 16])),
         locale: Locale::parse("sv").ok(),
         secret: Some(sealer.seal(b"place", b"1", &SeededEntropy::new(1))),
         good_for: 1,
         created: UnixSeconds(1),
-        status: Status::Queued,
+        status: MailStatus::Queued,
         attempts: 2,
         next: UnixSeconds(3),
         words: Some("4".to_owned()),
@@ -212,7 +237,7 @@ fn record_bytes_are_stable_and_version_1_is_upgraded() {
     let upgraded = <MailRecord as crate::store::Record>::upgrade(1, &old).unwrap();
     let expected = MailRecord {
         secret: None,
-        status: Status::Sink,
+        status: MailStatus::Sink,
         attempts: 0,
         next: UnixSeconds(1),
         words: None,

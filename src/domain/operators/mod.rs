@@ -14,7 +14,7 @@ use tables::OperatorRecord;
 #[must_use]
 pub(crate) fn schema(schema: Schema) -> Schema {
     schema
-        .with::<tables::Operators>()
+        .with::<tables::OperatorTable>()
         .with::<tables::OperatorTokens>()
 }
 
@@ -26,7 +26,7 @@ pub struct Operator {
     pub created: UnixSeconds,
 }
 
-pub(crate) type Operators = Identities<tables::Operators>;
+pub(crate) type Operators = Identities<tables::OperatorTable>;
 
 fn operator(id: &OperatorId, record: &OperatorRecord) -> Operator {
     Operator {
@@ -83,6 +83,6 @@ impl Operators {
     /// # Errors
     /// [`IdentityError::NotFound`].
     pub fn revoke(&self, id: OperatorId) -> Commit<(), IdentityError> {
-        self.change(move |txn| identities::remove::<tables::Operators>(txn, &id))
+        self.change(move |txn| identities::remove::<tables::OperatorTable>(txn, &id))
     }
 }

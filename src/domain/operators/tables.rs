@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::identities::{Identity, IdentityKind, TokenRecord};
+use crate::domain::identities::{IdentityKind, IdentityTable, TokenRecord};
 use crate::ports::Entropy;
 use crate::store::{All, Entries, Index, Record, StoreError, Table, TreeName, Txn, read_record};
 use crate::types::{OperatorId, Role, Token, TokenHash, TokenKind, UnixSeconds};
@@ -31,9 +31,9 @@ impl Record for OperatorRecord {
 
 /// Operators by id; kept in a memory table.
 #[derive(Clone)]
-pub struct Operators;
+pub struct OperatorTable;
 
-impl Identity for Operators {
+impl IdentityTable for OperatorTable {
     const KIND: IdentityKind = IdentityKind::Operator;
     type ByName = OperatorsByName;
     type Tokens = OperatorTokens;
@@ -61,7 +61,7 @@ impl Identity for Operators {
     }
 }
 
-impl Table for Operators {
+impl Table for OperatorTable {
     const NAME: TreeName = "operators";
     type Key = OperatorId;
     type Record = OperatorRecord;
@@ -82,7 +82,7 @@ pub struct OperatorsByName;
 
 impl Index for OperatorsByName {
     const NAME: TreeName = "operators.by_name";
-    type Table = Operators;
+    type Table = OperatorTable;
     type Key = String;
 }
 

@@ -14,7 +14,7 @@ use tables::PartnerRecord;
 #[must_use]
 pub(crate) fn schema(schema: Schema) -> Schema {
     schema
-        .with::<tables::Partners>()
+        .with::<tables::PartnerTable>()
         .with::<tables::PartnerTokens>()
 }
 
@@ -41,7 +41,7 @@ pub struct PartnerUpdate {
     pub duration_unit: Option<Option<DurationUnit>>,
 }
 
-pub(crate) type Partners = Identities<tables::Partners>;
+pub(crate) type Partners = Identities<tables::PartnerTable>;
 
 impl Partners {
     /// Authenticates an access token from memory. Returns `None` for unknown and revoked tokens and for
@@ -102,14 +102,14 @@ impl Partners {
     pub fn update(&self, id: PartnerId, update: PartnerUpdate) -> Commit<(), IdentityError> {
         self.change(move |txn| {
             let record = txn
-                .get::<tables::Partners>(&id)?
+                .get::<tables::PartnerTable>(&id)?
                 .ok_or(IdentityError::NotFound(IdentityKind::Partner))?;
             let record = PartnerRecord {
                 disabled: update.disabled.unwrap_or(record.disabled),
                 duration_unit: update.duration_unit.unwrap_or(record.duration_unit),
                 ..record
             };
-            Ok(txn.put::<tables::Partners>(&id, &record)?)
+            Ok(txn.put::<tables::PartnerTable>(&id, &record)?)
         })
     }
 
@@ -137,7 +137,7 @@ pub(crate) enum PartnerStatus {
 
 /// Reads the state of a partner in the write batch that depends on it.
 pub(crate) fn standing(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, StoreError> {
-    Ok(match txn.get::<tables::Partners>(id)? {
+    Ok(match txn.get::<tables::PartnerTable>(id)? {
         None => PartnerStatus::Unknown,
         Some(partner) if partner.disabled => PartnerStatus::Disabled,
         Some(_) => PartnerStatus::Active,
@@ -153,7 +153,7 @@ pub fn seed(store: &crate::store::Store, id: PartnerId, name: &str) {
         disabled: false,
         duration_unit: None,
     };
-    let batch = move |txn: &mut Txn<'_>| txn.put::<tables::Partners>(&id, &record);
+    let batch = move |txn: &mut Txn<'_>| txn.put::<tables::PartnerTable>(&id, &record);
     store
         .write::<_, StoreError, _>(crate::store::Durability::Durable, batch)
         .wait()
@@ -165,5 +165,5 @@ pub fn seed(store: &crate::store::Store, id: PartnerId, name: &str) {
 /// # Errors
 /// [`IdentityError::NotFound`].
 pub(crate) fn remove(txn: &mut Txn<'_>, id: &PartnerId) -> Result<(), IdentityError> {
-    identities::remove::<tables::Partners>(txn, id)
+    identities::remove::<tables::PartnerTable>(txn, id)
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::identities::{Identity, IdentityKind, TokenRecord};
+use crate::domain::identities::{IdentityKind, IdentityTable, TokenRecord};
 use crate::ports::Entropy;
 use crate::store::{Entries, Index, Record, StoreError, Table, TreeName, Txn, read_record};
 use crate::types::{DurationUnit, PartnerId, Token, TokenHash, UnixSeconds};
@@ -30,9 +30,9 @@ impl Record for PartnerRecord {
 
 /// Partners by id; kept in a memory table.
 #[derive(Clone)]
-pub struct Partners;
+pub struct PartnerTable;
 
-impl Identity for Partners {
+impl IdentityTable for PartnerTable {
     const KIND: IdentityKind = IdentityKind::Partner;
     type ByName = PartnersByName;
     type Tokens = PartnerTokens;
@@ -59,7 +59,7 @@ impl Identity for Partners {
     }
 }
 
-impl Table for Partners {
+impl Table for PartnerTable {
     const NAME: TreeName = "partners";
     type Key = PartnerId;
     type Record = PartnerRecord;
@@ -81,7 +81,7 @@ pub struct PartnersByName;
 
 impl Index for PartnersByName {
     const NAME: TreeName = "partners.by_name";
-    type Table = Partners;
+    type Table = PartnerTable;
     type Key = String;
 }
 

@@ -20,12 +20,12 @@ pub struct Viewer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramAtPosition {
     /// `None` in a gap of the schedule.
-    pub program: Option<Program>,
+    pub program: Option<PlayedProgram>,
     pub rights: PositionRights,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct PlayedProgram {
     pub id: BroadcastId,
     pub start: UnixSeconds,
     pub pg_age: Option<u8>,
@@ -40,7 +40,7 @@ pub struct Playable {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Playlists {
+pub struct AssetDelivery {
     pub encrypted: bool,
     /// Without the `s` of those that require https.
     pub protocols: Vec<Protocol>,
@@ -57,12 +57,12 @@ pub trait PlaybackContext: Send + Sync + 'static {
         &self,
         user: &UserId,
         livestream: &LivestreamId,
-        program: &Program,
+        program: &PlayedProgram,
     ) -> bool;
 
     fn vod_needs_pin(&self, user: &UserId, asset: &AssetId) -> bool;
 
-    fn playlists(&self, asset: &AssetId) -> Option<Playlists>;
+    fn playlists(&self, asset: &AssetId) -> Option<AssetDelivery>;
 
     fn playable(&self, asset: &AssetId, protocol: Protocol) -> Option<Playable>;
 

@@ -10,13 +10,13 @@ use crate::types::{
 use super::Playback;
 use super::context::Viewer;
 use super::error::PlaybackError;
-use super::model::{Entitlement, Playing, add_unlock};
+use super::model::{Entitlement, PlayedAsset, add_unlock};
 use super::session::{Liveness, Session};
 use super::tables;
 
 #[derive(Clone, Debug)]
 pub struct GrantedRight {
-    pub playing: Playing,
+    pub playing: PlayedAsset,
     pub program: Option<(BroadcastId, UnixSeconds)>,
     pub pin_needed: bool,
     pub valid_until: Option<UnixSeconds>,
@@ -136,8 +136,9 @@ impl Playback {
             expires: self.expiry.wall_to_token(expires, now),
             device: None,
         };
-        let live = matches!(entitlement.playing, Playing::Live { .. });
-        if let (Some(session), Playing::Live { offset, .. }) = (&session, &entitlement.playing) {
+        let live = matches!(entitlement.playing, PlayedAsset::Live { .. });
+        if let (Some(session), PlayedAsset::Live { offset, .. }) = (&session, &entitlement.playing)
+        {
             // The player restarts at the new position, so the last heartbeat's is out of date.
             session.shift(*offset);
         }

@@ -6,7 +6,7 @@ use crate::types::{Country, UnixSeconds};
 
 use super::context::Viewer;
 use super::entitlement_token::GrantedRight;
-use super::model::Playing;
+use super::model::PlayedAsset;
 
 impl Viewer {
     /// `country` is the country of the request, by IP address or by the user's record.
@@ -32,7 +32,7 @@ impl GrantedRight {
                 program,
                 at,
             } => {
-                let playing = Playing::Live {
+                let playing = PlayedAsset::Live {
                     livestream: livestream.id.clone(),
                     // At most a day back: the offset was validated when it was parsed.
                     offset: i32::try_from(at.since(now)).unwrap_or(0),
@@ -44,7 +44,7 @@ impl GrantedRight {
                 program,
             } => match program.id() {
                 Some(broadcast) => {
-                    let playing = Playing::Catchup {
+                    let playing = PlayedAsset::Catchup {
                         livestream: livestream.id.clone(),
                         broadcast,
                         start: program.start(),
@@ -52,9 +52,9 @@ impl GrantedRight {
                     };
                     (playing, Some(program))
                 }
-                None => (Playing::Vod, None),
+                None => (PlayedAsset::Vod, None),
             },
-            Decided::Vod { .. } => (Playing::Vod, None),
+            Decided::Vod { .. } => (PlayedAsset::Vod, None),
         };
         Self {
             playing,

@@ -10,7 +10,7 @@ use crate::types::{AssetId, Drm, LivestreamId, SessionId, TokenHash, UnixSeconds
 use super::Playback;
 use super::context::ProgramAtPosition;
 use super::error::PlaybackError;
-use super::model::{EndReason, Playing};
+use super::model::{EndReason, PlayedAsset};
 use super::session::{Beat, Liveness, Session};
 use super::stream_limits::{self, StreamRequest, WhenFull};
 use crate::domain::entitlement::{Withheld, checked_position};
@@ -40,7 +40,7 @@ pub enum HeartbeatOutcome {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct LicenseRequest<'a> {
+pub struct LicenseAttempt<'a> {
     pub user: &'a UserId,
     pub session: Option<SessionId>,
     pub token: Option<TokenHash>,
@@ -165,7 +165,7 @@ impl Playback {
 
     pub fn license(
         &self,
-        request: &LicenseRequest<'_>,
+        request: &LicenseAttempt<'_>,
         now: UnixSeconds,
     ) -> Result<Arc<Session>, PlaybackError> {
         let at = self.expiry.at(now);
@@ -234,7 +234,7 @@ impl Playback {
     ) -> Result<(), PlaybackError> {
         let position = session.position(now);
         match &session.start.playing {
-            Playing::Vod => {
+            PlayedAsset::Vod => {
                 let asset = &session.start.asset;
                 // The right itself cannot change for a video on demand while its entitlement holds.
                 let late = !self.is_within_pin_grace(session, grace, now);
@@ -247,11 +247,11 @@ impl Playback {
                     false => Ok(()),
                 }
             }
-            Playing::Live { livestream, .. } => {
+            PlayedAsset::Live { livestream, .. } => {
                 let at = position.map_or(now, |position| checked_position(position, now));
                 self.check_livestream(session, livestream, at, now)
             }
-            Playing::Catchup {
+            PlayedAsset::Catchup {
                 livestream,
                 broadcast,
                 start,

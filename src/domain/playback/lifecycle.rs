@@ -25,7 +25,7 @@ const CHECKPOINT: i64 = 300;
 /// writer thread.
 const BATCH: usize = 256;
 
-pub struct Export {
+pub struct PlaybackData {
     pub devices: Vec<Registered>,
     pub sessions: Vec<SessionView>,
     pub entitlements: Vec<Entitlement>,
@@ -33,7 +33,7 @@ pub struct Export {
 
 impl Playback {
     /// Reads the devices from disk.
-    pub fn export(&self, user: &UserId, now: UnixSeconds) -> Result<Export, PlaybackError> {
+    pub fn export(&self, user: &UserId, now: UnixSeconds) -> Result<PlaybackData, PlaybackError> {
         let tokens = self.tokens.tokens_of_user(user);
         let held = tokens.iter().filter_map(|hash| self.tokens.get(hash));
         // Times are stored in token time, which means nothing outside.
@@ -42,7 +42,7 @@ impl Playback {
             expires: self.expiry.token_to_wall(held.entitlement.expires, now),
             ..held.entitlement.clone()
         };
-        Ok(Export {
+        Ok(PlaybackData {
             devices: self.devices_of(user)?,
             sessions: self.sessions_of(user, now),
             entitlements: held.map(shown).collect(),

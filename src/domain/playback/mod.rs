@@ -81,8 +81,8 @@ use crate::types::{Drm, MediaPath, SessionId, UnixSeconds};
 pub(crate) use context::{PlaybackContext, Viewer};
 pub(crate) use entitlement_token::{GrantedRight, Issuable, Issued, PinCheck, PinRequired};
 pub(crate) use error::{BlockingSession, PlaybackError};
-pub(crate) use heartbeat::{Heartbeat, HeartbeatOutcome, LicenseRequest};
-pub(crate) use lifecycle::Export;
+pub(crate) use heartbeat::{Heartbeat, HeartbeatOutcome, LicenseAttempt};
+pub(crate) use lifecycle::PlaybackData;
 pub(crate) use model::{Device, EndReason, Registered, SessionView};
 pub(crate) use playability::Playability;
 pub(crate) use playlist_url::Playlist;
@@ -96,7 +96,7 @@ use session::{EndedMap, SessionMap};
 use token_map::TokenMap;
 
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct PlaybackSettings {
     pub streams_total: u32,
     /// Per user and asset, unless the channel sets a limit.
     pub streams_per_asset: u32,
@@ -109,7 +109,7 @@ pub struct Settings {
     pub beats: BeatRate,
 }
 
-impl Default for Settings {
+impl Default for PlaybackSettings {
     fn default() -> Self {
         Self {
             streams_total: 3,
@@ -127,7 +127,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl PlaybackSettings {
     /// No license is needed, or licenses can be issued.
     fn has_licenses(&self, drm: Drm) -> bool {
         match drm {
@@ -142,7 +142,7 @@ impl Settings {
 pub struct Playback {
     store: Store,
     entropy: Arc<dyn Entropy>,
-    settings: Arc<Settings>,
+    settings: Arc<PlaybackSettings>,
     context: Arc<dyn PlaybackContext>,
     signing: Arc<Signing>,
     /// Maps wall time to token time. Stored expiry times and session liveness are in token time.
@@ -157,7 +157,7 @@ impl Playback {
     pub fn open(
         store: &Store,
         entropy: Arc<dyn Entropy>,
-        settings: Settings,
+        settings: PlaybackSettings,
         signing: Signing,
         context: Arc<dyn PlaybackContext>,
         expiry: Arc<ExpiryClock>,

@@ -8,7 +8,7 @@ use crate::types::{
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Playing {
+pub enum PlayedAsset {
     Live {
         livestream: LivestreamId,
         /// Seconds from the live point, 0 or negative.
@@ -23,7 +23,7 @@ pub enum Playing {
     Vod,
 }
 
-impl Playing {
+impl PlayedAsset {
     #[must_use]
     pub const fn livestream(&self) -> Option<&LivestreamId> {
         match self {
@@ -39,7 +39,7 @@ pub struct Entitlement {
     pub id: EntitlementId,
     pub partner: PartnerId,
     pub asset: AssetId,
-    pub playing: Playing,
+    pub playing: PlayedAsset,
     pub program: Option<BroadcastId>,
     /// The program, or asset without programs, that a PIN was entered for before a session existed. The
     /// first preflight consumes it.
@@ -82,7 +82,7 @@ pub struct Registered {
 pub struct StoredSession {
     pub partner: PartnerId,
     pub asset: AssetId,
-    pub playing: Playing,
+    pub playing: PlayedAsset,
     /// One device is one stream.
     pub device: Device,
     pub drm: Drm,

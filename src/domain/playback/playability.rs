@@ -4,7 +4,7 @@
 use crate::types::{AssetId, Drm, Protocol};
 
 use super::Playback;
-use super::context::Playlists;
+use super::context::AssetDelivery;
 
 const SYSTEMS: [Drm; 4] = [Drm::Widevine, Drm::Playready, Drm::Fairplay, Drm::Clearkey];
 
@@ -16,7 +16,7 @@ pub struct Playability {
 
 impl Playability {
     /// `has_licenses` returns whether licenses of a DRM system can be issued.
-    pub fn new(playlists: &Playlists, has_licenses: impl Fn(Drm) -> bool) -> Self {
+    pub fn new(playlists: &AssetDelivery, has_licenses: impl Fn(Drm) -> bool) -> Self {
         let systems = |protocol: Protocol| -> Vec<Drm> {
             if !playlists.encrypted {
                 return vec![Drm::None];
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn playability(encrypted: bool, protocols: &[Protocol], servers: &[Drm]) -> Playability {
-        let playlists = Playlists {
+        let playlists = AssetDelivery {
             encrypted,
             protocols: protocols.to_vec(),
         };

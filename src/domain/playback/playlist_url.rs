@@ -9,7 +9,7 @@ use crate::types::{AssetId, MediaPath, Protocol, SessionId, UnixSeconds};
 
 use super::Playback;
 use super::error::PlaybackError;
-use super::model::Playing;
+use super::model::PlayedAsset;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Playlist {
@@ -18,10 +18,10 @@ pub enum Playlist {
     Absolute(String),
 }
 
-pub(super) struct Values<'a> {
+pub(super) struct UrlValues<'a> {
     pub(super) asset: &'a AssetId,
     pub(super) session: &'a SessionId,
-    pub(super) playing: &'a Playing,
+    pub(super) playing: &'a PlayedAsset,
     pub(super) expires: UnixSeconds,
     pub(super) now: UnixSeconds,
 }
@@ -35,7 +35,7 @@ impl Playback {
         address: Option<&str>,
         protocol: Protocol,
         https: bool,
-        values: &Values<'_>,
+        values: &UrlValues<'_>,
     ) -> Result<Playlist, PlaybackError> {
         let ours = |path: MediaPath| {
             let address = self.origin_address(&path, values.expires, values.now);
@@ -79,19 +79,19 @@ impl Playback {
     }
 }
 
-fn span(playing: &Playing) -> Option<ManifestRange> {
+fn span(playing: &PlayedAsset) -> Option<ManifestRange> {
     match playing {
-        Playing::Live { .. } => Some(ManifestRange::Live),
-        Playing::Catchup { start, stop, .. } => Some(ManifestRange::Window {
+        PlayedAsset::Live { .. } => Some(ManifestRange::Live),
+        PlayedAsset::Catchup { start, stop, .. } => Some(ManifestRange::Window {
             start: *start,
             stop: *stop,
         }),
-        Playing::Vod => None,
+        PlayedAsset::Vod => None,
     }
 }
 
 /// Fills in `{asset}`, `{session}`, `{expires}`, and for catch-up `{start}` and `{stop}`.
-fn fill(template: &str, values: &Values<'_>) -> String {
+fn fill(template: &str, values: &UrlValues<'_>) -> String {
     let mut filled = String::with_capacity(template.len() + 32);
     let mut rest = template;
     while let Some((before, tail)) = rest.split_once('{') {
@@ -113,10 +113,10 @@ fn fill(template: &str, values: &Values<'_>) -> String {
     filled
 }
 
-fn substitute(filled: &mut String, name: &str, values: &Values<'_>) -> bool {
+fn substitute(filled: &mut String, name: &str, values: &UrlValues<'_>) -> bool {
     let window = match values.playing {
-        Playing::Catchup { start, stop, .. } => Some((start, stop)),
-        Playing::Live { .. } | Playing::Vod => None,
+        PlayedAsset::Catchup { start, stop, .. } => Some((start, stop)),
+        PlayedAsset::Live { .. } | PlayedAsset::Vod => None,
     };
     // Writing to a string cannot fail.
     let _ = match (name, window) {
@@ -158,16 +158,16 @@ mod tests {
     fn templates_are_filled_in() {
         let asset = AssetId::parse("a b&c").unwrap();
         let session = SessionId::from_bytes([0; 16]);
-        let catchup = Playing::Catchup {
+        let catchup = PlayedAsset::Catchup {
             livestream: LivestreamId::parse("news").unwrap(),
             broadcast: BroadcastId::parse("b").unwrap(),
             start: UnixSeconds(10),
             stop: UnixSeconds(20),
         };
-        let filled = |template: &str, playing: &Playing| {
+        let filled = |template: &str, playing: &PlayedAsset| {
             fill(
                 template,
-                &Values {
+                &UrlValues {
                     asset: &asset,
                     session: &session,
                     playing,
@@ -186,6 +186,6 @@ mod tests {
         ] {
             assert_eq!(filled(template, &catchup), expected);
         }
-        assert_eq!(filled("[{start}]", &Playing::Vod), "[]");
+        assert_eq!(filled("[{start}]", &PlayedAsset::Vod), "[]");
     }
 }

@@ -10,9 +10,9 @@ use super::Playback;
 use super::context::{Playable, Viewer};
 use super::error::PlaybackError;
 use super::model::{
-    Device, EndReason, Entitlement, Playing, Registered, StoredSession, add_unlock,
+    Device, EndReason, Entitlement, PlayedAsset, Registered, StoredSession, add_unlock,
 };
-use super::playlist_url::{Playlist, Values};
+use super::playlist_url::{Playlist, UrlValues};
 use super::session::{Liveness, SessionMap};
 use super::stream_limits::{self, StreamRequest};
 use super::tables;
@@ -41,7 +41,7 @@ struct StartSession {
     session: SessionId,
     hash: TokenHash,
     memory: Arc<SessionMap>,
-    settings: Arc<super::Settings>,
+    settings: Arc<super::PlaybackSettings>,
     any_device: bool,
     start: StoredSession,
     streams: Option<u32>,
@@ -86,7 +86,7 @@ impl Playback {
             return Err(PlaybackError::EntitlementInvalid);
         }
         let session = SessionId::from_bytes(self.entropy.array());
-        let values = Values {
+        let values = UrlValues {
             asset: &asset,
             session: &session,
             playing: &entitlement.playing,
@@ -249,7 +249,7 @@ impl StartSession {
         // says where the player is now.
         if life == Liveness::Alive && self.issued <= stored.since {
             self.start.program.clone_from(&stored.program);
-            if let (Some(session), Playing::Live { offset, .. }) =
+            if let (Some(session), PlayedAsset::Live { offset, .. }) =
                 (running, &mut self.start.playing)
             {
                 *offset = session.offset(self.now).unwrap_or(*offset);

@@ -11,7 +11,7 @@ use crate::domain::entitlement::checked_position;
 use crate::store::{Changed, CommitListener};
 use crate::types::{AssetId, BroadcastId, LimitReached, SessionId, UnixSeconds, UserId};
 
-use super::model::{EndReason, Ended, Playing, SessionView, StoredSession};
+use super::model::{EndReason, Ended, PlayedAsset, SessionView, StoredSession};
 use super::tables;
 
 /// Seconds: three and a half heartbeat intervals.
@@ -179,7 +179,7 @@ impl Session {
     #[must_use]
     pub fn position(&self, now: UnixSeconds) -> Option<UnixSeconds> {
         match (self.lag.load(Ordering::Relaxed), &self.start.playing) {
-            (NO_POSITION, Playing::Live { offset, .. }) => Some(now + i64::from(*offset)),
+            (NO_POSITION, PlayedAsset::Live { offset, .. }) => Some(now + i64::from(*offset)),
             (NO_POSITION, _) => None,
             (lag, _) => Some(now + lag),
         }

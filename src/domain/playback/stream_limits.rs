@@ -8,7 +8,7 @@ use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, DeviceId, SessionId, UnixSeconds, UserId};
 
 use super::error::{BlockingSession, PlaybackError};
-use super::model::{EndReason, Ended, Playing, StoredSession};
+use super::model::{EndReason, Ended, PlayedAsset, StoredSession};
 use super::session::SessionMap;
 use super::tables;
 
@@ -34,12 +34,12 @@ pub(super) struct StreamRequest<'a> {
     pub(super) here: u32,
 }
 
-pub(super) fn place<'a>(playing: &'a Playing, asset: &'a AssetId) -> &'a str {
+pub(super) fn place<'a>(playing: &'a PlayedAsset, asset: &'a AssetId) -> &'a str {
     match playing {
         // A channel counts as one place, whether it was requested by its id or by that of the running
         // broadcast.
-        Playing::Live { livestream, .. } => livestream.as_str(),
-        Playing::Catchup { .. } | Playing::Vod => asset.as_str(),
+        PlayedAsset::Live { livestream, .. } => livestream.as_str(),
+        PlayedAsset::Catchup { .. } | PlayedAsset::Vod => asset.as_str(),
     }
 }
 

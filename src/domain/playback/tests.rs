@@ -15,7 +15,7 @@ use crate::types::{
     UnixSeconds, UserId,
 };
 
-use super::model::{Ended, Entitlement, Playing, StoredSession};
+use super::model::{Ended, Entitlement, PlayedAsset, StoredSession};
 use super::playlist_url::ORIGIN_PATH;
 use super::*;
 use world::Small;
@@ -52,7 +52,7 @@ fn device(id: &str) -> Device {
 
 fn live(offset: i32) -> GrantedRight {
     GrantedRight {
-        playing: Playing::Live {
+        playing: PlayedAsset::Live {
             livestream: LivestreamId::parse("news").unwrap(),
             offset,
         },
@@ -65,7 +65,7 @@ fn live(offset: i32) -> GrantedRight {
 
 fn vod() -> GrantedRight {
     GrantedRight {
-        playing: Playing::Vod,
+        playing: PlayedAsset::Vod,
         ..live(0)
     }
 }
@@ -78,13 +78,13 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        Self::with(Settings {
+        Self::with(PlaybackSettings {
             clearkey: true,
-            ..Settings::default()
+            ..PlaybackSettings::default()
         })
     }
 
-    fn with(settings: Settings) -> Self {
+    fn with(settings: PlaybackSettings) -> Self {
         let store = Store::in_memory(schema(Schema::default()));
         let world = Arc::new(Small::default());
         let playback = Self::open(&store, settings, &world);
@@ -95,12 +95,17 @@ impl Lab {
         }
     }
 
-    fn open(store: &Store, settings: Settings, world: &Arc<Small>) -> Playback {
+    fn open(store: &Store, settings: PlaybackSettings, world: &Arc<Small>) -> Playback {
         Self::open_again(store, settings, world, 1)
     }
 
     /// A different seed gives different tokens and ids, as in another process.
-    fn open_again(store: &Store, settings: Settings, world: &Arc<Small>, seed: u64) -> Playback {
+    fn open_again(
+        store: &Store,
+        settings: PlaybackSettings,
+        world: &Arc<Small>,
+        seed: u64,
+    ) -> Playback {
         Playback::open(
             store,
             Arc::new(SeededEntropy::new(seed)),
@@ -236,7 +241,7 @@ impl Lab {
         kids: &[[u8; 16]],
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
-        let request = LicenseRequest {
+        let request = LicenseAttempt {
             user: &player.user,
             session: Some(player.session),
             token: Some(player.token.hash()),
@@ -291,7 +296,7 @@ fn record_bytes_are_stable() {
     let stored = StoredSession {
         partner: PartnerId::from_bytes([3; 16]),
         asset: asset("f"),
-        playing: Playing::Vod,
+        playing: PlayedAsset::Vod,
         device: device("d"),
         drm: Drm::Clearkey,
         protocol: Protocol::Dash,
@@ -342,7 +347,7 @@ fn a_restart_renews_liveness_and_revives_no_ended_session() {
     };
     stop(NOW).unwrap().wait().unwrap();
     let later = NOW + 10_000;
-    let playback = Lab::open(&lab.store, Settings::default(), &lab.world);
+    let playback = Lab::open(&lab.store, PlaybackSettings::default(), &lab.world);
     playback.refresh(later);
     let again = Lab {
         playback,

@@ -15,12 +15,12 @@ use super::channel_builder::JsonArena;
 use super::json_writer;
 use super::render;
 use super::rights::BroadcastRights;
-use super::source_spans::Span;
+use super::source_spans::CoveredSpan;
 use crate::types::{LivestreamId, UnixSeconds};
 
 /// What is needed without parsing the JSON.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct BroadcastEntry {
     pub(super) stop: UnixSeconds,
     pub(super) catchup: Option<(UnixSeconds, UnixSeconds)>,
     pub(super) tag: u64,
@@ -65,7 +65,7 @@ impl Allowed {
     }
 }
 
-impl Entry {
+impl BroadcastEntry {
     fn range(&self) -> Range<usize> {
         let at = usize::try_from(self.at).unwrap_or(usize::MAX);
         at..at.saturating_add(usize::try_from(self.length).unwrap_or(0))
@@ -79,7 +79,7 @@ pub struct Channel {
     pub(super) member: Box<[u8]>,
     pub(super) tag: u64,
     pub(super) starts: Box<[UnixSeconds]>,
-    pub(super) entries: Box<[Entry]>,
+    pub(super) entries: Box<[BroadcastEntry]>,
     /// Joined by commas; a day is a slice of it.
     pub(super) json: Bytes,
     /// The last one requested at the live point.
@@ -122,7 +122,7 @@ impl Channel {
     }
 
     pub(super) fn object(&self, index: usize) -> &[u8] {
-        let range = self.entries.get(index).map(Entry::range);
+        let range = self.entries.get(index).map(BroadcastEntry::range);
         range.and_then(|r| self.json.get(r)).unwrap_or_default()
     }
 
@@ -249,7 +249,7 @@ impl Channel {
     }
 
     /// At least partly within the span.
-    pub(super) fn count_within(&self, span: Span) -> u64 {
+    pub(super) fn count_within(&self, span: CoveredSpan) -> u64 {
         let first = self
             .entries
             .partition_point(|entry| entry.stop <= span.from);
@@ -268,7 +268,8 @@ impl Channel {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.json.len() + self.entries.len() * (size_of::<Entry>() + size_of::<UnixSeconds>())
+        self.json.len()
+            + self.entries.len() * (size_of::<BroadcastEntry>() + size_of::<UnixSeconds>())
     }
 
     pub(super) fn json_length(&self) -> usize {

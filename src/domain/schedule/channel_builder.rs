@@ -4,7 +4,7 @@ use arc_swap::ArcSwapOption;
 use bytes::{Bytes, BytesMut};
 use chrono_tz::Tz;
 
-use super::channel::{Allowed, Channel, Entry, hash};
+use super::channel::{Allowed, BroadcastEntry, Channel, hash};
 use super::model::Broadcast;
 use super::rights::BroadcastRights;
 use super::{json_writer, render};
@@ -38,7 +38,7 @@ pub(super) struct Builder<'a> {
     livestream: LivestreamId,
     zone: Tz,
     starts: Vec<UnixSeconds>,
-    entries: Vec<Entry>,
+    entries: Vec<BroadcastEntry>,
     json: Vec<u8>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Builder<'a> {
             return;
         };
         self.starts.push(broadcast.start);
-        self.entries.push(Entry {
+        self.entries.push(BroadcastEntry {
             stop: broadcast.stop,
             catchup: rights.catchup,
             tag,

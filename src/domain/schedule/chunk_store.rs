@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::model::Broadcast;
 use super::source_spans::{AllSourceSpans, SourceSpans};
-use super::tables::{ByDay, Chunk, ChunkKey, Chunks, Head, Heads, chunks};
+use super::tables::{ByDay, Chunk, ChunkKey, Chunks, Heads, ScheduleHead, chunks};
 use crate::store::{All, Durability, Store, StoreError};
 use crate::types::LivestreamId;
 
@@ -157,7 +157,7 @@ impl ChunkStore {
         let generation = writing.generation;
         let flushed = writing.flush();
         let switched = flushed.and_then(|()| {
-            let head = Head { generation };
+            let head = ScheduleHead { generation };
             writing
                 .store
                 // Durable: the old chunks are deleted after this.

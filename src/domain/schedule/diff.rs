@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 
 use super::ids;
-use super::import::{Problem, Skip, Skipped};
+use super::import::{GuideProblem, Skip, Skipped};
 use super::model::{Broadcast, Metadata};
-use super::source_spans::Span;
+use super::source_spans::CoveredSpan;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,8 +54,8 @@ pub(crate) struct ChannelDiff {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WritableSpans {
-    pub free: Vec<Span>,
-    pub blocked: Vec<Span>,
+    pub free: Vec<CoveredSpan>,
+    pub blocked: Vec<CoveredSpan>,
 }
 
 /// `rows` and `existing` are in order and without overlaps, and each row starts and ends in a free
@@ -138,7 +138,7 @@ fn drop_bad_ids(
             Some(id) if !seen.insert(id.clone()) => Skip::BadId,
             Some(_) => return true,
         };
-        skipped.add(Problem {
+        skipped.add(GuideProblem {
             line: row.line,
             kind,
         });

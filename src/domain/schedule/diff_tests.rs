@@ -35,7 +35,7 @@ fn rows(text: &str) -> Vec<NewRow> {
 /// Returns the writable spans without sources of higher priority.
 fn all_writable(rows: &[NewRow]) -> WritableSpans {
     let ends = rows.first().zip(rows.last());
-    let whole = ends.map(|(first, last)| Span {
+    let whole = ends.map(|(first, last)| CoveredSpan {
         from: first.start,
         to: last.stop,
     });
@@ -202,7 +202,7 @@ fn only_the_span_is_replaced() {
 #[test]
 fn spans_of_a_source_with_higher_priority_are_unchanged() {
     let first = apply(&[], "A@0-1000#a Theirs@1000-2000#t B@2000-3000#b").list;
-    let span = |from, to| Span {
+    let span = |from, to| CoveredSpan {
         from: UnixSeconds(from),
         to: UnixSeconds(to),
     };

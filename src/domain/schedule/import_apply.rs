@@ -14,10 +14,10 @@ use super::import::parsed_guide::ParsedGuide;
 use super::import_preview::Edits;
 use super::known_channels;
 use super::prepare::{PreparedChannel, plausibility_issues_of, prepare_channels};
-use super::report::{ImportOptions, ImportReport, Outcome, Unmapped};
+use super::report::{ImportOptions, ImportOutcome, ImportReport, Unmapped};
 use super::rights::{BroadcastRights, ChannelFacts, Rights};
 use super::service::{Schedule, ScheduleError, first_day, render};
-use super::snapshot::Snapshot;
+use super::snapshot::ScheduleSnapshot;
 use super::source_spans::SourceSpans;
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
@@ -123,7 +123,7 @@ impl Schedule {
         let known = known_channels::last(&self.store, source);
         let channels: BTreeSet<_> = draft.channels.keys().cloned().collect();
         let mut report = ImportReport {
-            outcome: Outcome::Applied,
+            outcome: ImportOutcome::Applied,
             channels: u64::try_from(draft.channels.len()).unwrap_or(u64::MAX),
             programmes: draft.programmes,
             difference: DiffCounts::default(),
@@ -145,9 +145,9 @@ impl Schedule {
         report.issues = plausibility_issues_of(&before, &self.source_spans, source, &ready);
         // An implausible guide is compared and reported, so that an operator can decide.
         report.outcome = match (options.dry_run, report.issues.is_empty() || options.accept) {
-            (true, _) => Outcome::DryRun,
-            (false, false) => Outcome::Held,
-            (false, true) => Outcome::Applied,
+            (true, _) => ImportOutcome::DryRun,
+            (false, false) => ImportOutcome::Held,
+            (false, true) => ImportOutcome::Applied,
         };
         let mut change = Change {
             schedule: self,
@@ -155,7 +155,7 @@ impl Schedule {
             before: &before,
             options,
         };
-        if report.outcome != Outcome::Applied {
+        if report.outcome != ImportOutcome::Applied {
             change.compare(&chunks, ready, &mut report)?;
             return Ok(report);
         }
@@ -183,7 +183,7 @@ impl Schedule {
 struct Change<'a> {
     schedule: &'a Schedule,
     rights: &'a dyn Rights,
-    before: &'a Arc<Snapshot>,
+    before: &'a Arc<ScheduleSnapshot>,
     options: &'a ImportOptions,
 }
 

@@ -18,12 +18,12 @@ pub struct LivestreamEdits {
     pub livestream: LivestreamId,
     pub zone: Tz,
     pub difference: DiffCounts,
-    pub edits: Vec<Edit>,
+    pub edits: Vec<BroadcastChange>,
 }
 
 /// New broadcasts have no `before`, removed ones no `after`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
+pub struct BroadcastChange {
     pub before: Option<BroadcastSummary>,
     pub after: Option<BroadcastSummary>,
 }
@@ -75,7 +75,7 @@ impl Edits {
     }
 }
 
-fn first_edits(old: &[Broadcast], new: &[Broadcast], most: usize) -> Vec<Edit> {
+fn first_edits(old: &[Broadcast], new: &[Broadcast], most: usize) -> Vec<BroadcastChange> {
     if most == 0 {
         return Vec::new();
     }
@@ -86,9 +86,9 @@ fn first_edits(old: &[Broadcast], new: &[Broadcast], most: usize) -> Vec<Edit> {
     };
     let (olds, news) = (by_id(old), by_id(new));
     let gone = old.iter().filter(|b| !news.contains_key(&b.id));
-    let mut edits: Vec<(UnixSeconds, Edit)> = gone
+    let mut edits: Vec<(UnixSeconds, BroadcastChange)> = gone
         .map(|before| {
-            let edit = Edit {
+            let edit = BroadcastChange {
                 before: Some(before.into()),
                 after: None,
             };
@@ -98,7 +98,7 @@ fn first_edits(old: &[Broadcast], new: &[Broadcast], most: usize) -> Vec<Edit> {
     for after in new {
         let before = olds.get(&after.id).and_then(|at| old.get(*at));
         if before != Some(after) {
-            let edit = Edit {
+            let edit = BroadcastChange {
                 before: before.map(BroadcastSummary::from),
                 after: Some(after.into()),
             };

@@ -33,8 +33,8 @@ pub(crate) mod tv_day;
 pub use broadcast_ref::Program;
 pub use import_apply::MakeLivestreams;
 pub use model::{Broadcast, Image, Metadata};
-pub use query::{Answer, Body, QueryError, ScheduleSettings};
-pub use report::{ImportOptions, ImportReport, Outcome, Unmapped};
+pub use query::{Body, QueryError, ScheduleResponse, ScheduleSettings};
+pub use report::{ImportOptions, ImportOutcome, ImportReport, Unmapped};
 pub use rights::{BroadcastRights, ChannelFacts, Rights};
 pub use service::{CurrentRights, Schedule, ScheduleError};
 

@@ -1,7 +1,7 @@
 //! Normalises the rows of a channel: sorts them and removes duplicates and overlaps. Every dropped row is counted
 //! by kind. The order of the rules is significant.
 
-use super::import::{Problem, Skip, Skipped};
+use super::import::{GuideProblem, Skip, Skipped};
 use crate::types::UnixSeconds;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Row<T> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept<T> {
+pub(crate) struct KeptRow<T> {
     pub line: u64,
     /// Later than the start of the previous row.
     pub start: UnixSeconds,
@@ -23,8 +23,8 @@ pub(crate) struct Kept<T> {
     pub payload: T,
 }
 
-pub(crate) fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<Kept<T>> {
-    let mut skip = |line, kind| skipped.add(Problem { line, kind });
+pub(crate) fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<KeptRow<T>> {
+    let mut skip = |line, kind| skipped.add(GuideProblem { line, kind });
     // First: an unusable row must not end or cut another one.
     rows.retain(|row| {
         let stops_wrong = row.stop.is_some_and(|stop| stop <= row.start);
@@ -44,7 +44,7 @@ pub(crate) fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<
         }
         same
     });
-    let mut kept: Vec<Kept<T>> = Vec::with_capacity(rows.len());
+    let mut kept: Vec<KeptRow<T>> = Vec::with_capacity(rows.len());
     let mut rows = rows.into_iter().peekable();
     while let Some(row) = rows.next() {
         // A row without a stop ends where the next one starts.
@@ -61,7 +61,7 @@ pub(crate) fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<
             // An overlap ends at the later row, which is usually the correction.
             last.stop = last.stop.min(row.start);
         }
-        kept.push(Kept {
+        kept.push(KeptRow {
             line: row.line,
             start: row.start,
             stop,
@@ -94,8 +94,8 @@ mod tests {
             .collect()
     }
 
-    fn shown(kept: &[Kept<usize>]) -> String {
-        let one = |row: &Kept<usize>| format!("{}-{}", row.start, row.stop);
+    fn shown(kept: &[KeptRow<usize>]) -> String {
+        let one = |row: &KeptRow<usize>| format!("{}-{}", row.start, row.stop);
         kept.iter().map(one).collect::<Vec<_>>().join(" ")
     }
 
@@ -171,7 +171,7 @@ mod tests {
             for row in &kept {
                 if let Some(stop) = rows[row.payload].stop {
                     for instant in row.start.0..stop.0 {
-                        let covered = |k: &Kept<_>| k.start.0 <= instant && instant < k.stop.0;
+                        let covered = |k: &KeptRow<_>| k.start.0 <= instant && instant < k.stop.0;
                         prop_assert!(kept.iter().any(covered));
                     }
                 }

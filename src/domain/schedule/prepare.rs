@@ -3,14 +3,14 @@
 use super::diff::{NewRow, WritableSpans};
 use super::import::packed_metadata::Texts;
 use super::import::parsed_guide::ParsedGuide;
-use super::import::{Problem, Skip, Skipped};
-use super::normalise::{Kept, normalise};
+use super::import::{GuideProblem, Skip, Skipped};
+use super::normalise::{KeptRow, normalise};
 use super::plausibility::{self, Coverage, PlausibilityIssue};
 use super::report::ImportOptions;
 use super::rights::Rights;
 use super::service::first_day;
-use super::snapshot::Snapshot;
-use super::source_spans::{AllSourceSpans, ImportPriority, SourceSpans, Span, free};
+use super::snapshot::ScheduleSnapshot;
+use super::source_spans::{AllSourceSpans, CoveredSpan, ImportPriority, SourceSpans, free};
 use crate::store::MemoryTable;
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
@@ -22,9 +22,9 @@ const AHEAD_MAX: i64 = 3 * 366 * DAY;
 pub(super) struct PreparedChannel {
     pub(super) livestream: LivestreamId,
     /// From its first to its last usable row; `None` without one.
-    pub(super) whole: Option<Span>,
+    pub(super) whole: Option<CoveredSpan>,
     pub(super) writable: WritableSpans,
-    kept: Vec<Kept<u32>>,
+    kept: Vec<KeptRow<u32>>,
     texts: Texts,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn prepare_channels(
         let mut rows = channel.rows;
         if rights.channel(&livestream).is_none() {
             for row in rows {
-                skipped.add(Problem {
+                skipped.add(GuideProblem {
                     line: row.line,
                     kind: Skip::Unmapped,
                 });
@@ -61,10 +61,13 @@ pub(super) fn prepare_channels(
             (row.start.utc_day() < first).then_some((row.line, Skip::TooOld))
         });
         // Before rows are outranked: the guide covers these times, whether it may write them or not.
-        let whole = kept.first().zip(kept.last()).map(|(first, last)| Span {
-            from: first.start,
-            to: last.stop,
-        });
+        let whole = kept
+            .first()
+            .zip(kept.last())
+            .map(|(first, last)| CoveredSpan {
+                from: first.start,
+                to: last.stop,
+            });
         let writable = writable_spans(
             whole,
             source_spans.get(&livestream).as_deref(),
@@ -99,14 +102,14 @@ fn retain<R>(
     rows.retain(|row| {
         let problem = against(row);
         if let Some((line, kind)) = problem {
-            skipped.add(Problem { line, kind });
+            skipped.add(GuideProblem { line, kind });
         }
         problem.is_none()
     });
 }
 
 fn writable_spans(
-    whole: Option<Span>,
+    whole: Option<CoveredSpan>,
     source_spans: Option<&SourceSpans>,
     priority: &ImportPriority,
 ) -> WritableSpans {
@@ -118,7 +121,7 @@ fn writable_spans(
 }
 
 pub(super) fn plausibility_issues_of(
-    before: &Snapshot,
+    before: &ScheduleSnapshot,
     source_spans: &MemoryTable<AllSourceSpans>,
     source: &str,
     ready: &[PreparedChannel],
@@ -175,7 +178,8 @@ impl PreparedChannel {
         let mut rows: Vec<Option<NewRow>> = Vec::new();
         rows.resize_with(self.kept.len(), || None);
         // Metadata is packed in the order of the guide, rows are in order of time.
-        let mut by_payload: Vec<(usize, Kept<u32>)> = self.kept.into_iter().enumerate().collect();
+        let mut by_payload: Vec<(usize, KeptRow<u32>)> =
+            self.kept.into_iter().enumerate().collect();
         by_payload.sort_unstable_by_key(|(_, row)| row.payload);
         let mut wanted = by_payload.into_iter().peekable();
         for (number, (id, facts)) in (0..).zip(self.texts) {
@@ -184,7 +188,7 @@ impl PreparedChannel {
             };
             // Parsed here and not while reading, since most rows of other channels are dropped before.
             let Ok(id) = id.map(|id| BroadcastId::parse(&id)).transpose() else {
-                skipped.add(Problem {
+                skipped.add(GuideProblem {
                     line: row.line,
                     kind: Skip::BadId,
                 });

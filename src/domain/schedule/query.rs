@@ -7,7 +7,7 @@ use chrono::NaiveTime;
 
 use super::broadcast_ref::Program;
 use super::channel::{Channel, mix};
-use super::snapshot::Snapshot;
+use super::snapshot::ScheduleSnapshot;
 use super::{render, tv_day};
 use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
 
@@ -63,7 +63,7 @@ impl Body {
 }
 
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ScheduleResponse {
     pub body: Body,
     pub tag: u64,
     /// In server time; `None` if only a schedule change can change the answer.
@@ -102,19 +102,19 @@ impl Default for ScheduleSettings {
     }
 }
 
-impl Snapshot {
+impl ScheduleSnapshot {
     pub fn live(
         &self,
         livestreams: &[LivestreamId],
         offset: LiveOffset,
         now: UnixSeconds,
-    ) -> Result<Answer, QueryError> {
+    ) -> Result<ScheduleResponse, QueryError> {
         let at = offset.before(now);
         // Fast path for most requests: one livestream at the live point is pre-rendered.
         if let ([one], LiveOffset::LIVE) = (livestreams, offset) {
             let channel = self.channel(one.as_str()).ok_or(QueryError::Livestream)?;
             let present = channel.present(now);
-            return Ok(Answer {
+            return Ok(ScheduleResponse {
                 body: Body::One(present.body.clone().unwrap_or(Bytes::from_static(b"{}"))),
                 tag: present.tag,
                 valid_until: valid_until(present.until, offset),
@@ -151,7 +151,7 @@ impl Snapshot {
             };
         }
         out.push(b'}');
-        Ok(Answer {
+        Ok(ScheduleResponse {
             body: Body::One(out.into()),
             tag,
             valid_until: valid_until(until, offset),
@@ -163,7 +163,7 @@ impl Snapshot {
         livestream: &LivestreamId,
         offset: LiveOffset,
         now: UnixSeconds,
-    ) -> Result<Answer, QueryError> {
+    ) -> Result<ScheduleResponse, QueryError> {
         let channel = self
             .channel(livestream.as_str())
             .ok_or(QueryError::Livestream)?;
@@ -172,7 +172,7 @@ impl Snapshot {
         let body = moment.body.ok_or(QueryError::Current)?;
         // Strip the enclosing object and the member name.
         let inner = 1 + channel.member.len()..body.len().saturating_sub(1);
-        Ok(Answer {
+        Ok(ScheduleResponse {
             body: Body::One(body.slice(inner)),
             tag: moment.tag,
             valid_until: valid_until(moment.until, offset),
@@ -184,7 +184,7 @@ impl Snapshot {
         livestreams: &[LivestreamId],
         day: TvDay,
         view: &ScheduleSettings,
-    ) -> Result<Answer, QueryError> {
+    ) -> Result<ScheduleResponse, QueryError> {
         let known = self.known(livestreams)?;
         let mut pieces = Vec::with_capacity(known.len() * 2 + 1);
         let mut tag = 0;
@@ -200,7 +200,7 @@ impl Snapshot {
             tag = mix(mix(tag, channel.tag), day_tag);
         }
         pieces.push(Bytes::from_static(b"]}"));
-        Ok(Answer {
+        Ok(ScheduleResponse {
             body: Body::from_pieces(pieces),
             tag,
             valid_until: None,
@@ -212,22 +212,22 @@ impl Snapshot {
         livestream: &LivestreamId,
         day: TvDay,
         view: &ScheduleSettings,
-    ) -> Result<Answer, QueryError> {
+    ) -> Result<ScheduleResponse, QueryError> {
         let channel = self
             .channel(livestream.as_str())
             .ok_or(QueryError::Livestream)?;
         let (objects, tag) = day_of(channel, day, view);
         let bracket = Bytes::from_static;
-        Ok(Answer {
+        Ok(ScheduleResponse {
             body: Body::from_pieces(vec![bracket(b"["), objects, bracket(b"]")]),
             tag: mix(channel.tag, tag),
             valid_until: None,
         })
     }
 
-    pub fn by_id(&self, id: &BroadcastId) -> Result<Answer, QueryError> {
+    pub fn by_id(&self, id: &BroadcastId) -> Result<ScheduleResponse, QueryError> {
         let (channel, index) = self.broadcast(id.as_str()).ok_or(QueryError::Broadcast)?;
-        Ok(Answer {
+        Ok(ScheduleResponse {
             body: Body::One(channel.objects(index..index + 1)),
             tag: channel.entries.get(index).map_or(0, |entry| entry.tag),
             valid_until: None,
@@ -236,7 +236,7 @@ impl Snapshot {
 
     /// With the stream window of their livestream. Unknown ids are omitted.
     #[must_use]
-    pub fn by_ids(&self, ids: &[BroadcastId], view: &ScheduleSettings) -> Answer {
+    pub fn by_ids(&self, ids: &[BroadcastId], view: &ScheduleSettings) -> ScheduleResponse {
         let found: Vec<_> = (ids.iter())
             .filter_map(|id| self.broadcast(id.as_str()))
             .collect();
@@ -266,7 +266,7 @@ impl Snapshot {
             tag = mix(mix(tag, entry.tag), channel.tag);
         }
         out.push(b'}');
-        Answer {
+        ScheduleResponse {
             body: Body::One(out.into()),
             tag,
             valid_until: None,

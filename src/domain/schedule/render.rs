@@ -10,7 +10,7 @@ pub(super) const BEFORE_ID: &[u8] = b"{\"id\":\"";
 pub(super) const BEFORE_TITLE: &[u8] = b"\",\"title\":\"";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rendered {
+pub(super) struct RenderedBroadcast {
     /// As JSON, after [`BEFORE_ID`].
     pub id: usize,
     /// As JSON, after the id and [`BEFORE_TITLE`].
@@ -21,7 +21,7 @@ pub(super) fn broadcast(
     broadcast: &Broadcast,
     rights: &BroadcastRights,
     out: &mut Vec<u8>,
-) -> Rendered {
+) -> RenderedBroadcast {
     // `text` also writes the quotes, which `BEFORE_ID` and `BEFORE_TITLE` include in part.
     let from = out.len();
     out.extend_from_slice(b"{\"id\":");
@@ -59,7 +59,7 @@ pub(super) fn broadcast(
         json_writer::number(age.into(), out);
     }
     out.push(b'}');
-    Rendered { id, title }
+    RenderedBroadcast { id, title }
 }
 
 fn images(images: &[Image], out: &mut Vec<u8>) {
@@ -121,7 +121,7 @@ mod tests {
 
     fn parsed(broadcast_: &Broadcast, rights: &BroadcastRights) -> Value {
         let mut out = Vec::new();
-        let Rendered { id, title } = broadcast(broadcast_, rights, &mut out);
+        let RenderedBroadcast { id, title } = broadcast(broadcast_, rights, &mut out);
         // The recorded positions match the output.
         let rest = out.strip_prefix(BEFORE_ID).unwrap();
         assert_eq!(json_writer::read_text(&rest[..id]), broadcast_.id.as_str());

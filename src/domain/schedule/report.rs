@@ -17,7 +17,7 @@ pub struct ImportOptions {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ImportOutcome {
     Applied,
     DryRun,
     Held,
@@ -33,7 +33,7 @@ pub struct Unmapped {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportReport {
-    pub outcome: Outcome,
+    pub outcome: ImportOutcome,
     pub channels: u64,
     /// Number of programmes, including skipped ones.
     pub programmes: u64,

@@ -14,7 +14,7 @@ use super::import::GuideError;
 use super::model::Broadcast;
 use super::query::ScheduleSettings;
 use super::rights::Rights;
-use super::snapshot::Snapshot;
+use super::snapshot::ScheduleSnapshot;
 use super::source_spans::AllSourceSpans;
 use crate::store::{MemoryTable, Store, StoreError};
 use crate::types::time::DAY;
@@ -35,7 +35,7 @@ pub type CurrentRights = Box<dyn Fn() -> Arc<dyn Rights> + Send + Sync>;
 pub struct Schedule {
     pub(super) store: Store,
     pub(super) rights: CurrentRights,
-    pub(super) snapshot: ArcSwap<Snapshot>,
+    pub(super) snapshot: ArcSwap<ScheduleSnapshot>,
     generation: AtomicU64,
     view: ScheduleSettings,
     /// Which source filled which span.
@@ -68,7 +68,7 @@ impl Schedule {
             .iter()
             .filter_map(|id| render(id, &[], rights, &mut arena));
         let all: Vec<_> = empty.collect();
-        let snapshot = Snapshot::new(all.into_iter().chain(channels));
+        let snapshot = ScheduleSnapshot::new(all.into_iter().chain(channels));
         let source_spans = Arc::new(MemoryTable::default());
         store.attach::<AllSourceSpans>(Arc::clone(&source_spans) as _)?;
         Ok(Self {
@@ -83,7 +83,7 @@ impl Schedule {
     }
 
     /// Cheap; holding the guard keeps the snapshot in memory.
-    pub fn snapshot(&self) -> arc_swap::Guard<Arc<Snapshot>> {
+    pub fn snapshot(&self) -> arc_swap::Guard<Arc<ScheduleSnapshot>> {
         self.snapshot.load()
     }
 
@@ -143,7 +143,7 @@ impl Schedule {
             let broadcasts = chunks.read(&self.store, &livestream)?;
             channels.extend(render(&livestream, &broadcasts, &*rights, &mut arena));
         }
-        self.publish(Snapshot::new(channels));
+        self.publish(ScheduleSnapshot::new(channels));
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl Schedule {
             // Copy all channels, so that no arena block stays allocated for a few of them.
             let mut arena = JsonArena::default();
             let channels = old.channels().map(|c| Arc::new(c.since(from, &mut arena)));
-            self.publish(Snapshot::new(channels.collect::<Vec<_>>()));
+            self.publish(ScheduleSnapshot::new(channels.collect::<Vec<_>>()));
         }
         // Reported after publishing: viewers must not see days that the operator has ordered to delete.
         let dropped = dropped?;
@@ -168,7 +168,7 @@ impl Schedule {
     }
 
     /// The caller holds the `chunks` lock.
-    fn publish(&self, snapshot: Snapshot) {
+    fn publish(&self, snapshot: ScheduleSnapshot) {
         self.snapshot.store(Arc::new(snapshot));
         // After the snapshot is replaced, so that a reader of the new number also gets the new snapshot.
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -197,7 +197,7 @@ impl Schedule {
             }
         }
         // The last entry of a name wins.
-        self.publish(Snapshot::new(kept.into_iter().chain(new)));
+        self.publish(ScheduleSnapshot::new(kept.into_iter().chain(new)));
     }
 }
 

@@ -8,13 +8,13 @@ use crate::types::LivestreamId;
 
 /// A change publishes a new snapshot.
 #[derive(Default)]
-pub struct Snapshot {
+pub struct ScheduleSnapshot {
     channels: HashMap<LivestreamId, Arc<Channel>>,
     ids: Ids,
     unrated: usize,
 }
 
-impl Snapshot {
+impl ScheduleSnapshot {
     #[must_use]
     pub fn new(channels: impl IntoIterator<Item = Arc<Channel>>) -> Self {
         let channels: HashMap<_, _> = channels
@@ -165,7 +165,7 @@ mod tests {
                 }
                 Arc::new(builder.finish())
             });
-            let snapshot = Snapshot::new(channels);
+            let snapshot = ScheduleSnapshot::new(channels);
             assert_eq!(snapshot.broadcasts(), count * 3);
             for channel in 0..3 {
                 for number in 0..count {

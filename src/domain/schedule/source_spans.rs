@@ -14,13 +14,13 @@ use crate::types::{LivestreamId, UnixSeconds};
 const SPANS_MAX: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct CoveredSpan {
     pub from: UnixSeconds,
     /// The first second after the span.
     pub to: UnixSeconds,
 }
 
-impl Span {
+impl CoveredSpan {
     #[must_use]
     pub fn holds(&self, at: UnixSeconds) -> bool {
         self.from <= at && at < self.to
@@ -62,9 +62,9 @@ impl Table for AllSourceSpans {
 }
 
 impl SourceSpans {
-    pub fn blocked(&self, priority: &ImportPriority) -> Vec<Span> {
+    pub fn blocked(&self, priority: &ImportPriority) -> Vec<CoveredSpan> {
         let above = |entry: &&SourceSpan| priority.above.contains(&entry.source);
-        let span = |entry: &SourceSpan| Span {
+        let span = |entry: &SourceSpan| CoveredSpan {
             from: entry.from,
             to: entry.to,
         };
@@ -82,14 +82,20 @@ impl SourceSpans {
     }
 
     /// For an import of a guide that ends at `end`.
-    pub fn assign(&mut self, source: &str, spans: &[Span], end: UnixSeconds, first: UnixSeconds) {
+    pub fn assign(
+        &mut self,
+        source: &str,
+        spans: &[CoveredSpan],
+        end: UnixSeconds,
+        first: UnixSeconds,
+    ) {
         let mut entries = Vec::with_capacity(self.0.len() + spans.len());
         for mut old in std::mem::take(&mut self.0) {
             // Spans of the source beyond the guide become free: its newest guide does not cover them any more.
             if old.source == source {
                 old.to = old.to.min(end);
             }
-            let whole = Span {
+            let whole = CoveredSpan {
                 from: old.from,
                 to: old.to,
             };
@@ -121,11 +127,11 @@ impl SourceSpans {
     }
 }
 
-pub fn free(span: Span, blocked: &[Span]) -> Vec<Span> {
+pub fn free(span: CoveredSpan, blocked: &[CoveredSpan]) -> Vec<CoveredSpan> {
     let mut free = Vec::new();
     let mut rest = span;
     for gap in blocked.iter().filter(|gap| gap.meets(span.from, span.to)) {
-        free.push(Span {
+        free.push(CoveredSpan {
             from: rest.from,
             to: gap.from,
         });
@@ -142,8 +148,8 @@ mod tests {
 
     use super::*;
 
-    fn span(from: i64, to: i64) -> Span {
-        Span {
+    fn span(from: i64, to: i64) -> CoveredSpan {
+        CoveredSpan {
             from: UnixSeconds(from),
             to: UnixSeconds(to),
         }
@@ -154,7 +160,7 @@ mod tests {
         entries.0.iter().map(one).collect::<Vec<_>>().join(" ")
     }
 
-    fn fill(entries: &mut SourceSpans, source: &str, spans: &[Span]) {
+    fn fill(entries: &mut SourceSpans, source: &str, spans: &[CoveredSpan]) {
         let end = spans.last().unwrap().to;
         entries.assign(source, spans, end, UnixSeconds(-1_000));
     }

@@ -54,18 +54,18 @@ impl Index for ByDay {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct ScheduleHead {
     pub generation: u64,
 }
 
-impl Record for Head {}
+impl Record for ScheduleHead {}
 
 pub struct Heads;
 
 impl Table for Heads {
     const NAME: &'static str = "schedule_head";
     type Key = u8;
-    type Record = Head;
+    type Record = ScheduleHead;
 }
 
 #[must_use]
@@ -167,7 +167,7 @@ mod tests {
             "01026231 78f0 0154 010164 01 06737175617265 01 0166 00 010163 010c 010646534b3a3132"
                 .replace(' ', "")
         );
-        let head = Head { generation: 7 };
+        let head = ScheduleHead { generation: 7 };
         let bytes = bincode::serde::encode_to_vec(head, bincode::config::standard()).unwrap();
         assert_eq!(bytes, [7]);
     }

@@ -138,7 +138,7 @@ fn options() -> ImportOptions {
     }
 }
 
-fn json(answer: &Answer) -> Value {
+fn json(answer: &ScheduleResponse) -> Value {
     let bytes = answer.body.joined();
     assert_eq!(bytes.len(), answer.body.len());
     assert_eq!(answer.body.pieces().concat(), bytes);
@@ -169,7 +169,7 @@ fn an_import_is_served_and_repeating_it_changes_nothing() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);
     let first = schedule.import(guide(&DAY_OF_NEWS), &options()).unwrap();
-    assert_eq!(first.outcome, Outcome::Applied);
+    assert_eq!(first.outcome, ImportOutcome::Applied);
     assert_eq!(
         (first.channels, first.programmes, first.difference.added),
         (2, 5, 5)
@@ -270,16 +270,16 @@ fn an_implausible_import_is_held_until_accepted_and_a_dry_run_changes_nothing() 
     let before = schedule.snapshot.load_full();
     let poor = || guide(&[("news", "All day", 0, 1_300)]);
     let held = schedule.import(poor(), &options()).unwrap();
-    assert_eq!((held.outcome, held.issues.len()), (Outcome::Held, 1));
+    assert_eq!((held.outcome, held.issues.len()), (ImportOutcome::Held, 1));
     assert_eq!((held.difference.changed, held.difference.removed), (1, 3));
     let nothing = schedule.import(guide(&[]), &options()).unwrap();
-    assert_eq!(nothing.outcome, Outcome::Held);
+    assert_eq!(nothing.outcome, ImportOutcome::Held);
     let mut dry = options();
     (dry.dry_run, dry.accept) = (true, true);
     let dry = schedule.import(poor(), &dry).unwrap();
     assert_eq!(
         (dry.outcome, dry.difference),
-        (Outcome::DryRun, held.difference)
+        (ImportOutcome::DryRun, held.difference)
     );
     assert!(Arc::ptr_eq(&before, &schedule.snapshot.load_full()));
     let mut accept = options();
@@ -287,7 +287,7 @@ fn an_implausible_import_is_held_until_accepted_and_a_dry_run_changes_nothing() 
     let done = schedule.import(poor(), &accept).unwrap();
     assert_eq!(
         (done.outcome, done.difference),
-        (Outcome::Applied, held.difference)
+        (ImportOutcome::Applied, held.difference)
     );
     assert_eq!(
         live(&schedule, "news", NOW)["news"]["current"]["title"],
@@ -314,16 +314,16 @@ fn an_accepted_guide_may_be_imported_again() {
     // It changes broadcasts, and ends days before the schedule does.
     let mut other = days(3);
     other[1].1 = "Another day";
-    assert_eq!(short(&other, false).outcome, Outcome::Held);
-    assert_eq!(short(&other, true).outcome, Outcome::Applied);
+    assert_eq!(short(&other, false).outcome, ImportOutcome::Held);
+    assert_eq!(short(&other, true).outcome, ImportOutcome::Applied);
     // The same guide again, and the next one of that length.
     let again = short(&other, false);
-    assert_eq!(again.outcome, Outcome::Applied);
+    assert_eq!(again.outcome, ImportOutcome::Applied);
     assert!(again.difference.is_none());
     other[2].1 = "A third day";
-    assert_eq!(short(&other, false).outcome, Outcome::Applied);
+    assert_eq!(short(&other, false).outcome, ImportOutcome::Applied);
     other[0].1 = "A first day";
-    assert_eq!(short(&other[..1], false).outcome, Outcome::Held);
+    assert_eq!(short(&other[..1], false).outcome, ImportOutcome::Held);
     // The broadcasts further ahead are still stored.
     assert_eq!(schedule.broadcasts(&livestream("news")).unwrap().len(), 10);
 }
@@ -444,12 +444,12 @@ fn an_applied_import_creates_livestreams() {
     let mut late = options();
     late.now = UnixSeconds(NOW.0 + 90 * DAY);
     let held = schedule.import_making(draft(), &late, &making).unwrap();
-    assert_eq!(held.outcome, Outcome::Held);
+    assert_eq!(held.outcome, ImportOutcome::Held);
     assert!(catalogue.channel(&livestream("sport")).is_none());
     let done = schedule
         .import_making(draft(), &options(), &making)
         .unwrap();
-    assert_eq!(done.outcome, Outcome::Applied);
+    assert_eq!(done.outcome, ImportOutcome::Applied);
     assert_eq!((done.difference.added, done.created.len()), (2, 1));
     assert_eq!(done.created[0].id, livestream("sport"));
     // An id that is in use for something else is not changed.

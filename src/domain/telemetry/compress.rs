@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::TelemetryError;
 use super::frame::{self, Frames};
-use super::packed::{Form, MEMBER, Packer};
+use super::packed::{MEMBER, Packer, SegmentForm};
 use super::segment::options;
 use super::{Inner, Telemetry, hour_of};
 use crate::store::{WritePriority, sync_file};
@@ -223,7 +223,7 @@ impl Work {
     fn begin(hour: i64, path: &Path, temporary: PathBuf) -> io::Result<Option<Self>> {
         let source = File::open(path)?;
         let identity = Identity::from(&source.metadata()?);
-        if identity.length < WORTHWHILE || Form::detect(&source)? == Form::Packed {
+        if identity.length < WORTHWHILE || SegmentForm::detect(&source)? == SegmentForm::Packed {
             return Ok(None);
         }
         let target = options().truncate(true).open(&temporary)?;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 
 use super::super::tests::{Bench, HOUR, NOW, events, sender};
 use super::*;
-use crate::domain::telemetry::packed::Form;
+use crate::domain::telemetry::packed::SegmentForm;
 use crate::domain::telemetry::{NewEvent, hour_of, request_erasure};
 use crate::ports::entropy::SeededEntropy;
 use crate::store::StoreError;
@@ -392,7 +392,7 @@ fn an_hour_compressed_while_it_is_forwarded_is_sent_without_gaps_or_repeats() {
     // The batch that was offered is sent again unchanged, now read from the compressed file.
     while telemetry.compress(later).unwrap() > 0 {}
     let file = File::open(telemetry.inner.directory.events(hour_of(NOW))).unwrap();
-    assert_eq!(Form::detect(&file).unwrap(), Form::Packed);
+    assert_eq!(SegmentForm::detect(&file).unwrap(), SegmentForm::Packed);
     let waits = later + 3_600;
     first.run(waits).unwrap();
     sink.set_manner(|_| Ok(()));

@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::frame::{Frames, write};
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
-use super::packed::{Form, Packer, SegmentReader, unpacked_length};
+use super::packed::{Packer, SegmentForm, SegmentReader, unpacked_length};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
 /// Reads arbitrary bytes as a segment, then the same bytes between two valid events: both events must be read back.
@@ -66,7 +66,7 @@ pub fn packed(data: &[u8]) {
     let from = data.first().map_or(0, |byte| usize::from(*byte));
     let file = MemoryFile::new(data);
     let read = file.read(from);
-    if matches!(Form::detect(&file.0), Ok(Form::Plain)) {
+    if matches!(SegmentForm::detect(&file.0), Ok(SegmentForm::Plain)) {
         let expected = data.get(from..).unwrap_or_default();
         assert!(read == expected, "a plain file is read unchanged");
         assert!(file.length() == data.len(), "a plain file has its length");

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::error::TelemetryError;
 use super::model::{Accepted, Fingerprint, NewEvent, Sender, StoredEvent};
-use super::segment::Segment;
+use super::segment::TelemetrySegment;
 use super::tables::{UserHourRecord, UserHours};
 use super::{Inner, State, Telemetry, frame, hour_of};
 use crate::store::{Durability, WritePriority};
@@ -128,7 +128,7 @@ impl Inner {
                 drop(state);
                 self.reopen_segment(hour)?;
             } else {
-                state.begin(Segment::open(&self.directory, hour)?);
+                state.begin(TelemetrySegment::open(&self.directory, hour)?);
                 return Ok((state, hour));
             }
         }
@@ -172,7 +172,7 @@ impl Inner {
             }
         }
         // Reads the file to its end, so the state is not locked.
-        let segment = Segment::open(&self.directory, hour)?;
+        let segment = TelemetrySegment::open(&self.directory, hour)?;
         self.state.lock().begin(segment);
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Inner {
 
 impl State {
     /// Switches to another segment. The sync thread closes the previous one.
-    fn begin(&mut self, segment: Segment) {
+    fn begin(&mut self, segment: TelemetrySegment) {
         let before = self.segment.replace(segment);
         self.done.extend(before);
     }

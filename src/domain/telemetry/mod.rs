@@ -39,7 +39,9 @@ pub use budget::Budgets;
 pub use erasure::request_erasure;
 pub use error::TelemetryError;
 pub use forward::{ForwardCounts, ForwardSettings, Forwarder, WriteLine};
-pub use model::{Accepted, Counts, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent};
+pub use model::{
+    Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, TelemetryCounts,
+};
 pub use quality_report::{Facts, Quality, QualityReport};
 pub use read::{Events, Selection};
 pub use tables::schema;
@@ -50,13 +52,13 @@ use crate::types::{DurationUnit, UnixSeconds, UserId};
 use budget::Usage;
 use compress::Compression;
 use dedup::{DedupWindow, REMEMBERED_HOURS};
-use segment::{Directory, Segment};
+use segment::{Directory, TelemetrySegment};
 use sequence_gaps::Gaps;
 use sync_thread::SyncThread;
 use tables::DayUsage;
 
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TelemetrySettings {
     pub directory: PathBuf,
     pub retention_days: u32,
     pub budgets: Budgets,
@@ -77,7 +79,7 @@ pub struct Telemetry {
 
 struct Inner {
     store: Store,
-    settings: Settings,
+    settings: TelemetrySettings,
     directory: Directory,
     state: Mutex<State>,
     /// Held while a segment file is rewritten, or read before it is reopened: both take time in proportion to its size.
@@ -89,9 +91,9 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    segment: Option<Segment>,
+    segment: Option<TelemetrySegment>,
     /// Finished segments that are not synced yet. The sync thread closes them.
-    done: Vec<Segment>,
+    done: Vec<TelemetrySegment>,
     usage: Usage,
     /// When hours were last dropped because the files exceeded their limit, and the message about it.
     cut: Option<(UnixSeconds, String)>,
@@ -99,7 +101,7 @@ struct State {
     gaps: Gaps,
     /// An hour, and the users that the index already has an entry for in that hour.
     indexed: (i64, HashSet<UserId>),
-    counts: Counts,
+    counts: TelemetryCounts,
     dirty: bool,
     /// Once set, every batch is rejected with this error: a failed sync is never retried.
     failed: Option<TelemetryError>,
@@ -114,7 +116,7 @@ impl Telemetry {
     /// `on_failure` is called once, when a sync has failed and the process has to restart.
     pub fn open(
         store: Store,
-        settings: Settings,
+        settings: TelemetrySettings,
         now: UnixSeconds,
         on_failure: impl Fn(&TelemetryError) + Send + 'static,
     ) -> Result<Self, TelemetryError> {
@@ -137,7 +139,7 @@ impl Telemetry {
             state.recent.tidy(hour);
         }
         if directory.events(hour).exists() {
-            match Segment::open(&directory, hour).map_err(TelemetryError::from) {
+            match TelemetrySegment::open(&directory, hour).map_err(TelemetryError::from) {
                 Ok(segment) => {
                     for key in segment.keys() {
                         state.recent.remember(*key, hour);
@@ -178,9 +180,9 @@ impl Telemetry {
     }
 
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> TelemetryCounts {
         let state = self.inner.state.lock();
-        Counts {
+        TelemetryCounts {
             lost: state.gaps.lost(),
             remembered: state.recent.len() as u64,
             ..state.counts

@@ -76,7 +76,7 @@ impl Fingerprint {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TelemetryCounts {
     pub accepted: u64,
     pub duplicates: u64,
     pub bytes: u64,

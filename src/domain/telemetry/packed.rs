@@ -157,12 +157,12 @@ impl SegmentReader {
 
     pub(super) fn open_at(path: &Path, from: u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
-        match Form::detect(&file)? {
-            Form::Plain => {
+        match SegmentForm::detect(&file)? {
+            SegmentForm::Plain => {
                 file.seek(SeekFrom::Start(from))?;
                 Ok(Self::Plain(file))
             }
-            Form::Packed => {
+            SegmentForm::Packed => {
                 let mut members = Members::new(file, path);
                 members.skip_to(from)?;
                 Ok(Self::Packed(members))
@@ -181,12 +181,12 @@ impl Read for SegmentReader {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum SegmentForm {
     Plain,
     Packed,
 }
 
-impl Form {
+impl SegmentForm {
     /// Detects the form of a file from its first bytes.
     pub(super) fn detect(file: &File) -> io::Result<Self> {
         let mut head = [0; HEAD];
@@ -208,7 +208,7 @@ impl Form {
 pub(super) fn unpacked_length(path: &Path) -> io::Result<u64> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
-    if Form::detect(&file)? == Form::Plain {
+    if SegmentForm::detect(&file)? == SegmentForm::Plain {
         return Ok(length);
     }
     let mut head = [0; HEAD];

@@ -212,7 +212,7 @@ fn unpack(directory: &Directory, path: &Path) -> io::Result<()> {
     }
 }
 
-pub(super) struct Segment {
+pub(super) struct TelemetrySegment {
     pub(super) hour: i64,
     /// Shared with the sync thread: a second open could fail for lack of descriptors.
     file: Arc<File>,
@@ -221,7 +221,7 @@ pub(super) struct Segment {
     keys: Vec<Fingerprint>,
 }
 
-impl Segment {
+impl TelemetrySegment {
     /// Cuts off a torn end, which a kill or a power cut leaves: its events were never acknowledged.
     pub(super) fn open(directory: &Directory, hour: i64) -> io::Result<Self> {
         let path = directory.events(hour);

@@ -46,7 +46,7 @@ impl Bench {
     }
 
     fn open_as(&self, now: UnixSeconds, budgets: Budgets, unit: DurationUnit) -> Telemetry {
-        let settings = Settings {
+        let settings = TelemetrySettings {
             directory: self.files(),
             retention_days: 30,
             budgets,
@@ -137,7 +137,7 @@ fn events_are_kept_as_sent() {
 fn a_panic_of_the_sync_thread_is_reported_and_stops_ingestion() {
     let bench = Bench::new();
     let (report, reported) = std::sync::mpsc::channel();
-    let settings = Settings {
+    let settings = TelemetrySettings {
         directory: bench.files(),
         retention_days: 30,
         budgets: Budgets {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::domain::audit::Change;
+use crate::domain::audit::AuditedChange;
 use crate::http::access::auth::{AdminIdentity, OperatorAuth, claim};
 use crate::http::admin::resolve;
 use crate::http::request::context::Context;
@@ -70,7 +70,7 @@ impl AuditDraft {
     }
 
     /// Builds the entry. It names the user by id, because the request may contain the e-mail address.
-    async fn change(self, http: &HttpState, cx: &Context) -> Change {
+    async fn change(self, http: &HttpState, cx: &Context) -> AuditedChange {
         let user = match self.user {
             Some(named) => resolve::user(&http.services, &named).await.ok(),
             None => None,
@@ -84,7 +84,7 @@ impl AuditDraft {
         }
         // The query is part of the target and may be as long as the request line.
         target.truncate(target.floor_char_boundary(TARGET_MAX));
-        Change {
+        AuditedChange {
             at: cx.now,
             operator: self.auth.operator(),
             name: match self.auth.asker() {

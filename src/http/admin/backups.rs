@@ -1,7 +1,7 @@
 //! Handlers of backups.
 
-use crate::domain::audit::Change;
-use crate::domain::backups::{BackupError, Contents};
+use crate::domain::audit::AuditedChange;
+use crate::domain::backups::{BackupContents, BackupError};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::bulk;
@@ -73,7 +73,7 @@ pub(crate) async fn restore(
     let restart = restart(services)?;
     let change = change(cx)?;
     let backups = services.backups.clone();
-    let restored = bulk(services, move || -> Result<Contents, BackupError> {
+    let restored = bulk(services, move || -> Result<BackupContents, BackupError> {
         let file = backups.directory().find(&request.name)?;
         backups.restore(&file, request.adopt, change)
     })
@@ -113,7 +113,7 @@ fn restart(services: &Services) -> Result<&Restart, ApiError> {
     })
 }
 
-fn change(cx: &Context) -> Result<Change, ApiError> {
+fn change(cx: &Context) -> Result<AuditedChange, ApiError> {
     // Written to the restored store as well: the entry in the old one is moved aside with it.
     let change = cx.change.as_deref().cloned();
     change.ok_or_else(|| ApiError::internal("the restore has no audit entry"))
@@ -122,7 +122,7 @@ fn change(cx: &Context) -> Result<Change, ApiError> {
 fn restart_with(
     services: &Services,
     restart: &Restart,
-    restored: Contents,
+    restored: BackupContents,
 ) -> Result<Reply, ApiError> {
     let keys = restored.keys(services.backups.directory().key());
     let reply = Reply::json(&RestoredBody::new(restored, keys))?;

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use crate::domain::epg_sources::{EpgSources, Refresh};
-use crate::domain::schedule::{ImportOptions, ImportReport, Outcome, ScheduleError};
+use crate::domain::schedule::{ImportOptions, ImportOutcome, ImportReport, ScheduleError};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, Details, ErrorCode};
 use crate::http::offload::bulk;
@@ -50,7 +50,7 @@ pub(crate) async fn import_guide(
 /// `IMPORT_HELD`, with the report in `details`, if the import was held.
 pub(crate) fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
     let body = WireReport::from(report);
-    if report.outcome == Outcome::Held {
+    if report.outcome == ImportOutcome::Held {
         let report = serde_json::to_value(&body).map_err(ApiError::internal)?;
         return Err(ApiError::new(
             ErrorCode::ImportHeld,

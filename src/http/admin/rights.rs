@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::catalog::{Catalog, CatalogDiff, CatalogError, Edit, Mode};
+use crate::domain::catalog::{Catalog, CatalogDiff, CatalogEdit, CatalogError, Mode};
 use crate::domain::schedule::Schedule;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -50,7 +50,7 @@ pub(crate) async fn set(
     request: SetRightsRequest,
 ) -> Result<Reply, ApiError> {
     let livestream = livestream_of(services, &request.broadcast).ok_or_else(no_broadcast)?;
-    let change = Edit::Override(request.broadcast, request.says);
+    let change = CatalogEdit::Override(request.broadcast, request.says);
     edit(services, change, Touched::Some(vec![livestream])).await
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn clear(
 ) -> Result<Reply, ApiError> {
     let livestream = livestream_of(services, &request.broadcast);
     let touched = Touched::Some(livestream.into_iter().collect());
-    edit(services, Edit::Forget(request.broadcast), touched).await
+    edit(services, CatalogEdit::Forget(request.broadcast), touched).await
 }
 
 /// `PUT /admin/v1/livestreams/{livestream}/rights`: changes the default rights of a livestream.
@@ -78,7 +78,7 @@ pub(crate) async fn set_defaults(
     request: SetDefaultsRequest,
 ) -> Result<Reply, ApiError> {
     let touched = Touched::Some(vec![request.livestream.clone()]);
-    let change = Edit::Defaults(request.livestream, request.says);
+    let change = CatalogEdit::Defaults(request.livestream, request.says);
     edit(services, change, touched).await
 }
 
@@ -129,7 +129,7 @@ pub(crate) async fn remove_rule(
     _auth: OperatorAuth,
     request: RemoveRuleRequest,
 ) -> Result<Reply, ApiError> {
-    edit(services, Edit::DropRule(request.rule), Touched::All).await
+    edit(services, CatalogEdit::DropRule(request.rule), Touched::All).await
 }
 
 /// The livestreams whose prepared schedule responses must be rebuilt.
@@ -138,7 +138,7 @@ enum Touched {
     Some(Vec<LivestreamId>),
 }
 
-async fn edit(services: &Services, edit: Edit, touched: Touched) -> Result<Reply, ApiError> {
+async fn edit(services: &Services, edit: CatalogEdit, touched: Touched) -> Result<Reply, ApiError> {
     change(services, touched, move |catalog| catalog.edit(edit)).await
 }
 

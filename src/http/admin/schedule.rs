@@ -2,7 +2,7 @@
 //! livestreams unless some are named. They are never cached: an operator who has just changed a
 //! right must see the change.
 
-use crate::domain::schedule::{Answer, QueryError};
+use crate::domain::schedule::{QueryError, ScheduleResponse};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
@@ -47,7 +47,7 @@ pub(crate) fn day(
 fn respond(
     services: &Services,
     named: Option<IdList<LivestreamId>>,
-    ask: impl FnOnce(&[LivestreamId]) -> Result<Answer, QueryError>,
+    ask: impl FnOnce(&[LivestreamId]) -> Result<ScheduleResponse, QueryError>,
 ) -> Result<Reply, ApiError> {
     let answer = match named {
         Some(named) => ask(named.as_slice())?,

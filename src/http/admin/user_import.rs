@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::resolve;
 use crate::config::limits::USER_LINE;
 use crate::domain::accounts::{
-    Accounts, AccountsError, AddressFilterGuard, NewAccount, Prepared, Unhashed,
+    Accounts, AccountsError, AddressFilterGuard, NewAccount, PreparedSignUp, Unhashed,
 };
 use crate::domain::partners::Partners;
 use crate::http::access::auth::OperatorAuth;
@@ -245,17 +245,17 @@ impl Reader {
             }
             match self.prepare(line, &mut last) {
                 // Checked first, to save the hash of a password that would not be stored.
-                Ok(Prepared::Unhashed(user)) if self.exists(user.address())? => {
+                Ok(PreparedSignUp::Unhashed(user)) if self.exists(user.address())? => {
                     batch.existing += 1;
                 }
-                Ok(Prepared::Ready(user)) if dry_run && self.exists(user.address())? => {
+                Ok(PreparedSignUp::Ready(user)) if dry_run && self.exists(user.address())? => {
                     batch.existing += 1;
                 }
-                Ok(Prepared::Unhashed(user)) if dry_run => {
+                Ok(PreparedSignUp::Unhashed(user)) if dry_run => {
                     batch.ready.push(user.without_password())
                 }
-                Ok(Prepared::Unhashed(user)) => batch.unhashed.push(user),
-                Ok(Prepared::Ready(user)) => batch.ready.push(user),
+                Ok(PreparedSignUp::Unhashed(user)) => batch.unhashed.push(user),
+                Ok(PreparedSignUp::Ready(user)) => batch.ready.push(user),
                 Err(error) => batch
                     .problems
                     .push((batch.lines, error.message().to_owned())),
@@ -275,7 +275,7 @@ impl Reader {
         &self,
         line: &[u8],
         last: &mut Option<(Option<PartnerRef>, PartnerId)>,
-    ) -> Result<Prepared, ApiError> {
+    ) -> Result<PreparedSignUp, ApiError> {
         if line.len() > USER_LINE {
             return Err(ApiError::malformed("the line is longer than 16 KiB"));
         }

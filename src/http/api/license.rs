@@ -83,7 +83,7 @@ fn authorize(
     auth: &UserAuth,
     request: &LicenseRequest,
 ) -> Result<Arc<Session>, ApiError> {
-    let request = playback::LicenseRequest {
+    let request = playback::LicenseAttempt {
         user: &auth.user(),
         session: Some(request.session),
         token: request.entitlement,

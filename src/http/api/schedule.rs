@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::schedule::{Answer, QueryError};
+use crate::domain::schedule::{QueryError, ScheduleResponse};
 use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
@@ -114,7 +114,7 @@ pub(crate) fn broadcasts(
 fn respond(
     services: &Services,
     cx: &Context,
-    answer: Result<Answer, QueryError>,
+    answer: Result<ScheduleResponse, QueryError>,
 ) -> Result<Reply, ApiError> {
     let answer = answer?;
     let response = CachedResponse {

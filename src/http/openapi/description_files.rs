@@ -73,9 +73,9 @@ pub(super) struct Operation {
     /// Whether responses have an entity tag and may be cached.
     #[serde(default)]
     pub kept: bool,
-    pub send: Option<Content>,
+    pub send: Option<BodyDescription>,
     #[serde(default)]
-    pub returns: BTreeMap<String, Content>,
+    pub returns: BTreeMap<String, BodyDescription>,
     /// The error codes, except those that follow from the route.
     #[serde(default)]
     pub errors: Vec<String>,
@@ -83,7 +83,7 @@ pub(super) struct Operation {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Content {
+pub(super) enum BodyDescription {
     Json(String),
     Other(OtherContent),
 }

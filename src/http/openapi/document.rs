@@ -21,14 +21,14 @@ pub struct Document {
 }
 
 /// What operations refer to: parameters, headers, schemas, examples.
-pub(super) struct Shared {
+pub(super) struct SharedParts {
     pub path: Notes,
     pub headers: Notes,
     pub schemas: Map<String, Value>,
     pub examples: BTreeMap<String, Value>,
 }
 
-impl Shared {
+impl SharedParts {
     fn from_parts(parts: &[Part]) -> Result<Self, String> {
         let mut shared = Self {
             path: Notes::new(),
@@ -108,7 +108,7 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
         table,
         &[("Service-", &prefix), ("https://tv.example", about.base)],
     )?;
-    let mut shared = Shared::from_parts(&parts)?;
+    let mut shared = SharedParts::from_parts(&parts)?;
     let mut codes = Vec::from(BEFORE);
     codes.extend(ANYWHERE);
     let mut paths = Map::new();
@@ -188,7 +188,7 @@ fn find_operation<'a>(
     found.ok_or_else(|| format!("{}: not described", route.label))
 }
 
-fn embed_examples(shared: &mut Shared) {
+fn embed_examples(shared: &mut SharedParts) {
     for (name, example) in &shared.examples {
         let schema = shared.schemas.get_mut(name).and_then(Value::as_object_mut);
         if let Some(schema) = schema {
@@ -432,7 +432,7 @@ fn example(code: ErrorCode, flat: bool, about: &About<'_>) -> Value {
     body
 }
 
-pub(super) fn parameter(place: &str, name: &str, note: Note<'_>, shared: &Shared) -> Value {
+pub(super) fn parameter(place: &str, name: &str, note: Note<'_>, shared: &SharedParts) -> Value {
     let mut parameter = json!({
         "in": place,
         "name": name,

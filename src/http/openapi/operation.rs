@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::About;
-use super::description_files::{Content, Operation, OtherContent};
+use super::description_files::{BodyDescription, Operation, OtherContent};
 use super::document::{
-    Form, Shared, common_name, header, header_refs, parameter, refusal, security,
+    Form, SharedParts, common_name, header, header_refs, parameter, refusal, security,
 };
 use super::errors::{Codes, are_common};
 use super::type_notation::Note;
@@ -18,7 +18,7 @@ pub(super) fn operation(
     route: &Route,
     (tag, description): (&str, &Operation),
     codes: &Codes,
-    shared: &Shared,
+    shared: &SharedParts,
     about: &About<'_>,
 ) -> Result<Value, String> {
     let mut text = description.text.trim().to_owned();
@@ -93,7 +93,7 @@ fn merge(responses: &mut Map<String, Value>, status: String, refusal: Value) {
 fn parameters(
     route: &Route,
     description: &Operation,
-    shared: &Shared,
+    shared: &SharedParts,
 ) -> Result<Vec<Value>, String> {
     let mut parameters = Vec::new();
     for name in names_in(route.pattern) {
@@ -142,7 +142,7 @@ fn names_in(pattern: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn request(route: &Route, send: &Content, shared: &Shared) -> Result<Value, String> {
+fn request(route: &Route, send: &BodyDescription, shared: &SharedParts) -> Result<Value, String> {
     let (content, text, optional) = content(send, shared)?;
     let limit = route.body.limit();
     let limit = match limit {
@@ -161,10 +161,13 @@ fn request(route: &Route, send: &Content, shared: &Shared) -> Result<Value, Stri
     }))
 }
 
-fn content<'a>(content: &'a Content, shared: &Shared) -> Result<(Value, &'a str, bool), String> {
+fn content<'a>(
+    content: &'a BodyDescription,
+    shared: &SharedParts,
+) -> Result<(Value, &'a str, bool), String> {
     let (note, other) = match content {
-        Content::Json(note) => (Some(note), None),
-        Content::Other(other) => (other.r#type.as_ref(), Some(other)),
+        BodyDescription::Json(note) => (Some(note), None),
+        BodyDescription::Other(other) => (other.r#type.as_ref(), Some(other)),
     };
     let note = note.map(|note| Note::read(note)).transpose()?;
     let optional = note.as_ref().is_some_and(|note| note.optional);
@@ -208,7 +211,7 @@ fn with_example(mut body: Value, example: Option<Value>) -> Value {
 fn successes(
     route: &Route,
     description: &Operation,
-    shared: &Shared,
+    shared: &SharedParts,
 ) -> Result<Map<String, Value>, String> {
     let mut responses = Map::new();
     for (status, returned) in &description.returns {
@@ -221,7 +224,7 @@ fn successes(
             names.extend(["Deprecation", "Link", "Sunset"]);
         }
         let mut headers = header_refs(names);
-        if let Content::Other(other) = returned {
+        if let BodyDescription::Other(other) = returned {
             for (name, note) in &other.headers {
                 headers.insert(name.clone(), header(Note::read(note)?));
             }

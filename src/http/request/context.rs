@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::HeaderValue;
 
 use crate::config::limits::REQUEST_ID_MAX;
-use crate::domain::audit::Change;
+use crate::domain::audit::AuditedChange;
 use crate::http::request::headers::RequestHeaders;
 use crate::ports::geoip::GeoIp;
 use crate::types::{Country, UnixSeconds};
@@ -92,7 +92,7 @@ pub(crate) struct Context {
     /// The viewer's country as reported by a trusted proxy.
     pub reported_country: Option<Country>,
     pub accept_language: Option<HeaderValue>,
-    pub change: Option<Box<Change>>,
+    pub change: Option<Box<AuditedChange>>,
 }
 
 impl Context {

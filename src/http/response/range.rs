@@ -1,7 +1,7 @@
 //! Parses the `Range` header as players use it: one range of bytes.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum RangePart {
     Whole,
     Bytes(u64, u64),
     Beyond,
@@ -10,34 +10,34 @@ pub(crate) enum Part {
 /// Parses `Range` for a body of `length` bytes. Malformed and multiple ranges are ignored, as RFC 9110
 /// allows.
 #[must_use]
-pub(crate) fn part(header: Option<&str>, length: u64) -> Part {
+pub(crate) fn part(header: Option<&str>, length: u64) -> RangePart {
     let Some(spec) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
-        return Part::Whole;
+        return RangePart::Whole;
     };
     let Some((first, last)) = spec.trim().split_once('-') else {
-        return Part::Whole;
+        return RangePart::Whole;
     };
     match (number(first), number(last)) {
         (Some(Bound::At(first)), Some(last)) => {
             let last = match last {
-                Bound::At(last) if last < first => return Part::Whole,
+                Bound::At(last) if last < first => return RangePart::Whole,
                 Bound::At(last) => last.min(length.saturating_sub(1)),
                 Bound::Open => length.saturating_sub(1),
             };
             if first < length {
-                Part::Bytes(first, last)
+                RangePart::Bytes(first, last)
             } else {
-                Part::Beyond
+                RangePart::Beyond
             }
         }
         (Some(Bound::Open), Some(Bound::At(suffix))) => {
             if suffix == 0 || length == 0 {
-                Part::Beyond
+                RangePart::Beyond
             } else {
-                Part::Bytes(length.saturating_sub(suffix), length - 1)
+                RangePart::Bytes(length.saturating_sub(suffix), length - 1)
             }
         }
-        _ => Part::Whole,
+        _ => RangePart::Whole,
     }
 }
 
@@ -63,19 +63,22 @@ mod tests {
     #[test]
     fn one_range_is_served() {
         let of = |text| part(Some(text), 100);
-        assert_eq!(of("bytes=0-9"), Part::Bytes(0, 9));
-        assert_eq!(of("bytes=90-"), Part::Bytes(90, 99));
-        assert_eq!(of("bytes=-10"), Part::Bytes(90, 99));
-        assert_eq!(of("bytes=-1000"), Part::Bytes(0, 99));
-        assert_eq!(of("bytes=50-1000"), Part::Bytes(50, 99));
-        assert_eq!(of("bytes=99-99999999999999999999"), Part::Bytes(99, 99));
+        assert_eq!(of("bytes=0-9"), RangePart::Bytes(0, 9));
+        assert_eq!(of("bytes=90-"), RangePart::Bytes(90, 99));
+        assert_eq!(of("bytes=-10"), RangePart::Bytes(90, 99));
+        assert_eq!(of("bytes=-1000"), RangePart::Bytes(0, 99));
+        assert_eq!(of("bytes=50-1000"), RangePart::Bytes(50, 99));
+        assert_eq!(
+            of("bytes=99-99999999999999999999"),
+            RangePart::Bytes(99, 99)
+        );
     }
 
     #[test]
     fn ranges_outside_are_refused_and_malformed_ones_ignored() {
         let of = |text| part(Some(text), 100);
         for beyond in ["bytes=100-", "bytes=-0", "bytes=99999999999999999999-"] {
-            assert_eq!(of(beyond), Part::Beyond, "{beyond}");
+            assert_eq!(of(beyond), RangePart::Beyond, "{beyond}");
         }
         for odd in [
             "bytes=",
@@ -87,9 +90,9 @@ mod tests {
             "bytes=+1-2",
             "",
         ] {
-            assert_eq!(of(odd), Part::Whole, "{odd}");
+            assert_eq!(of(odd), RangePart::Whole, "{odd}");
         }
-        assert_eq!(part(Some("bytes=0-"), 0), Part::Beyond);
-        assert_eq!(part(None, 100), Part::Whole);
+        assert_eq!(part(Some("bytes=0-"), 0), RangePart::Beyond);
+        assert_eq!(part(None, 100), RangePart::Whole);
     }
 }

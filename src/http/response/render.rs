@@ -16,7 +16,7 @@ use crate::http::request::headers::{HeaderNames, RequestHeaders};
 use crate::http::response::body::{ChunkStream, PooledBody, ResponseBody, ResponseStream};
 use crate::http::response::cache::CompressibleBody;
 use crate::http::response::content_encoding::{Preference, is_known, preference, tag};
-use crate::http::response::range::{Part, part};
+use crate::http::response::range::{RangePart, part};
 use crate::http::response::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media};
 use crate::http::response::soap;
 use crate::types::LimitReached;
@@ -229,8 +229,8 @@ fn file_body(
     headers.insert(CONTENT_TYPE, file.media);
     let asked = options.heads.range.ascii().filter(|_| same);
     let (from, length) = match part(asked, whole) {
-        Part::Whole => (0, whole),
-        Part::Bytes(first, last) => {
+        RangePart::Whole => (0, whole),
+        RangePart::Bytes(first, last) => {
             *status = StatusCode::PARTIAL_CONTENT;
             headers.insert(
                 CONTENT_RANGE,
@@ -238,7 +238,7 @@ fn file_body(
             );
             (first, last - first + 1)
         }
-        Part::Beyond => {
+        RangePart::Beyond => {
             let range = content_range(&format!("*/{whole}"));
             return Err(ApiError::new(
                 ErrorCode::RangeNotSatisfiable,

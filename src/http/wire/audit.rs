@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::audit::Entry;
+use crate::domain::audit::AuditEntry;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,8 +21,8 @@ pub(crate) struct AuditLine {
     status: Option<u16>,
 }
 
-impl From<&Entry> for AuditLine {
-    fn from(entry: &Entry) -> Self {
+impl From<&AuditEntry> for AuditLine {
+    fn from(entry: &AuditEntry) -> Self {
         let change = &entry.change;
         Self {
             number: entry.number,

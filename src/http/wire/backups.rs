@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::backups::{Backup, Contents, Keys};
+use crate::domain::backups::{Backup, BackupContents, Keys};
 use crate::types::UnixSeconds;
 
 #[derive(Serialize)]
@@ -57,9 +57,9 @@ pub struct ContentsBody {
     pub content_key: Option<String>,
 }
 
-impl From<Contents> for ContentsBody {
-    fn from(contents: Contents) -> Self {
-        let Contents {
+impl From<BackupContents> for ContentsBody {
+    fn from(contents: BackupContents) -> Self {
+        let BackupContents {
             created,
             number,
             records,
@@ -79,7 +79,7 @@ impl From<Contents> for ContentsBody {
     }
 }
 
-impl From<ContentsBody> for Contents {
+impl From<ContentsBody> for BackupContents {
     fn from(body: ContentsBody) -> Self {
         Self {
             created: UnixSeconds(body.created_at),
@@ -103,7 +103,7 @@ pub(crate) struct RestoredBody {
 
 impl RestoredBody {
     #[must_use]
-    pub(crate) fn new(contents: Contents, keys: Keys) -> Self {
+    pub(crate) fn new(contents: BackupContents, keys: Keys) -> Self {
         Self {
             contents: contents.into(),
             keys: match keys {

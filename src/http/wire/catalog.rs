@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use crate::domain::catalog::{Asset, Change, ExtendedRights, Imported, Livestream, Window};
+use crate::domain::catalog::{
+    Asset, CatalogImported, ExtendedRights, Livestream, ObjectChange, Window,
+};
 use crate::domain::catalog::{MemberChange, Version, What};
 use crate::domain::schedule::Image;
 
@@ -155,8 +157,8 @@ pub(crate) struct MemberLine {
 
 impl ImportReply {
     #[must_use]
-    pub(crate) fn new(imported: Imported, dry_run: bool) -> Self {
-        let Imported {
+    pub(crate) fn new(imported: CatalogImported, dry_run: bool) -> Self {
+        let CatalogImported {
             difference,
             issues: doubts,
         } = imported;
@@ -177,7 +179,7 @@ impl ImportReply {
 
 impl ImportReply {
     #[must_use]
-    pub(crate) fn held(imported: Imported) -> Self {
+    pub(crate) fn held(imported: CatalogImported) -> Self {
         Self {
             held: true,
             ..Self::new(imported, false)
@@ -219,9 +221,9 @@ impl From<Version> for VersionLine {
     }
 }
 
-fn line(change: Change) -> ChangeLine {
+fn line(change: ObjectChange) -> ChangeLine {
     let text = change.to_string();
-    let Change { kind, id, what } = change;
+    let ObjectChange { kind, id, what } = change;
     let (change, members) = match what {
         What::Added => ("added", Vec::new()),
         What::Removed => ("removed", Vec::new()),

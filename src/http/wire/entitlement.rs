@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::domain::catalog::{Offer, OfferKind, Snapshot};
-use crate::domain::entitlement::{EntitlementExplanation, Grant, Step};
+use crate::domain::catalog::{CatalogSnapshot, Offer, OfferKind};
+use crate::domain::entitlement::{DecisionStep, EntitlementExplanation, Grant};
 use crate::domain::playback::Playability;
 use crate::http::errors::mapping::denial;
 use crate::types::UnixSeconds;
@@ -23,7 +23,7 @@ pub(crate) struct OfferReply {
 
 impl OfferReply {
     #[must_use]
-    pub(crate) fn from_grant(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
+    pub(crate) fn from_grant(grant: &Grant, snapshot: &CatalogSnapshot, now: UnixSeconds) -> Self {
         Self {
             offer_id: grant.offer.as_str().to_owned(),
             r#type: snapshot
@@ -36,7 +36,7 @@ impl OfferReply {
     }
 
     pub(crate) fn public_offers(
-        snapshot: &Snapshot,
+        snapshot: &CatalogSnapshot,
         now: UnixSeconds,
     ) -> impl Iterator<Item = Self> {
         let now_open = move |offer: &&std::sync::Arc<Offer>| {
@@ -77,7 +77,7 @@ pub(crate) struct GrantLine {
 
 impl GrantLine {
     #[must_use]
-    pub(crate) fn new(grant: &Grant, snapshot: &Snapshot, now: UnixSeconds) -> Self {
+    pub(crate) fn new(grant: &Grant, snapshot: &CatalogSnapshot, now: UnixSeconds) -> Self {
         let revoked = grant.revoked;
         Self {
             offer: OfferReply::from_grant(grant, snapshot, now),
@@ -119,7 +119,7 @@ impl ExplainEntitlementReply {
         explained: EntitlementExplanation,
         playability: Option<&Playability>,
     ) -> Self {
-        let line = |step: Step| StepLine {
+        let line = |step: DecisionStep| StepLine {
             check: step.check,
             subject: step.subject,
             finding: step.finding,

@@ -8,10 +8,10 @@ use std::io::{BufRead, Cursor, Read};
 
 use serde::Deserialize;
 
-use crate::domain::schedule::import::bounded_lines::Lines;
+use crate::domain::schedule::import::bounded_lines::BoundedLines;
 use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
 use crate::domain::schedule::import::{
-    DEPTH_MAX, GuideError, GuideEvent, GuideEvents, GuideProgramme, Problem, Skip,
+    DEPTH_MAX, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, Skip,
 };
 use crate::domain::schedule::{Image, Metadata};
 use crate::types::UnixSeconds;
@@ -74,7 +74,7 @@ enum Position {
 }
 
 pub(crate) struct JsonGuide<R> {
-    bytes: Lines<R>,
+    bytes: BoundedLines<R>,
     position: Position,
     livestream: String,
     value: Vec<u8>,
@@ -83,7 +83,7 @@ pub(crate) struct JsonGuide<R> {
 impl<R: Read> JsonGuide<R> {
     pub(crate) fn new(source: R) -> Self {
         Self {
-            bytes: Lines::new(source),
+            bytes: BoundedLines::new(source),
             position: Position::Outside,
             livestream: String::new(),
             value: Vec::new(),
@@ -256,7 +256,7 @@ impl<R: Read> GuideEvents for JsonGuide<R> {
         }
         let line = self.bytes.line();
         self.read_value()?;
-        let problem = |kind| Ok(Some(GuideEvent::Problem(Problem { line, kind })));
+        let problem = |kind| Ok(Some(GuideEvent::Problem(GuideProblem { line, kind })));
         let wire: WireBroadcast = match serde_json::from_slice(&self.value) {
             Ok(wire) => wire,
             // Valid JSON with a member of a wrong type: skip this broadcast, not the whole file.
@@ -361,7 +361,7 @@ mod tests {
         };
         assert_eq!(events[0], GuideEvent::Programme(Box::new(expected)));
         assert!(matches!(&events[1], GuideEvent::Programme(p) if p.stop.is_none()));
-        let problem = |line, kind| GuideEvent::Problem(Problem { line, kind });
+        let problem = |line, kind| GuideEvent::Problem(GuideProblem { line, kind });
         assert_eq!(events[2], problem(8, Skip::BadTime));
         assert_eq!(events[3], problem(9, Skip::Malformed));
         assert!(matches!(&events[4], GuideEvent::Programme(p) if p.channel == "film"));

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::domain::schedule::import::GuideError;
 use crate::domain::schedule::import_preview::{BroadcastSummary, LivestreamEdits};
-use crate::domain::schedule::{ImportReport, Outcome, Unmapped};
+use crate::domain::schedule::{ImportOutcome, ImportReport, Unmapped};
 use crate::http::errors::api_error::ImportProblem;
 
 #[derive(Debug, Serialize)]
@@ -91,8 +91,8 @@ impl From<&ImportReport> for WireReport {
         let ids = |channels: &[Unmapped]| channels.iter().map(|c| c.id.to_string()).collect();
         let skipped = || report.skipped.iter();
         Self {
-            held: report.outcome == Outcome::Held,
-            dry_run: report.outcome == Outcome::DryRun,
+            held: report.outcome == ImportOutcome::Held,
+            dry_run: report.outcome == ImportOutcome::DryRun,
             channels: report.channels,
             programmes: report.programmes,
             added: report.difference.added,

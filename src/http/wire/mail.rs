@@ -6,7 +6,7 @@ use crate::domain::mail::{RenderedMail, Secrets, Summary, TestResult};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct MailLine {
+pub(crate) struct QueuedMailLine {
     pub id: String,
     pub to: String,
     pub subject: String,
@@ -15,7 +15,7 @@ pub(crate) struct MailLine {
     pub created_at: i64,
 }
 
-impl From<&Summary> for MailLine {
+impl From<&Summary> for QueuedMailLine {
     fn from(mail: &Summary) -> Self {
         Self {
             id: mail.id.to_string(),
@@ -32,7 +32,7 @@ impl From<&Summary> for MailLine {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MailEntry {
     #[serde(flatten)]
-    pub line: MailLine,
+    pub line: QueuedMailLine,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

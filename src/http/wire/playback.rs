@@ -191,8 +191,8 @@ pub(crate) struct PlaybackExport {
     entitlements: Vec<EntitlementLine>,
 }
 
-impl From<playback::Export> for PlaybackExport {
-    fn from(export: playback::Export) -> Self {
+impl From<playback::PlaybackData> for PlaybackExport {
+    fn from(export: playback::PlaybackData) -> Self {
         let line = |held: &Entitlement| EntitlementLine {
             asset_id: held.asset.as_str().to_owned(),
             broadcast_id: held.program.as_ref().map(|id| id.as_str().to_owned()),

@@ -3,14 +3,14 @@
 use serde::Serialize;
 
 use super::entitlement::OfferReply;
-use super::mail::MailLine;
+use super::mail::QueuedMailLine;
 use super::playback::PlaybackExport;
-use crate::domain::accounts::{Export, LoginInfo, ParentalControl, User};
+use crate::domain::accounts::{AccountExport, LoginInfo, ParentalControl, User};
 use crate::http::errors::api_error::ImportProblem;
 use crate::types::LoginId;
 
 #[derive(Serialize)]
-pub(crate) struct Parental {
+pub(crate) struct ParentalBody {
     pub enabled: bool,
     pub limit: u8,
 }
@@ -31,7 +31,7 @@ pub(crate) struct UserReply {
     pub created_timestamp: i64,
     /// Set by operators; shown to the user as well.
     pub tags: Vec<String>,
-    pub parental_control: Parental,
+    pub parental_control: ParentalBody,
 }
 
 impl From<&User> for UserReply {
@@ -46,7 +46,7 @@ impl From<&User> for UserReply {
             birth_date: user.birth_date.map(|date| date.to_string()),
             created_timestamp: user.created.0,
             tags: user.tags.clone(),
-            parental_control: Parental { enabled, limit },
+            parental_control: ParentalBody { enabled, limit },
         }
     }
 }
@@ -145,7 +145,7 @@ pub(crate) struct ExportReply {
     pub password_set: i64,
     pub sessions: Vec<LoginLine>,
     /// Without text, which may contain a PIN.
-    pub mails: Vec<MailLine>,
+    pub mails: Vec<QueuedMailLine>,
     pub offers: Vec<OfferReply>,
     #[serde(flatten)]
     pub playback: PlaybackExport,
@@ -154,7 +154,7 @@ pub(crate) struct ExportReply {
 impl ExportReply {
     #[must_use]
     pub(crate) fn new(
-        export: &Export,
+        export: &AccountExport,
         asking: LoginId,
         offers: Vec<OfferReply>,
         playback: PlaybackExport,
@@ -167,7 +167,7 @@ impl ExportReply {
                 .iter()
                 .map(|login| LoginLine::new(login, Some(asking)))
                 .collect(),
-            mails: export.mails.iter().map(MailLine::from).collect(),
+            mails: export.mails.iter().map(QueuedMailLine::from).collect(),
             offers,
             playback,
         }

@@ -8,7 +8,7 @@ use super::hls::{Hls, Media, master};
 use super::path::{ManifestFormat, ManifestRange};
 use super::retime;
 use super::timeline::{DASH_BACK, HLS_BACK, HLS_PIECES_MAX, Timeline};
-use super::track::{HEAD_MAX, Head};
+use super::track::{HEAD_MAX, TrackHead};
 use crate::ports::media::{MediaDirectory, MediaFile};
 use crate::types::{MediaPath, UnixSeconds};
 
@@ -33,7 +33,7 @@ enum Manifest {
 #[derive(Debug)]
 struct Track {
     path: MediaPath,
-    head: Head,
+    head: TrackHead,
     media: Media,
 }
 
@@ -164,7 +164,7 @@ impl Track {
         for most in [HEAD_USUAL, HEAD_MAX] {
             let more = u64::try_from(most - bytes.len()).unwrap_or(u64::MAX);
             bytes.append(&mut read_up_to(&mut opened, more)?);
-            head = Head::read(&bytes).map_err(|why| clip_error(path, why))?;
+            head = TrackHead::read(&bytes).map_err(|why| clip_error(path, why))?;
             if head.is_some() {
                 break;
             }

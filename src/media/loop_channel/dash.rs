@@ -13,7 +13,7 @@ use quick_xml::{Reader, Writer, XmlVersion};
 
 use super::error::{LoopError, unfit};
 use super::path::{LoopPath, ManifestRange};
-use super::timeline::{DASH_BACK, Timeline, Window, decimal, instant};
+use super::timeline::{DASH_BACK, SegmentWindow, Timeline, decimal, instant};
 use crate::types::UnixSeconds;
 
 /// Suggested distance of a player from the live edge, in segments.
@@ -90,7 +90,12 @@ impl Dash {
             .ok_or_else(|| unfit("the manifest must be an MPD of one period with tracks"))
     }
 
-    pub(super) fn write(&self, timeline: &Timeline, window: &Window, now: UnixSeconds) -> String {
+    pub(super) fn write(
+        &self,
+        timeline: &Timeline,
+        window: &SegmentWindow,
+        now: UnixSeconds,
+    ) -> String {
         let mut out = String::new();
         for part in &self.parts {
             // Writing to a string cannot fail.
@@ -227,7 +232,7 @@ fn mpd(
     out: &mut String,
     kept: &str,
     timeline: &Timeline,
-    window: &Window,
+    window: &SegmentWindow,
     now: UnixSeconds,
 ) -> std::fmt::Result {
     write!(
@@ -266,7 +271,7 @@ fn segments(
     out: &mut String,
     track: usize,
     timeline: &Timeline,
-    window: &Window,
+    window: &SegmentWindow,
 ) -> std::fmt::Result {
     let (piece, second) = timeline.piece();
     let (first, last) = (*window.numbers.start(), *window.numbers.end());

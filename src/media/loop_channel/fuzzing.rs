@@ -4,11 +4,11 @@ use super::dash::Dash;
 use super::hls::{Hls, Media};
 use super::path::{LoopPath, split};
 use super::retime::retime;
-use super::track::Head;
+use super::track::TrackHead;
 use crate::types::MediaPath;
 
 pub fn track(data: &[u8]) {
-    if let Ok(Some(head)) = Head::read(data) {
+    if let Ok(Some(head)) = TrackHead::read(data) {
         assert!(head.scale > 0, "no ticks a second");
         assert!(head.init.len() <= data.len(), "more head than bytes");
         let ordered = head

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::error::{LoopError, unfit};
 use super::path::{LoopPath, ManifestFormat, ManifestRange};
-use super::timeline::{Timeline, Window, decimal, moment};
-use super::track::Head;
+use super::timeline::{SegmentWindow, Timeline, decimal, moment};
+use super::track::TrackHead;
 
 const TRACKS_MAX: usize = 32;
 
@@ -122,9 +122,9 @@ impl Media {
     pub(super) fn write(
         &self,
         track: usize,
-        head: &Head,
+        head: &TrackHead,
         timeline: &Timeline,
-        window: &Window,
+        window: &SegmentWindow,
     ) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
@@ -136,9 +136,9 @@ impl Media {
         &self,
         out: &mut String,
         track: usize,
-        head: &Head,
+        head: &TrackHead,
         timeline: &Timeline,
-        window: &Window,
+        window: &SegmentWindow,
     ) -> std::fmt::Result {
         let scale = u64::from(head.scale);
         let lengths = head.lengths(timeline.clip(head.scale));

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::mp4_boxes::{Boxes, Fields, only};
 use super::retime::retime;
-use super::track::Head;
+use super::track::TrackHead;
 use super::{LoopError, ManifestRange, answer, manifest};
 use crate::ports::media::MediaDirectory;
 use crate::types::{MediaPath, UnixSeconds};
@@ -423,7 +423,7 @@ fn an_unusable_track_is_rejected_with_its_reason() {
 fn damaged_files_never_panic() {
     let lab = Lab::new();
     let whole = fs::read(lab.folder.path().join("encrypted/video-180.mp4")).unwrap();
-    let head = Head::read(&whole).unwrap().unwrap();
+    let head = TrackHead::read(&whole).unwrap().unwrap();
     let first = head.pieces[0];
     let begin = usize::try_from(first.offset).unwrap();
     let end = begin + usize::try_from(first.length).unwrap();
@@ -432,7 +432,7 @@ fn damaged_files_never_panic() {
         for value in [0x00, 0x01, 0x7f, 0x80, 0xff] {
             let mut bytes = whole[..end].to_vec();
             bytes[at] = value;
-            let _ = Head::read(&bytes[..begin]);
+            let _ = TrackHead::read(&bytes[..begin]);
             let _ = retime(&bytes[begin..], u64::MAX / 2, 1);
         }
     }

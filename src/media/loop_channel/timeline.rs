@@ -25,7 +25,7 @@ pub(super) struct Timeline {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct SegmentWindow {
     pub(super) span: ManifestRange,
     pub(super) numbers: RangeInclusive<u64>,
     pub(super) is_open: bool,
@@ -103,7 +103,7 @@ impl Timeline {
         span: ManifestRange,
         back: i64,
         now: UnixSeconds,
-    ) -> Option<Window> {
+    ) -> Option<SegmentWindow> {
         let newest = self.newest(now)?;
         let (first, last) = match span {
             ManifestRange::Live => (self.at(now - back), None),
@@ -113,7 +113,7 @@ impl Timeline {
             ManifestRange::Window { .. } => return None,
         };
         let known = last.map_or(newest, |last| last.min(newest));
-        (first <= known).then_some(Window {
+        (first <= known).then_some(SegmentWindow {
             span,
             numbers: first..=known,
             // A catch-up range is open until its last segment is available.

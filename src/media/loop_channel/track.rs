@@ -13,22 +13,22 @@ const PIECE_BYTES_MAX: u32 = 32 * 1024 * 1024;
 
 /// Everything before the first fragment.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct TrackHead {
     pub(super) init: Vec<u8>,
     /// Ticks per second.
     pub(super) scale: u32,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<TrackPiece>,
     pub(super) end: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct TrackPiece {
     pub(super) start: u64,
     pub(super) offset: u64,
     pub(super) length: u32,
 }
 
-impl Head {
+impl TrackHead {
     /// `None` if more bytes are needed; [`LoopError::Unfit`] if a loop cannot be made of the file.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, LoopError> {
         let mut boxes = Boxes::new(bytes);
@@ -74,7 +74,7 @@ impl Head {
     }
 }
 
-impl Head {
+impl TrackHead {
     /// Ticks from the start of each segment to the start of the next.
     pub(super) fn lengths(&self, clip: u64) -> Vec<u64> {
         let first = self.pieces.first().map(|first| first.start);
@@ -146,7 +146,11 @@ fn free_length(init: &mut [u8], moov: &Mp4Box<'_>) -> Result<(), LoopError> {
 }
 
 /// The index ends at byte `anchor`. Returns the end of the last segment in ticks as well.
-fn pieces(sidx: &Mp4Box<'_>, anchor: usize, scale: u32) -> Result<(Vec<Piece>, u64), LoopError> {
+fn pieces(
+    sidx: &Mp4Box<'_>,
+    anchor: usize,
+    scale: u32,
+) -> Result<(Vec<TrackPiece>, u64), LoopError> {
     let mut fields = Fields(sidx.content);
     let (version, _) = fields.version()?;
     fields.u32()?; // the track's id
@@ -172,7 +176,7 @@ fn pieces(sidx: &Mp4Box<'_>, anchor: usize, scale: u32) -> Result<(Vec<Piece>, u
         }
         let duration = fields.u32()?;
         fields.u32()?; // whether it begins with a key frame
-        pieces.push(Piece {
+        pieces.push(TrackPiece {
             start,
             offset,
             length,

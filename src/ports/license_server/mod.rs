@@ -16,7 +16,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::http_client::{BadAddress, Broken, Target};
+use super::http_client::{BadAddress, Broken, RequestTarget};
 use crate::types::Drm;
 
 pub(crate) use message::{LicenseSubject, MessageSettings, MessageSigner, Style};
@@ -111,7 +111,7 @@ impl From<BadAddress> for BadLicenseServer {
 }
 
 pub(crate) struct HttpLicenseServer {
-    site: Target,
+    site: RequestTarget,
     authorization: Option<HeaderValue>,
     messenger: MessageSigner,
     soap: bool,
@@ -143,7 +143,7 @@ impl HttpLicenseServer {
             Ok::<_, BadLicenseServer>(value)
         });
         Ok(Self {
-            site: Target::parse(&settings.url)?,
+            site: RequestTarget::parse(&settings.url)?,
             authorization: authorization.transpose()?,
             messenger: MessageSigner::new(settings.style, &settings.message)?,
             soap: settings.soap,

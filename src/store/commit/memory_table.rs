@@ -29,13 +29,13 @@ pub trait CommitListener<T: Table>: Send + Sync + 'static {
 pub(in crate::store) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// A [`CommitListener`] without its type parameters.
-pub(in crate::store) trait Listener: Send + Sync + 'static {
+pub(in crate::store) trait TableListener: Send + Sync + 'static {
     fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>);
 }
 
 pub(in crate::store) struct Decoding<T: Table>(pub(in crate::store) Arc<dyn CommitListener<T>>);
 
-impl<T: Table> Listener for Decoding<T> {
+impl<T: Table> TableListener for Decoding<T> {
     fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) {
         let decoded = changes
             .filter_map(|(key, value)| {
@@ -85,7 +85,7 @@ impl Store {
         self.listen(T::NAME, table)
     }
 
-    fn listen(&self, tree: TreeName, listener: Arc<dyn Listener>) -> Result<(), StoreError> {
+    fn listen(&self, tree: TreeName, listener: Arc<dyn TableListener>) -> Result<(), StoreError> {
         // Exclusive, so that no commit falls between the fill and the registration below.
         self.run_exclusive(move |writer| {
             // Read before the engine: a commit that is applied in between is then seen twice, never

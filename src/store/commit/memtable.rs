@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::store::StoreError;
 use crate::store::table::TreeName;
-use crate::store::write_batch::{Change, WriteBatch};
+use crate::store::write_batch::{NewValue, WriteBatch};
 
 /// The writer waits above this size. It is reached only while the engine applies a batch.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
@@ -78,7 +78,7 @@ impl Memtable {
         }
     }
 
-    pub(in crate::store) fn get(&self, tree: TreeName, key: &[u8]) -> Option<Change> {
+    pub(in crate::store) fn get(&self, tree: TreeName, key: &[u8]) -> Option<NewValue> {
         let state = self.state.lock();
         state
             // `waiting` holds the later change of a key that both batches have.
@@ -93,7 +93,7 @@ impl Memtable {
         tree: TreeName,
         from: &[u8],
         to: Option<&[u8]>,
-    ) -> BTreeMap<Vec<u8>, Change> {
+    ) -> BTreeMap<Vec<u8>, NewValue> {
         let state = self.state.lock();
         let applying = state
             .applying

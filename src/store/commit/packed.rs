@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use parking_lot::RwLock;
 
-use crate::store::commit::memory_table::{Listener, RawChange, report_damage};
+use crate::store::commit::memory_table::{RawChange, TableListener, report_damage};
 use crate::store::key::Key as _;
 use crate::store::record;
 use crate::store::table::Table;
@@ -157,7 +157,7 @@ where
     }
 }
 
-impl<T: Table, V: Send + Sync + 'static> Listener for PackedTable<T, V>
+impl<T: Table, V: Send + Sync + 'static> TableListener for PackedTable<T, V>
 where
     T::Key: Hash,
 {

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::store::StoreError;
-use crate::store::commit::memory_table::Listener;
+use crate::store::commit::memory_table::TableListener;
 use crate::store::engine::{Engine, MemoryEngine};
 use crate::store::maintenance::{new_snapshot, thread};
 use crate::store::shared::Shared;
@@ -101,7 +101,7 @@ pub(in crate::store) fn last_number(writer: &SyncSender<Message>) -> Result<u64,
 pub(in crate::store) struct Writer {
     pub(in crate::store) core: Arc<Shared>,
     pub(in crate::store) log: Box<dyn CommitLog>,
-    pub(in crate::store) listeners: HashMap<TreeName, Vec<Arc<dyn Listener>>>,
+    pub(in crate::store) listeners: HashMap<TreeName, Vec<Arc<dyn TableListener>>>,
     pub(in crate::store) number: u64,
     /// When the oldest commit that is logged but not synced was appended.
     pub(in crate::store) unsynced: Option<Instant>,

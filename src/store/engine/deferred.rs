@@ -53,7 +53,7 @@ struct DeferredState {
     abandoned: Arc<AtomicBool>,
 }
 
-pub(in crate::store) enum Found {
+pub(in crate::store) enum FoundEngine {
     /// Opened, but not verified yet.
     Unverified(SledEngine, EngineDir),
     Unusable(String),
@@ -254,22 +254,23 @@ impl Engine for DeferredEngine {
 impl Preparation {
     pub(in crate::store) fn run(
         mut self,
-        found: Found,
+        found: FoundEngine,
         abandoned: &Arc<AtomicBool>,
     ) -> Result<WatchedEngine<SledEngine>, StoreError> {
         let why = match found {
-            Found::Unusable(why) => why,
+            FoundEngine::Unusable(why) => why,
             // Every error of sled itself leads to a rebuild; full disks and closing stores do not.
-            Found::Unverified(engine, directory) => match self.prove(engine, &directory, abandoned)
-            {
-                Ok(engine) => return Ok(watched(engine, &directory, &self.on_failure)),
-                Err(StoreError::Engine(why)) => why,
-                // The hanging thread holds the file, so a rebuild in this process could not replace it.
-                Err(StoreError::Hung) => {
-                    return Err(StoreError::Failed("a read of the engine hangs".to_owned()));
+            FoundEngine::Unverified(engine, directory) => {
+                match self.prove(engine, &directory, abandoned) {
+                    Ok(engine) => return Ok(watched(engine, &directory, &self.on_failure)),
+                    Err(StoreError::Engine(why)) => why,
+                    // The hanging thread holds the file, so a rebuild in this process could not replace it.
+                    Err(StoreError::Hung) => {
+                        return Err(StoreError::Failed("a read of the engine hangs".to_owned()));
+                    }
+                    Err(error) => return Err(error),
                 }
-                Err(error) => return Err(error),
-            },
+            }
         };
         tracing::error!(
             why,

@@ -33,13 +33,13 @@ const AHEAD: u64 = 1_000_000;
 const PARTIAL: &str = ".partial";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Backup {
+pub struct BackupFile {
     pub path: PathBuf,
     pub head: SnapshotHead,
     pub bytes: u64,
 }
 
-impl Backup {
+impl BackupFile {
     /// False for a copy that a person keeps under another name.
     #[must_use]
     pub fn is_made_by(&self, instance: [u8; 16]) -> bool {
@@ -93,7 +93,7 @@ impl Store {
     }
 
     /// Backs up everything committed so far, while the store is in use. No partial file is left.
-    pub fn back_up(&self, directory: &Path) -> Result<Backup, StoreError> {
+    pub fn back_up(&self, directory: &Path) -> Result<BackupFile, StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
         let sync = disk.layout.sync;
         make_directory(directory, sync)?;
@@ -137,7 +137,7 @@ impl Store {
             .and_then(|()| Ok(rename(&partial, &path, sync)?))
             .and_then(|()| Ok(fs::metadata(&path)?.len()));
         match made {
-            Ok(bytes) => Ok(Backup { path, head, bytes }),
+            Ok(bytes) => Ok(BackupFile { path, head, bytes }),
             Err(error) => {
                 let _ = fs::remove_file(&partial);
                 Err(error)
@@ -187,10 +187,10 @@ fn clear_partials(directory: &Path, instance: &[u8; 16]) -> Result<(), StoreErro
 
 /// Newest first. Files with an unreadable head are logged and skipped.
 #[must_use]
-pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<Backup> {
-    let mut backups: Vec<Backup> = snapshots(directory, schema)
+pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<BackupFile> {
+    let mut backups: Vec<BackupFile> = snapshots(directory, schema)
         .into_iter()
-        .map(|(head, path)| Backup {
+        .map(|(head, path)| BackupFile {
             bytes: fs::metadata(&path).map_or(0, |file| file.len()),
             path,
             head,
@@ -400,7 +400,7 @@ mod tests {
     }
 
     /// Creates a store with `count` people, and a backup of it.
-    fn filled(data: &Path, backups: &Path, count: u32) -> (Store, Backup) {
+    fn filled(data: &Path, backups: &Path, count: u32) -> (Store, BackupFile) {
         let store = open(data);
         for key in 0..count {
             put(&store, key, person("Lund", 30)).unwrap();
@@ -409,7 +409,7 @@ mod tests {
         (store, backup)
     }
 
-    fn restore(data: &Path, backup: &Backup) -> Restored {
+    fn restore(data: &Path, backup: &BackupFile) -> Restored {
         let restore = Restore {
             directory: data,
             backup: &backup.path,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::store::StoreError;
-use crate::store::maintenance::backup::{Backup, list_backups};
+use crate::store::maintenance::backup::{BackupFile, list_backups};
 use crate::store::table::Schema;
 
 const DAY: i64 = 86_400;
@@ -17,7 +17,7 @@ pub struct Retention<'a> {
     /// Number of backups to keep per timeline.
     pub keep: usize,
     /// Always kept, even if the clock was wrong before.
-    pub made: &'a Backup,
+    pub made: &'a BackupFile,
 }
 
 /// Removes old backups of a store; returns how many were removed. The newest `keep` of each
@@ -45,7 +45,7 @@ pub fn prune_backups(
     // After a rollback or restore an operator may still need the abandoned timeline. Its backups go
     // only once the current timeline has as many, all of them newer and spread over at least as many
     // days.
-    let rotated = |backup: &Backup| {
+    let rotated = |backup: &BackupFile| {
         oldest_kept.is_some_and(|oldest| {
             let days = i64::try_from(keep).unwrap_or(i64::MAX).saturating_mul(DAY);
             backup.head.created < oldest

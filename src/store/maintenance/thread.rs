@@ -34,7 +34,7 @@ pub(in crate::store) struct MaintenanceThread {
     pub(in crate::store) writer: SyncSender<Message>,
     pub(in crate::store) on_failure: crate::store::OnFailure,
     pub(in crate::store) backups: Option<PathBuf>,
-    pub(in crate::store) clock: crate::store::Clock,
+    pub(in crate::store) clock: crate::store::SnapshotClock,
 }
 
 impl MaintenanceThread {

@@ -43,11 +43,11 @@ impl LoggedTree {
 #[derive(Default)]
 pub(in crate::store) struct Changes {
     keys: Vec<u8>,
-    pub(in crate::store) entries: Vec<Change>,
+    pub(in crate::store) entries: Vec<LoggedChange>,
 }
 
 #[derive(Clone, Copy)]
-pub(in crate::store) struct Change {
+pub(in crate::store) struct LoggedChange {
     key: u32,
     pub(in crate::store) segment: u32,
     pub(in crate::store) offset: u32,
@@ -73,7 +73,7 @@ impl Changes {
             }
         };
         // The keys lie in one buffer, since a million small allocations would take several times the space.
-        self.entries.push(Change {
+        self.entries.push(LoggedChange {
             key: u32::try_from(self.keys.len()).ok()?,
             segment,
             offset,
@@ -106,7 +106,7 @@ impl Changes {
     }
 }
 
-fn key_of<'a>(keys: &'a [u8], change: &Change) -> Option<&'a [u8]> {
+fn key_of<'a>(keys: &'a [u8], change: &LoggedChange) -> Option<&'a [u8]> {
     let from = usize::try_from(change.key).ok()?;
     keys.get(from..from + usize::from(change.key_length))
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::store::StoreError;
 use crate::store::engine::deferred::{
-    AbandonableEngine, DeferredEngine, Found, Preparation, Supervised, move_leftovers_aside,
+    AbandonableEngine, DeferredEngine, FoundEngine, Preparation, Supervised, move_leftovers_aside,
 };
 use crate::store::engine::{Engine, MemoryEngine, SledEngine, WatchedEngine};
 use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe};
@@ -285,15 +285,15 @@ impl Recovery<'_> {
                         if applied > number || !sources.continues(applied) {
                             return Ok(None);
                         }
-                        Found::Unverified(engine, current)
+                        FoundEngine::Unverified(engine, current)
                     }
-                    Err(StoreError::Engine(why)) => Found::Unusable(why),
+                    Err(StoreError::Engine(why)) => FoundEngine::Unusable(why),
                     // `sled` then handles the full disk.
                     Err(StoreError::Full) => return Ok(None),
                     Err(error) => return Err(error),
                 }
             }
-            _ => Found::Unusable("it is missing".to_owned()),
+            _ => FoundEngine::Unusable("it is missing".to_owned()),
         };
         let Ok(stand_in) = stand_in else {
             return Ok(None);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use playgate::app::{Parts, Ports, open_services};
 use playgate::config::http::HttpSettings;
-use playgate::config::limits::Limits;
+use playgate::config::limits::LimitsConfig;
 use playgate::config::{Inputs, load};
 use playgate::domain::accounts::{FirstPassword, HashMemory, HashPool, NewUser, PoolError};
 use playgate::http::access::auth::{Authenticator, OperatorIdentity, UserIdentity};
@@ -151,7 +151,7 @@ impl GateOnly {
     }
 
     /// Starts a server with other settings.
-    pub fn with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> Self {
+    pub fn with(change: impl FnOnce(&mut HttpSettings, &mut LimitsConfig)) -> Self {
         openapi_conformance::watch();
         let gate = Arc::new(TestGate {
             tokens: Tokens {

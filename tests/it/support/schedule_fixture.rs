@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use playgate::config::http::HttpSettings;
-use playgate::config::limits::Limits;
+use playgate::config::limits::LimitsConfig;
 use playgate::types::UnixSeconds;
 use serde_json::json;
 
@@ -100,7 +100,7 @@ pub fn stocked() -> GateOnly {
     stocked_with(|_, _| {})
 }
 
-pub fn stocked_with(change: impl FnOnce(&mut HttpSettings, &mut Limits)) -> GateOnly {
+pub fn stocked_with(change: impl FnOnce(&mut HttpSettings, &mut LimitsConfig)) -> GateOnly {
     let lab = GateOnly::with(change);
     stock(&lab);
     lab

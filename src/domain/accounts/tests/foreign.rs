@@ -29,7 +29,7 @@ impl Fixture {
     }
 
     fn stored(&self, user: &UserId) -> String {
-        let credentials = self.store.read(|txn| txn.get::<Credentials>(user));
+        let credentials = self.store.read(|txn| txn.get::<CredentialTable>(user));
         credentials.unwrap().unwrap().password
     }
 
@@ -181,7 +181,7 @@ fn decoy_of_an_address_is_stable() {
 
 #[test]
 fn names_of_the_partner_and_the_service_are_rejected_as_passwords() {
-    let f = fixture_with(Settings {
+    let f = fixture_with(AccountSettings {
         password_words: vec!["Springfield".to_owned()],
         ..settings()
     });

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn too_many(kind: Kind, retry_after: i64) -> Result<(), AccountsError> {
-    let limit = Limits::default().reached(kind, retry_after);
+fn too_many(kind: AttemptKind, retry_after: i64) -> Result<(), AccountsError> {
+    let limit = AttemptLimits::default().reached(kind, retry_after);
     Err(AccountsError::TooManyAttempts(limit))
 }
 
@@ -25,7 +25,7 @@ fn of_200_concurrent_guesses_10_are_tried() {
         assert_eq!(
             results
                 .iter()
-                .filter(|r| **r == too_many(Kind::LoginAccount, 60))
+                .filter(|r| **r == too_many(AttemptKind::LoginAccount, 60))
                 .count(),
             190
         );
@@ -45,14 +45,15 @@ fn owner_can_log_in_after_the_lock_and_the_next_lock_is_longer() {
     }
     assert_eq!(
         f.log_in("ann@example.com", PASSWORD, NOW + 59),
-        too_many(Kind::LoginAccount, 1)
+        too_many(AttemptKind::LoginAccount, 1)
     );
     f.log_in("ann@example.com", PASSWORD, NOW + 60).unwrap();
     f.log_in("ann@example.com", PASSWORD, NOW + 60).unwrap();
     let mut now = NOW + 60;
     for (lock, allowed) in [(120, 1), (240, 1), (480, 1), (900, 7), (900, 10)] {
         // One guess at a time, until the first ones leave the window.
-        let guesses = (0..20).take_while(|_| wrong(99, now) != too_many(Kind::LoginAccount, lock));
+        let guesses =
+            (0..20).take_while(|_| wrong(99, now) != too_many(AttemptKind::LoginAccount, lock));
         assert_eq!(guesses.count(), allowed);
         now = now + lock;
     }
@@ -76,7 +77,7 @@ fn password_spraying_hits_the_address_limit() {
         .unwrap_err();
     let address = email("b@example.com");
     let may = |from| f.accounts.check_login_rate(partner(1), &address, from, NOW);
-    assert_eq!(may(HERE), too_many(Kind::LoginAddress, 60));
+    assert_eq!(may(HERE), too_many(AttemptKind::LoginAddress, 60));
     assert_eq!(may(v6), Ok(()));
 }
 
@@ -130,11 +131,11 @@ fn password_confirmation_does_not_bypass_the_login_limit() {
     assert!(
         results[10..]
             .iter()
-            .all(|r| *r == too_many(Kind::LoginAccount, 60))
+            .all(|r| *r == too_many(AttemptKind::LoginAccount, 60))
     );
     assert_eq!(
         f.log_in("ann@example.com", PASSWORD, NOW),
-        too_many(Kind::LoginAccount, 60)
+        too_many(AttemptKind::LoginAccount, 60)
     );
 }
 
@@ -153,13 +154,13 @@ fn all_sign_ups_of_an_address_are_counted() {
     assert_eq!(
         results
             .iter()
-            .filter(|r| **r == too_many(Kind::SignUpAddress, 600))
+            .filter(|r| **r == too_many(AttemptKind::SignUpAddress, 600))
             .count(),
         101
     );
     assert_eq!(
         f.accounts.check_sign_up_rate(HERE, NOW + 599),
-        too_many(Kind::SignUpAddress, 1)
+        too_many(AttemptKind::SignUpAddress, 1)
     );
     assert_eq!(f.accounts.check_sign_up_rate(HERE, NOW + 600), Ok(()));
 }
@@ -182,7 +183,7 @@ fn counters_survive_a_restart() {
     let address = email("ann@example.com");
     assert_eq!(
         again.check_login_rate(partner(1), &address, HERE, NOW),
-        too_many(Kind::LoginAccount, 60)
+        too_many(AttemptKind::LoginAccount, 60)
     );
     // The same address with another partner is another account.
     assert_eq!(

@@ -10,8 +10,8 @@ impl Fixture {
                 .accounts
                 .prepare(partner(1), new, FirstPassword::None, NOW);
             match prepared.unwrap_or_else(|error| panic!("{error}")) {
-                Prepared::Ready(account) => account,
-                Prepared::Unhashed(_) => panic!("no password was given"),
+                PreparedSignUp::Ready(account) => account,
+                PreparedSignUp::Unhashed(_) => panic!("no password was given"),
             }
         });
         let added = self.accounts.add_many(prepared.collect()).wait();

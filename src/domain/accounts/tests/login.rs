@@ -122,7 +122,7 @@ fn login_sessions_end_one_by_one_or_all_together() {
 
 #[test]
 fn oldest_login_ends_when_there_are_too_many() {
-    let f = fixture_with(Settings {
+    let f = fixture_with(AccountSettings {
         logins_per_user: 3,
         ..settings()
     });
@@ -168,7 +168,7 @@ fn password_change_ends_only_the_other_sessions() {
     let invalid = Err(AccountsError::InvalidCredentials);
     assert_eq!(f.log_in("ann@example.com", PASSWORD, NOW), invalid);
     f.log_in("ann@example.com", new, NOW).unwrap();
-    assert_eq!(f.mails(mail::Kind::PasswordChanged), 1);
+    assert_eq!(f.mails(mail::MailKind::PasswordChanged), 1);
     f.assert_sound();
 }
 
@@ -176,7 +176,7 @@ fn password_change_ends_only_the_other_sessions() {
 fn hash_of_another_cost_is_replaced_at_login() {
     let f = fixture();
     let user = f.sign_up("ann@example.com").user.id;
-    let dearer = Settings {
+    let dearer = AccountSettings {
         cost: Cost {
             iterations: 2,
             ..CHEAP
@@ -191,7 +191,7 @@ fn hash_of_another_cost_is_replaced_at_login() {
     )
     .unwrap();
     let stored = || {
-        let credentials = f.store.read(|txn| txn.get::<Credentials>(&user));
+        let credentials = f.store.read(|txn| txn.get::<CredentialTable>(&user));
         credentials.unwrap().unwrap().password
     };
     assert!(stored().contains("t=1"));

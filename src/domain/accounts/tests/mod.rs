@@ -35,10 +35,10 @@ struct Fixture {
     accounts: Accounts,
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> AccountSettings {
+    AccountSettings {
         cost: CHEAP,
-        ..Settings::default()
+        ..AccountSettings::default()
     }
 }
 
@@ -46,14 +46,14 @@ fn fixture() -> Fixture {
     fixture_with(settings())
 }
 
-fn fixture_with(settings: Settings) -> Fixture {
+fn fixture_with(settings: AccountSettings) -> Fixture {
     let store = Store::in_memory(partners::schema(mail::schema(schema(Schema::default()))));
     let entropy: Arc<dyn Entropy> = Arc::new(SeededEntropy::new(1));
     let mail = Mail::open(
         store.clone(),
         Arc::clone(&entropy),
         &[1; 32],
-        mail::Settings::default(),
+        mail::MailSettings::default(),
         None,
     )
     .unwrap();
@@ -172,7 +172,7 @@ impl Fixture {
     }
 
     /// The text after a marker in the newest mail of a kind.
-    fn mailed(&self, kind: mail::Kind, after: &str) -> String {
+    fn mailed(&self, kind: mail::MailKind, after: &str) -> String {
         let mails = self.mail.list(100).unwrap();
         let newest = mails.iter().find(|m| m.kind == kind).unwrap();
         let letter = self.mail.show(&newest.id, mail::Secrets::Shown);
@@ -181,7 +181,7 @@ impl Fixture {
         rest.split_whitespace().next().unwrap().to_owned()
     }
 
-    fn mails(&self, kind: mail::Kind) -> usize {
+    fn mails(&self, kind: mail::MailKind) -> usize {
         let mails = self.mail.list(100).unwrap();
         mails.iter().filter(|m| m.kind == kind).count()
     }

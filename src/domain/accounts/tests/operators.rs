@@ -1,7 +1,7 @@
 //! Tests of operator actions, export and erasure.
 
 use super::*;
-use crate::domain::mail::Kind;
+use crate::domain::mail::MailKind;
 use crate::types::Country;
 
 impl Fixture {
@@ -47,7 +47,7 @@ fn user_without_a_password_logs_in_after_a_reset() {
         .send_reset(partner(1), &address, None, HERE, NOW)
         .wait()
         .unwrap();
-    assert_eq!(f.mails(Kind::Reset), 1);
+    assert_eq!(f.mails(MailKind::Reset), 1);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn operators_can_set_restricted_fields() {
     .unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(changed.tags, ["a", "b"]);
     assert_eq!(changed.country.unwrap().as_str(), "DE");
-    assert!(changed.has_pin && f.mails(Kind::Pin) == 1);
+    assert!(changed.has_pin && f.mails(MailKind::Pin) == 1);
     for tags in [
         vec![String::new()],
         vec!["a\n".into()],
@@ -109,7 +109,7 @@ fn operators_can_set_restricted_fields() {
         .send_reset(partner(1), &email("ann@example.com"), None, HERE, NOW)
         .wait()
         .unwrap();
-    assert_eq!(f.mails(Kind::Reset), 0);
+    assert_eq!(f.mails(MailKind::Reset), 0);
     shut(false);
     f.log_in("ann@example.com", PASSWORD, NOW).unwrap();
     f.assert_sound();
@@ -136,7 +136,7 @@ fn erased_account_leaves_no_data() {
     let key = (255, *user.as_bytes());
     f.store
         .write(Durability::Durable, move |txn| {
-            txn.put::<Throttles>(&key, &attempt_counter::Counter::default())
+            txn.put::<Throttles>(&key, &attempt_counter::AttemptCounter::default())
         })
         .wait()
         .unwrap();
@@ -162,7 +162,7 @@ fn erased_account_leaves_no_data() {
     f.store.read(|txn| {
         use crate::store::All;
         assert!(txn.scan::<Users>(&All, 9).unwrap().is_empty());
-        assert!(txn.scan::<Credentials>(&All, 9).unwrap().is_empty());
+        assert!(txn.scan::<CredentialTable>(&All, 9).unwrap().is_empty());
         assert!(txn.scan::<Logins>(&All, 9).unwrap().is_empty());
         assert!(txn.scan::<ResetTokens>(&All, 9).unwrap().is_empty());
         let kinds: Vec<_> = txn.scan::<Throttles>(&All, 9).unwrap();
@@ -216,9 +216,9 @@ fn signing_up_again_does_not_reset_the_mail_limit() {
                 .wait()
                 .unwrap();
         }
-        for (sent, kind) in sent
-            .iter_mut()
-            .zip([Kind::Reset, Kind::Pin, Kind::PasswordChanged])
+        for (sent, kind) in
+            sent.iter_mut()
+                .zip([MailKind::Reset, MailKind::Pin, MailKind::PasswordChanged])
         {
             *sent += f.mails(kind);
         }

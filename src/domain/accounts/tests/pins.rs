@@ -2,7 +2,7 @@
 
 use super::super::throttle;
 use super::*;
-use crate::domain::mail::Kind;
+use crate::domain::mail::MailKind;
 use crate::types::{BirthDate, PersonName};
 
 impl Fixture {
@@ -74,7 +74,7 @@ fn first_pin_needs_the_password_and_later_ones_the_pin() {
     set((Some("1234"), None), "567890").unwrap();
     f.check(&user, "567890", NOW).unwrap();
     // The password used for the first PIN cannot change it.
-    assert_eq!(f.mails(Kind::Pin), 0);
+    assert_eq!(f.mails(MailKind::Pin), 0);
     f.assert_sound();
 }
 
@@ -90,7 +90,7 @@ fn five_wrong_pins_lock_for_15_minutes() {
     }
     let locked = |wait| {
         Err(PinError::Locked(
-            Limits::default().reached(throttle::Kind::Pin, wait),
+            AttemptLimits::default().reached(throttle::AttemptKind::Pin, wait),
         ))
     };
     assert_eq!(f.check(&user, "1234", NOW), locked(900));
@@ -119,14 +119,14 @@ fn enabling_parental_control_mails_a_pin_once() {
         .change(&user, parental(true), None)
         .unwrap_or_else(|e| panic!("{e}"));
     assert!(changed.parental.enabled && changed.has_pin);
-    let digits = f.mailed(Kind::Pin, ":");
+    let digits = f.mailed(MailKind::Pin, ":");
     assert_eq!(digits.len(), 4);
     f.check(&user, &digits, NOW).unwrap();
     f.change(&user, parental(false), Some(&digits))
         .unwrap_or_else(|e| panic!("{e}"));
     f.change(&user, parental(true), Some(&digits))
         .unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(f.mails(Kind::Pin), 1);
+    assert_eq!(f.mails(MailKind::Pin), 1);
     f.assert_sound();
 }
 
@@ -220,14 +220,14 @@ fn pin_reset_mails_at_most_three_per_hour_and_lifts_no_lock() {
     assert_eq!(
         f.accounts.reset_pin(&user, NOW, &InPlace).wait(),
         Err(AccountsError::TooManyAttempts(
-            Limits::default().reached(throttle::Kind::PinMail, 3_600)
+            AttemptLimits::default().reached(throttle::AttemptKind::PinMail, 3_600)
         ))
     );
-    let digits = f.mailed(Kind::Pin, ":");
+    let digits = f.mailed(MailKind::Pin, ":");
     assert_eq!(
         f.check(&user, &digits, NOW),
         Err(PinError::Locked(
-            Limits::default().reached(throttle::Kind::Pin, 900)
+            AttemptLimits::default().reached(throttle::AttemptKind::Pin, 900)
         ))
     );
     f.check(&user, &digits, NOW + 900).unwrap();

@@ -77,12 +77,12 @@ fn login_and_reset_record_bytes_are_stable() {
 
 #[test]
 fn counter_record_bytes_are_stable() {
-    let rule = Rule {
+    let rule = AttemptRule {
         limit: 2,
         window: 10,
         locks: &[5],
     };
-    let mut counter = attempt_counter::Counter::default();
+    let mut counter = attempt_counter::AttemptCounter::default();
     counter.reserve(&rule, UnixSeconds(1)).unwrap();
     counter.reserve(&rule, UnixSeconds(1)).unwrap();
     assert_golden(&counter, "01 01 02 02 01 0c");

@@ -2,7 +2,7 @@
 
 use super::super::throttle;
 use super::*;
-use crate::domain::mail::Kind;
+use crate::domain::mail::MailKind;
 
 const NEW: &str = "goats gruff and gruffer";
 
@@ -14,7 +14,7 @@ impl Fixture {
     }
 
     fn token(&self) -> String {
-        self.mailed(Kind::Reset, "token=")
+        self.mailed(MailKind::Reset, "token=")
     }
 
     fn complete(&self, token: &str, new: &str, now: UnixSeconds) -> Result<(), AccountsError> {
@@ -38,7 +38,7 @@ fn reset_sets_the_password_and_ends_every_session() {
     assert!(!f.is_known(&opened, NOW));
     assert!(f.log_in("ann@example.com", PASSWORD, NOW).is_err());
     f.log_in("ann@example.com", NEW, NOW).unwrap();
-    assert_eq!(f.mails(Kind::PasswordChanged), 1);
+    assert_eq!(f.mails(MailKind::PasswordChanged), 1);
     assert_eq!(f.complete(&f.token(), NEW, NOW), INVALID);
     f.assert_sound();
 }
@@ -55,7 +55,7 @@ fn reset_token_works_only_once() {
     let winner = results.iter().position(Result::is_ok).unwrap();
     f.log_in("ann@example.com", &format!("{NEW} {winner}"), NOW)
         .unwrap();
-    assert_eq!(f.mails(Kind::PasswordChanged), 1);
+    assert_eq!(f.mails(MailKind::PasswordChanged), 1);
 }
 
 #[test]
@@ -63,14 +63,14 @@ fn unknown_address_gets_no_mail_and_the_same_response() {
     let f = fixture();
     f.sign_up("ann@example.com");
     f.send_reset("nobody@example.com", NOW).unwrap();
-    assert_eq!(f.mails(Kind::Reset), 0);
+    assert_eq!(f.mails(MailKind::Reset), 0);
     // An account with the same address at another partner gets no mail either.
     let address = email("ann@example.com");
     f.accounts
         .send_reset(partner(2), &address, None, HERE, NOW)
         .wait()
         .unwrap();
-    assert_eq!(f.mails(Kind::Reset), 0);
+    assert_eq!(f.mails(MailKind::Reset), 0);
 }
 
 #[test]
@@ -112,14 +112,14 @@ fn token_kinds_are_not_interchangeable() {
 
 #[test]
 fn weak_password_keeps_the_token_and_counts_as_attempt() {
-    let f = fixture_with(Settings {
-        limits: Limits {
-            reset: Rule {
+    let f = fixture_with(AccountSettings {
+        limits: AttemptLimits {
+            reset: AttemptRule {
                 limit: 3,
                 window: 900,
                 locks: &[],
             },
-            ..Limits::default()
+            ..AttemptLimits::default()
         },
         ..settings()
     });
@@ -136,7 +136,7 @@ fn weak_password_keeps_the_token_and_counts_as_attempt() {
         .0
         .settings
         .limits
-        .reached(throttle::Kind::ResetAddress, 900);
+        .reached(throttle::AttemptKind::ResetAddress, 900);
     let refused = Err(AccountsError::TooManyAttempts(limit));
     assert_eq!(f.complete(&token, NEW, NOW), refused);
     assert_eq!(f.accounts.check_reset_rate(HERE, NOW), refused);
@@ -144,14 +144,14 @@ fn weak_password_keeps_the_token_and_counts_as_attempt() {
 
 #[test]
 fn thousand_requests_send_three_mails_an_hour_and_lock_nothing() {
-    let f = fixture_with(Settings {
-        limits: Limits {
-            reset_mail_address: Rule {
+    let f = fixture_with(AccountSettings {
+        limits: AttemptLimits {
+            reset_mail_address: AttemptRule {
                 limit: 0,
                 window: 3_600,
                 locks: &[],
             },
-            ..Limits::default()
+            ..AttemptLimits::default()
         },
         ..settings()
     });
@@ -159,10 +159,10 @@ fn thousand_requests_send_three_mails_an_hour_and_lock_nothing() {
     for result in at_once(10, 20, |_| f.send_reset("ann@example.com", NOW)) {
         result.unwrap();
     }
-    assert_eq!(f.mails(Kind::Reset), 3);
+    assert_eq!(f.mails(MailKind::Reset), 3);
     f.log_in("ann@example.com", PASSWORD, NOW).unwrap();
     f.send_reset("ann@example.com", NOW + 3_600).unwrap();
-    assert_eq!(f.mails(Kind::Reset), 4);
+    assert_eq!(f.mails(MailKind::Reset), 4);
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Fixture {
             store.clone(),
             Arc::new(SeededEntropy::new(1)),
             &[1; 32],
-            Settings::default(),
+            MailSettings::default(),
             Some(Arc::new(server.clone())),
         );
         Self {
@@ -74,15 +74,15 @@ impl Fixture {
         }
     }
 
-    fn queue(&self, kind: Kind, to: &str, secret: &str) -> MailId {
-        let draft = Draft {
-            good_for: if kind == Kind::Reset { 1_800 } else { 0 },
+    fn queue(&self, kind: MailKind, to: &str, secret: &str) -> MailId {
+        let draft = MailDraft {
+            good_for: if kind == MailKind::Reset { 1_800 } else { 0 },
             ..draft(kind, to, secret)
         };
         queue(&self.store, &self.mail, draft, NOW)
     }
 
-    fn status(&self, id: &MailId) -> (Status, u32, Option<String>) {
+    fn status(&self, id: &MailId) -> (MailStatus, u32, Option<String>) {
         let summary = self.mail.show(id, Secrets::Shown).unwrap().unwrap().summary;
         (summary.status, summary.attempts, summary.words)
     }
@@ -106,8 +106,8 @@ fn trouble(lasting: bool) -> ServerUnavailable {
 #[test]
 fn mail_is_sent_once_and_loses_its_secret() {
     let f = Fixture::new();
-    let id = f.queue(Kind::Reset, "a@b.example", "pgr_x");
-    assert_eq!(f.status(&id), (Status::Queued, 0, None));
+    let id = f.queue(MailKind::Reset, "a@b.example", "pgr_x");
+    assert_eq!(f.status(&id), (MailStatus::Queued, 0, None));
     assert!(
         f.mail
             .show(&id, Secrets::Shown)
@@ -121,7 +121,10 @@ fn mail_is_sent_once_and_loses_its_secret() {
     let (name, to, text) = f.server.taken.lock().remove(0);
     assert_eq!((name, to.as_str()), (id, "a@b.example"));
     assert!(text.contains("token=pgr_x"));
-    assert_eq!(f.status(&id), (Status::Sent, 1, Some("250 ok".to_owned())));
+    assert_eq!(
+        f.status(&id),
+        (MailStatus::Sent, 1, Some("250 ok".to_owned()))
+    );
     assert!(
         !f.mail
             .show(&id, Secrets::Shown)
@@ -138,7 +141,7 @@ fn mail_is_sent_once_and_loses_its_secret() {
 fn one_connection_delivers_several_mails_in_order() {
     let f = Fixture::new();
     for n in 0..45 {
-        f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), "");
+        f.queue(MailKind::PasswordChanged, &format!("a{n}@b.example"), "");
     }
     let notified = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&notified);
@@ -159,26 +162,26 @@ fn one_connection_delivers_several_mails_in_order() {
         .collect();
     let expected: Vec<_> = (0..45).map(|n| format!("a{n}@b.example")).collect();
     assert_eq!(order, expected);
-    f.queue(Kind::PasswordChanged, "a@b.example", "");
+    f.queue(MailKind::PasswordChanged, "a@b.example", "");
     assert_eq!(notified.load(Ordering::SeqCst), 3);
 }
 
 #[test]
 fn deferred_mail_does_not_block_others() {
     let f = Fixture::new();
-    let grey = f.queue(Kind::Pin, "grey@b.example", "4711");
-    let other = f.queue(Kind::Pin, "other@b.example", "4711");
+    let grey = f.queue(MailKind::Pin, "grey@b.example", "4711");
+    let other = f.queue(MailKind::Pin, "other@b.example", "4711");
     f.server
         .answers
         .lock()
         .push_back(later("451 4.7.1 come back"));
     assert_eq!(f.mail.deliver(NOW), Ok(2));
     let words = Some("451 4.7.1 come back".to_owned());
-    assert_eq!(f.status(&grey), (Status::Queued, 1, words));
-    assert_eq!(f.status(&other).0, Status::Sent);
+    assert_eq!(f.status(&grey), (MailStatus::Queued, 1, words));
+    assert_eq!(f.status(&other).0, MailStatus::Sent);
     assert_eq!(f.mail.deliver(NOW + 22), Ok(0));
     assert_eq!(f.mail.deliver(NOW + 38), Ok(1));
-    assert_eq!(f.status(&grey).0, Status::Sent);
+    assert_eq!(f.status(&grey).0, MailStatus::Sent);
     assert_eq!(f.mail.counts().retried, 1);
 }
 
@@ -186,7 +189,7 @@ fn deferred_mail_does_not_block_others() {
 fn server_that_limits_mails_per_connection_is_not_a_failure() {
     let f = Fixture::new();
     for n in 0..3 {
-        f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), "");
+        f.queue(MailKind::PasswordChanged, &format!("a{n}@b.example"), "");
     }
     let enough = Err(SendError::Trouble(trouble(false)));
     f.server.answers.lock().extend([Ok("250 ok"), enough]);
@@ -198,12 +201,12 @@ fn server_that_limits_mails_per_connection_is_not_a_failure() {
 #[test]
 fn rejection_is_final_and_its_text_is_redacted() {
     let f = Fixture::new();
-    let id = f.queue(Kind::Reset, "a@b.example", "pgr_x");
+    let id = f.queue(MailKind::Reset, "a@b.example", "pgr_x");
     let refusal = SendError::Refused("550 no such user, and token=pgr_x is spam".to_owned());
     f.server.answers.lock().push_back(Err(refusal));
     f.mail.deliver(NOW).unwrap();
     let words = "550 no such user, and token=(removed) is spam".to_owned();
-    assert_eq!(f.status(&id), (Status::Failed, 1, Some(words)));
+    assert_eq!(f.status(&id), (MailStatus::Failed, 1, Some(words)));
     assert_eq!(f.mail.deliver(NOW + DAY), Ok(0));
     assert_eq!((f.taken(), f.mail.counts().failed), (0, 1));
     assert_eq!(f.mail.last_failure(), None);
@@ -213,7 +216,7 @@ fn rejection_is_final_and_its_text_is_redacted() {
 fn unavailable_server_loses_no_mail_and_is_retried_with_backoff() {
     let f = Fixture::new();
     let ids: Vec<_> = (0..3)
-        .map(|n| f.queue(Kind::PasswordChanged, &format!("a{n}@b.example"), ""))
+        .map(|n| f.queue(MailKind::PasswordChanged, &format!("a{n}@b.example"), ""))
         .collect();
     *f.server.down.lock() = Some(trouble(false));
     let asked = |until: i64| {
@@ -229,14 +232,14 @@ fn unavailable_server_loses_no_mail_and_is_retried_with_backoff() {
     assert_eq!((counts.queued, counts.oldest), (3, Some(NOW)));
     *f.server.down.lock() = None;
     f.mail.deliver(NOW + 60 + 375).unwrap();
-    assert!(ids.iter().all(|id| f.status(id).0 == Status::Sent));
+    assert!(ids.iter().all(|id| f.status(id).0 == MailStatus::Sent));
     assert_eq!((f.taken(), f.mail.last_failure()), (3, None));
 }
 
 #[test]
 fn wrong_password_is_not_retried_every_few_seconds() {
     let f = Fixture::new();
-    f.queue(Kind::PasswordChanged, "a@b.example", "");
+    f.queue(MailKind::PasswordChanged, "a@b.example", "");
     *f.server.down.lock() = Some(trouble(true));
     f.mail.deliver(NOW).unwrap();
     f.mail.deliver(NOW + 224).unwrap();
@@ -248,20 +251,20 @@ fn wrong_password_is_not_retried_every_few_seconds() {
 #[test]
 fn mails_expire_with_their_secret() {
     let f = Fixture::new();
-    let reset = f.queue(Kind::Reset, "a@b.example", "pgr_x");
-    let pin = f.queue(Kind::Pin, "a@b.example", "4711");
+    let reset = f.queue(MailKind::Reset, "a@b.example", "pgr_x");
+    let pin = f.queue(MailKind::Pin, "a@b.example", "4711");
     *f.server.down.lock() = Some(trouble(false));
     f.mail.deliver(NOW + 1_799).unwrap();
-    assert_eq!(f.status(&reset).0, Status::Queued);
+    assert_eq!(f.status(&reset).0, MailStatus::Queued);
     f.mail.deliver(NOW + 1_800).unwrap();
     assert_eq!(
         (f.status(&reset).0, f.status(&pin).0),
-        (Status::Expired, Status::Queued)
+        (MailStatus::Expired, MailStatus::Queued)
     );
     // The response to the last attempt is kept.
     assert_eq!(f.status(&reset).2.as_deref(), Some("no"));
     f.mail.deliver(NOW + DAY).unwrap();
-    assert_eq!(f.status(&pin).0, Status::Expired);
+    assert_eq!(f.status(&pin).0, MailStatus::Expired);
     assert!(
         !f.mail
             .show(&pin, Secrets::Shown)
@@ -276,27 +279,27 @@ fn mails_expire_with_their_secret() {
 #[test]
 fn withdrawn_mail_is_not_sent() {
     let f = Fixture::new();
-    let reset = f.queue(Kind::Reset, "a@b.example", "pgr_x");
-    let pin = f.queue(Kind::Pin, "a@b.example", "4711");
+    let reset = f.queue(MailKind::Reset, "a@b.example", "pgr_x");
+    let pin = f.queue(MailKind::Pin, "a@b.example", "4711");
     let user = UserId::from_bytes([7; 16]);
-    let batch = move |txn: &mut Txn<'_>| withdraw(txn, &user, Kind::Reset);
+    let batch = move |txn: &mut Txn<'_>| withdraw(txn, &user, MailKind::Reset);
     f.store.write(Durability::Durable, batch).wait().unwrap();
     f.mail.deliver(NOW).unwrap();
     assert_eq!(
         (f.status(&reset).0, f.status(&pin).0),
-        (Status::Expired, Status::Sent)
+        (MailStatus::Expired, MailStatus::Sent)
     );
     assert_eq!(f.taken(), 1);
     // Sent mails keep their status.
-    let batch = move |txn: &mut Txn<'_>| withdraw(txn, &user, Kind::Pin);
+    let batch = move |txn: &mut Txn<'_>| withdraw(txn, &user, MailKind::Pin);
     f.store.write(Durability::Durable, batch).wait().unwrap();
-    assert_eq!(f.status(&pin).0, Status::Sent);
+    assert_eq!(f.status(&pin).0, MailStatus::Sent);
 }
 
 #[test]
 fn clock_that_was_ahead_delays_no_mail() {
     let f = Fixture::new();
-    let id = f.queue(Kind::Pin, "a@b.example", "4711");
+    let id = f.queue(MailKind::Pin, "a@b.example", "4711");
     let ahead = NOW + DAY / 2;
     f.server.answers.lock().push_back(later("451 not now"));
     f.mail.deliver(ahead).unwrap();
@@ -304,13 +307,13 @@ fn clock_that_was_ahead_delays_no_mail() {
     f.mail.deliver(ahead + 3_600).unwrap();
     *f.server.down.lock() = None;
     f.mail.deliver(NOW).unwrap();
-    assert_eq!(f.status(&id).0, Status::Sent);
+    assert_eq!(f.status(&id).0, MailStatus::Sent);
 }
 
 #[test]
 fn delivery_continues_after_a_restart() {
     let f = Fixture::new();
-    let id = f.queue(Kind::Pin, "a@b.example", "4711");
+    let id = f.queue(MailKind::Pin, "a@b.example", "4711");
     f.server.answers.lock().push_back(later("451 not now"));
     f.mail.deliver(NOW).unwrap();
     let store = f.store.clone();
@@ -319,31 +322,31 @@ fn delivery_continues_after_a_restart() {
     assert_eq!(f.mail.counts().queued, 1);
     assert_eq!(f.mail.deliver(NOW + 20), Ok(0));
     assert_eq!(f.mail.deliver(NOW + 40), Ok(1));
-    assert_eq!(f.status(&id).0, Status::Sent);
+    assert_eq!(f.status(&id).0, MailStatus::Sent);
     assert_eq!(f.server.taken.lock()[0].0, id);
 }
 
 #[test]
 fn mail_sealed_under_a_lost_key_fails() {
     let f = Fixture::new();
-    let id = f.queue(Kind::Pin, "a@b.example", "4711");
+    let id = f.queue(MailKind::Pin, "a@b.example", "4711");
     let server = f.server.clone();
     let mail = Mail::open(
         f.store.clone(),
         Arc::new(SeededEntropy::new(1)),
         &[2; 32],
-        Settings::default(),
+        MailSettings::default(),
         Some(Arc::new(server)),
     );
     mail.unwrap().deliver(NOW).unwrap();
-    assert_eq!(f.status(&id).0, Status::Failed);
+    assert_eq!(f.status(&id).0, MailStatus::Failed);
     assert_eq!(f.taken(), 0);
 }
 
 #[test]
 fn queued_mail_is_not_removed_from_the_ring() {
     let f = Fixture::new();
-    let first = f.queue(Kind::Pin, "a@b.example", "1");
+    let first = f.queue(MailKind::Pin, "a@b.example", "1");
     // Occupies the next number, so that the ring wraps around.
     let key = (!(MAILS_MAX - 1), [0; 8]);
     f.store
@@ -353,7 +356,7 @@ fn queued_mail_is_not_removed_from_the_ring() {
         })
         .wait()
         .unwrap();
-    f.queue(Kind::Pin, "a@b.example", "1");
+    f.queue(MailKind::Pin, "a@b.example", "1");
     assert!(f.mail.show(&first, Secrets::Shown).unwrap().is_some());
 }
 
@@ -362,11 +365,11 @@ fn test_mail_bypasses_the_queue() {
     let f = Fixture::new();
     let to = || Email::parse("ops@b.example").unwrap();
     let sent = f.mail.test(to(), NOW).unwrap();
-    assert_eq!((sent.status, f.taken()), (Status::Sent, 1));
+    assert_eq!((sent.status, f.taken()), (MailStatus::Sent, 1));
     assert_eq!(f.status(&sent.id).2.as_deref(), Some("250 ok"));
     *f.server.down.lock() = Some(trouble(false));
     let failed = f.mail.test(to(), NOW).unwrap();
-    assert_eq!(failed.status, Status::Failed);
+    assert_eq!(failed.status, MailStatus::Failed);
     *f.server.down.lock() = None;
     assert_eq!(f.mail.deliver(NOW + DAY), Ok(0));
 }

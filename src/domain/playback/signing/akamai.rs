@@ -10,7 +10,7 @@ use ring::hmac;
 
 use crate::types::{Malformed, UnixSeconds};
 
-use super::target::Target;
+use super::target::SignedTarget;
 
 pub(super) struct Key {
     key: hmac::Key,
@@ -32,7 +32,7 @@ impl Key {
         })
     }
 
-    pub(super) fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> Option<String> {
+    pub(super) fn sign(&self, target: &SignedTarget<'_>, expires: UnixSeconds) -> Option<String> {
         // The wildcard covers the segments below the manifest.
         let fields = format!("exp={expires}~acl={}*", target.directory);
         let tag = hmac::sign(&self.key, fields.as_bytes());

@@ -14,7 +14,7 @@ use rustls_pki_types::pem::PemObject as _;
 use crate::ports::entropy;
 use crate::types::{Malformed, UnixSeconds};
 
-use super::target::Target;
+use super::target::SignedTarget;
 
 pub(super) struct Key {
     id: String,
@@ -70,7 +70,7 @@ impl Key {
         matches!(self.pair, Pair::Rsa(_))
     }
 
-    pub(super) fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> Option<String> {
+    pub(super) fn sign(&self, target: &SignedTarget<'_>, expires: UnixSeconds) -> Option<String> {
         // Needs no JSON escaping: the target is percent-encoded and has no wildcard.
         let policy = format!(
             r#"{{"Statement":[{{"Resource":"{}{}*","Condition":{{"DateLessThan":{{"AWS:EpochTime":{expires}}}}}}}]}}"#,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::types::{Malformed, UnixSeconds};
 
 pub(crate) use origin::OriginSigner;
-use target::{Target, split};
+use target::{SignedTarget, split};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
@@ -59,7 +59,7 @@ impl Key {
     }
 
     /// `None` if the scheme cannot sign it.
-    fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> Option<String> {
+    fn sign(&self, target: &SignedTarget<'_>, expires: UnixSeconds) -> Option<String> {
         match &self.0 {
             Kind::PathHmac(key) => Some(key.sign(target, expires)),
             Kind::SecureLink(key) => Some(key.sign(target, expires)),
@@ -150,7 +150,7 @@ impl Signing {
         };
         // Never longer than the entitlement.
         let expires = until.min(now + network.lifetime);
-        network.key.sign(&Target::parse(&address)?, expires)
+        network.key.sign(&SignedTarget::parse(&address)?, expires)
     }
 
     pub(super) fn is_slow(&self) -> bool {

@@ -10,7 +10,7 @@ use ring::hmac;
 
 use crate::types::{Malformed, UnixSeconds};
 
-use super::target::Target;
+use super::target::SignedTarget;
 
 pub(super) struct Key {
     id: String,
@@ -28,7 +28,7 @@ impl Key {
         })
     }
 
-    pub(super) fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> String {
+    pub(super) fn sign(&self, target: &SignedTarget<'_>, expires: UnixSeconds) -> String {
         // Not escaped: the edge computes the tag over what it receives.
         let message = format!("{expires}{}", target.directory);
         let tag = hmac::sign(&self.key, message.as_bytes());

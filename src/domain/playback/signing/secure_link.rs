@@ -10,7 +10,7 @@ use md5::{Digest as _, Md5};
 
 use crate::types::{Malformed, UnixSeconds};
 
-use super::target::Target;
+use super::target::SignedTarget;
 
 pub(super) struct Key {
     id: String,
@@ -30,7 +30,7 @@ impl Key {
         })
     }
 
-    pub(super) fn sign(&self, target: &Target<'_>, expires: UnixSeconds) -> String {
+    pub(super) fn sign(&self, target: &SignedTarget<'_>, expires: UnixSeconds) -> String {
         // For nginx the named second is the last valid one.
         let last = expires.0.saturating_sub(1);
         let mut hash = Md5::new();

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-pub(super) struct Target<'a> {
+pub(super) struct SignedTarget<'a> {
     pub(super) origin: String,
     /// The path of the manifest's directory, with a slash at either end, in the spelling that clients
     /// send: characters that are not allowed in a path are percent-encoded, and so are those with a
@@ -24,7 +24,7 @@ pub(super) fn split(address: &str) -> Option<(&str, &str)> {
     address.split_at_checked(host + end)
 }
 
-impl<'a> Target<'a> {
+impl<'a> SignedTarget<'a> {
     /// Returns `None` for segments that are empty, `.` or `..`, a backslash or a control character,
     /// decoded or not.
     pub(super) fn parse(address: &'a str) -> Option<Self> {
@@ -183,16 +183,18 @@ mod tests {
                 "http://cdn.example/a%20b/100%25/%7Bx%7D%2A%7E%21%C3%A4/m(1).mpd?t=1",
             ),
         ] {
-            let target = Target::parse(address).unwrap();
+            let target = SignedTarget::parse(address).unwrap();
             assert_eq!(target.directory, directory);
             assert_eq!(target.decoded, decode(directory));
             assert_eq!(target.with_segment("TOKEN"), with_segment);
             let parameter = target.with_parameters("t=1");
             assert_eq!(parameter.as_deref(), Some(with_parameter));
         }
-        let twice = Target::parse("https://c/m?a=1&t=2").unwrap();
+        let twice = SignedTarget::parse("https://c/m?a=1&t=2").unwrap();
         assert_eq!(twice.with_parameters("s=1&t=3"), None);
-        let decoded = Target::parse("http://c/a%20%C3%A4%/m").unwrap().decoded;
+        let decoded = SignedTarget::parse("http://c/a%20%C3%A4%/m")
+            .unwrap()
+            .decoded;
         assert_eq!(decoded, "/a ä%/".as_bytes());
     }
 
@@ -216,11 +218,11 @@ mod tests {
             "/a/%2e",
         ] {
             let address = format!("https://cdn.example{path}");
-            assert!(Target::parse(&address).is_none(), "{path}");
+            assert!(SignedTarget::parse(&address).is_none(), "{path}");
         }
         for path in ["/a/..b/m", "/a/.hidden", "/...", "/%252e%252e/m"] {
             let address = format!("https://cdn.example{path}");
-            assert!(Target::parse(&address).is_some(), "{path}");
+            assert!(SignedTarget::parse(&address).is_some(), "{path}");
         }
     }
 }

@@ -46,7 +46,7 @@ fn only_a_live_token_names_the_program() {
         program
     );
     let film = GrantedRight {
-        playing: Playing::Vod,
+        playing: PlayedAsset::Vod,
         ..live
     };
     assert_eq!(
@@ -140,7 +140,7 @@ fn preflight_reports_each_error() {
 
 #[test]
 fn clearkey_is_offered_only_if_enabled() {
-    let lab = Lab::with(Settings::default());
+    let lab = Lab::with(PlaybackSettings::default());
     let token = lab.token(&viewer(1), "film", vod(), NOW);
     let result = lab.preflight(Lab::start(&viewer(1), "film", &token, "tv"), NOW);
     assert!(matches!(result, Err(PlaybackError::DrmProtocolMismatch(_))));
@@ -321,7 +321,7 @@ fn unlocks_of_a_session_are_bounded_and_survive_a_restart() {
         let right = pin_right(&format!("p{n}"));
         lab.unlocked(&viewer(1), "news", right, Some(&player.session), NOW);
     }
-    let playback = Lab::open(&lab.store, Settings::default(), &lab.world);
+    let playback = Lab::open(&lab.store, PlaybackSettings::default(), &lab.world);
     let session = playback.sessions.get(&player.session).unwrap();
     assert!(!session.unlocked("p0"));
     assert!(session.unlocked("p1"));

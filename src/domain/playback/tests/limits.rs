@@ -37,20 +37,20 @@ fn a_stream_is_a_device_and_there_are_three() {
 
 #[test]
 fn channel_limit_can_only_lower_the_stream_limit() {
-    let lab = Lab::with(Settings {
+    let lab = Lab::with(PlaybackSettings {
         clearkey: true,
         streams_total: 3,
         streams_per_asset: 9,
-        ..Settings::default()
+        ..PlaybackSettings::default()
     });
     lab.play(&viewer(1), "film", "a", NOW);
     // `news-2` allows two streams; all of them count as channel `news`.
     lab.play(&viewer(1), "news-2", "b", NOW);
     let streams_of = |total: u32| {
-        let lab = Lab::with(Settings {
+        let lab = Lab::with(PlaybackSettings {
             clearkey: true,
             streams_total: total,
-            ..Settings::default()
+            ..PlaybackSettings::default()
         });
         (0..9)
             .filter(|n| {
@@ -68,11 +68,11 @@ fn channel_limit_can_only_lower_the_stream_limit() {
 
 #[test]
 fn stream_limit_error_names_the_sessions_that_hold_slots() {
-    let lab = Lab::with(Settings {
+    let lab = Lab::with(PlaybackSettings {
         clearkey: true,
         streams_total: 4,
         streams_per_asset: 1,
-        ..Settings::default()
+        ..PlaybackSettings::default()
     });
     lab.play(&viewer(1), "film-1", "a", NOW);
     lab.play(&viewer(1), "film", "b", NOW);
@@ -82,11 +82,11 @@ fn stream_limit_error_names_the_sessions_that_hold_slots() {
 
 #[test]
 fn displace_ends_the_oldest_stream() {
-    let lab = Lab::with(Settings {
+    let lab = Lab::with(PlaybackSettings {
         clearkey: true,
         streams_total: 2,
         when_full: WhenFull::Displace,
-        ..Settings::default()
+        ..PlaybackSettings::default()
     });
     let first = lab.play(&viewer(1), "film-1", "a", NOW);
     let second = lab.play(&viewer(1), "film-2", "b", NOW + 1);
@@ -96,21 +96,21 @@ fn displace_ends_the_oldest_stream() {
         Err(PlaybackError::SessionEnded(EndReason::Displaced))
     );
     assert_eq!(lab.beat(&second, NOW + 3), Ok(()));
-    let none = Lab::with(Settings {
+    let none = Lab::with(PlaybackSettings {
         clearkey: true,
         streams_total: 0,
         when_full: WhenFull::Displace,
-        ..Settings::default()
+        ..PlaybackSettings::default()
     });
     assert!(full(none.try_play(&viewer(1), "film", "a", NOW)).is_empty());
 }
 
 #[test]
 fn parallel_starts_never_overshoot() {
-    let lab = Lab::with(Settings {
+    let lab = Lab::with(PlaybackSettings {
         clearkey: true,
         devices: 64,
-        ..Settings::default()
+        ..PlaybackSettings::default()
     });
     for round in 0..20 {
         let who = viewer(round);

@@ -212,7 +212,7 @@ fn without_default_live_rights_the_error_says_so() {
     guide(&lab);
     let play = |id: &str| {
         let right = GrantedRight {
-            playing: Playing::Live {
+            playing: PlayedAsset::Live {
                 livestream: LivestreamId::parse(id).unwrap(),
                 offset: 0,
             },
@@ -239,7 +239,7 @@ fn catch_up_is_checked_by_its_broadcast() {
     let lab = Lab::new();
     guide(&lab);
     let right = GrantedRight {
-        playing: Playing::Catchup {
+        playing: PlayedAsset::Catchup {
             livestream: LivestreamId::parse("news").unwrap(),
             broadcast: BroadcastId::parse("open").unwrap(),
             start: NOW - 1_800,
@@ -284,7 +284,7 @@ fn license_reports_each_error() {
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     let others = others(&lab);
     let kids = [KEY.0];
-    let good = LicenseRequest {
+    let good = LicenseAttempt {
         user: &player.user,
         session: Some(player.session),
         token: Some(player.token.hash()),
@@ -293,7 +293,7 @@ fn license_reports_each_error() {
         kids: &kids,
     };
     let invalid = || Some(PlaybackError::EntitlementInvalid);
-    let cases: [(Option<PlaybackError>, Change<LicenseRequest<'_>>); 11] = [
+    let cases: [(Option<PlaybackError>, Change<LicenseAttempt<'_>>); 11] = [
         (None, |_, _| ()),
         (None, |r, _| (r.device, r.kids) = (None, &[])),
         (Some(PlaybackError::SessionNotFound), |r, _| {
@@ -403,7 +403,7 @@ fn heartbeats_are_checkpointed() {
         let written = lab.playback.checkpoint().unwrap();
         assert_eq!(written, usize::from(n == 30), "{n}");
     }
-    let again = Lab::open(&lab.store, Settings::default(), &lab.world);
+    let again = Lab::open(&lab.store, PlaybackSettings::default(), &lab.world);
     let session = again.sessions.get(&player.session).unwrap();
     assert_eq!(session.last_beat(), NOW + 300);
 }

@@ -175,7 +175,7 @@ fn on_air(at: UnixSeconds) -> (Kind, String, UnixSeconds) {
 
 struct Walk {
     lab: Lab,
-    settings: Settings,
+    settings: PlaybackSettings,
     now: UnixSeconds,
     tickets: Vec<Ticket>,
     runs: Vec<Run>,
@@ -186,7 +186,7 @@ struct Walk {
 
 impl Walk {
     fn new(when_full: WhenFull) -> Self {
-        let settings = Settings {
+        let settings = PlaybackSettings {
             clearkey: true,
             streams_total: TOTAL,
             streams_per_asset: PER_ASSET,
@@ -197,7 +197,7 @@ impl Walk {
                 per_second: 1_000,
                 burst: 1_000,
             },
-            ..Settings::default()
+            ..PlaybackSettings::default()
         };
         let lab = Lab::with(settings.clone());
         let mut programs = lab.world.programs.lock();
@@ -305,7 +305,7 @@ impl Walk {
             playing: if live {
                 super::live(offset).playing
             } else {
-                Playing::Vod
+                PlayedAsset::Vod
             },
             program: live.then(|| (BroadcastId::parse(&id).unwrap(), start + SLOT)),
             pin_needed,
@@ -576,7 +576,7 @@ impl Walk {
         let run = &self.runs[nth];
         let user = asker(run.user, foreign);
         let ticket = &self.tickets[self.token_of(nth, token)];
-        let request = LicenseRequest {
+        let request = LicenseAttempt {
             user: &super::user(user),
             session: Some(run.id),
             token: Some(ticket.token.hash()),

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::domain::entitlement::PositionRights;
 use crate::domain::playback::context::{
-    Playable, PlaybackContext, Playlists, Program, ProgramAtPosition, Viewer,
+    AssetDelivery, Playable, PlaybackContext, PlayedProgram, ProgramAtPosition, Viewer,
 };
 use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
@@ -54,7 +54,7 @@ pub(super) fn program(id: &'static str, start: UnixSeconds, stop: UnixSeconds) -
 impl Broadcast {
     fn shown(&self) -> ProgramAtPosition {
         ProgramAtPosition {
-            program: Some(Program {
+            program: Some(PlayedProgram {
                 id: BroadcastId::parse(self.id).unwrap(),
                 start: self.start,
                 pg_age: None,
@@ -87,7 +87,7 @@ impl PlaybackContext for Small {
         found.map(Broadcast::shown)
     }
 
-    fn program_needs_pin(&self, _: &UserId, _: &LivestreamId, program: &Program) -> bool {
+    fn program_needs_pin(&self, _: &UserId, _: &LivestreamId, program: &PlayedProgram) -> bool {
         self.pins.lock().contains(program.id.as_str())
     }
 
@@ -95,9 +95,9 @@ impl PlaybackContext for Small {
         self.pins.lock().contains(asset.as_str())
     }
 
-    fn playlists(&self, asset: &AssetId) -> Option<Playlists> {
+    fn playlists(&self, asset: &AssetId) -> Option<AssetDelivery> {
         let known = self.playable(asset, Protocol::Dash)?;
-        Some(Playlists {
+        Some(AssetDelivery {
             encrypted: known.encrypted,
             protocols: vec![Protocol::Dash, Protocol::Hls],
         })

@@ -9,7 +9,7 @@ use super::{PIECE_MAX, UNPACKED_MAX};
 
 const BLOCK: usize = 64 * 1024;
 
-pub(crate) struct Lines<R> {
+pub(crate) struct BoundedLines<R> {
     source: R,
     block: Box<[u8]>,
     at: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Lines<R> {
     exceeded: Option<&'static str>,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> BoundedLines<R> {
     pub(crate) fn new(source: R) -> Self {
         Self::with_limit(source, UNPACKED_MAX)
     }
@@ -56,7 +56,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-impl<R: Read> BufRead for Lines<R> {
+impl<R: Read> BufRead for BoundedLines<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         // Markup without an end would otherwise be buffered without bound.
         if self.piece_left == 0 {
@@ -89,7 +89,7 @@ impl<R: Read> BufRead for Lines<R> {
     }
 }
 
-impl<R: Read> Read for Lines<R> {
+impl<R: Read> Read for BoundedLines<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut from = self.fill_buf()?;
         let got = from.read(into)?;
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn lines_are_counted_across_blocks() {
         let text = "x\n".repeat(100_000);
-        let mut lines = Lines::new(text.as_bytes());
+        let mut lines = BoundedLines::new(text.as_bytes());
         let mut out = Vec::new();
         loop {
             lines.begin_piece();
@@ -123,12 +123,12 @@ mod tests {
     #[test]
     fn the_limits_hold_to_the_byte() {
         let read = |len: usize| {
-            let mut lines = Lines::with_limit(io::repeat(b'x').take(len as u64), 100_000);
+            let mut lines = BoundedLines::with_limit(io::repeat(b'x').take(len as u64), 100_000);
             io::copy(&mut lines, &mut io::sink()).map_err(|_| lines.exceeded())
         };
         assert_eq!(read(100_000), Ok(100_000));
         assert_eq!(read(100_001), Err(Some("over 1 GiB unpacked")));
-        let mut endless = Lines::new(io::repeat(b'x'));
+        let mut endless = BoundedLines::new(io::repeat(b'x'));
         let read = io::copy(&mut endless, &mut io::sink());
         assert!(read.is_err());
         assert_eq!(

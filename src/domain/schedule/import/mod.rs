@@ -45,7 +45,7 @@ pub enum GuideEvent {
     /// A guide may repeat a channel.
     Channel(GuideChannel),
     Programme(Box<GuideProgramme>),
-    Problem(Problem),
+    Problem(GuideProblem),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct GuideProgramme {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Problem {
+pub struct GuideProblem {
     pub line: u64,
     pub kind: Skip,
 }
@@ -128,7 +128,7 @@ pub struct SkippedRows {
 pub struct Skipped(BTreeMap<Skip, SkippedRows>);
 
 impl Skipped {
-    pub fn add(&mut self, problem: Problem) {
+    pub fn add(&mut self, problem: GuideProblem) {
         let rows = self.0.entry(problem.kind).or_default();
         rows.count += 1;
         if rows.lines.len() < LINES_MAX {

@@ -20,14 +20,14 @@ const PAGE: usize = 8 * 1024;
 
 pub(crate) type Text = (Option<String>, Metadata);
 
-pub(crate) struct Packer {
+pub(crate) struct MetadataPacker {
     /// Its state is larger than many channels.
     deflate: DeflateEncoder<Vec<u8>>,
     row: Vec<u8>,
     held: usize,
 }
 
-impl Default for Packer {
+impl Default for MetadataPacker {
     fn default() -> Self {
         Self {
             deflate: DeflateEncoder::new(Vec::new(), Compression::fast()),
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Texts {
     }
 }
 
-impl Packer {
+impl MetadataPacker {
     pub(crate) fn push(&mut self, texts: &mut Texts, row: &Text) -> Result<(), GuideError> {
         self.row.clear();
         let config = bincode::config::standard();
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn rows_are_read_back_in_order_for_any_page_contents() {
         for (count, length) in [(0, 0), (1, 0), (1, 10_000), (500, 3), (40, 2_000)] {
-            let mut packer = Packer::default();
+            let mut packer = MetadataPacker::default();
             let mut texts = Texts::default();
             for number in 0..count {
                 packer.push(&mut texts, &row(number, length)).unwrap();
@@ -158,9 +158,9 @@ mod tests {
 
     #[test]
     fn packed_size_is_limited() {
-        let mut packer = Packer {
+        let mut packer = MetadataPacker {
             held: DRAFT_MAX - 20_000,
-            ..Packer::default()
+            ..MetadataPacker::default()
         };
         let mut texts = Texts::default();
         let mut rows = (0..100_000).map(|number| packer.push(&mut texts, &row(number, 50)));

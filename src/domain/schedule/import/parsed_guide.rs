@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::packed_metadata::{Packer, Texts};
+use super::packed_metadata::{MetadataPacker, Texts};
 use super::{
-    CHANNELS_MAX, GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProgramme,
-    PROGRAMMES_MAX, Problem, Skip, Skipped, TOO_MUCH,
+    CHANNELS_MAX, GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme,
+    PROGRAMMES_MAX, Skip, Skipped, TOO_MUCH,
 };
 use crate::domain::schedule::normalise::Row;
 use crate::types::LivestreamId;
@@ -45,7 +45,7 @@ impl ParsedGuide {
         unrated: Option<u8>,
     ) -> Result<Self, GuideError> {
         let mut draft = Self::default();
-        let mut packer = Packer::default();
+        let mut packer = MetadataPacker::default();
         while let Some(event) = source.next_event()? {
             match event {
                 GuideEvent::Channel(channel) => draft.declare(channel, map)?,
@@ -72,7 +72,7 @@ impl ParsedGuide {
 
     fn declare(&mut self, given: GuideChannel, map: &ChannelMap) -> Result<(), GuideError> {
         let Some(channel) = self.channel(&given.id, map)? else {
-            self.skipped.add(Problem {
+            self.skipped.add(GuideProblem {
                 line: given.line,
                 kind: Skip::BadChannel,
             });
@@ -88,7 +88,7 @@ impl ParsedGuide {
         &mut self,
         given: GuideProgramme,
         map: &ChannelMap,
-        packer: &mut Packer,
+        packer: &mut MetadataPacker,
     ) -> Result<(), GuideError> {
         self.programmes += 1;
         let mut facts = given.facts;
@@ -99,7 +99,7 @@ impl ParsedGuide {
         }
         let line = given.line;
         let Some(channel) = self.channel(&given.channel, map)? else {
-            self.skipped.add(Problem {
+            self.skipped.add(GuideProblem {
                 line,
                 kind: Skip::BadChannel,
             });

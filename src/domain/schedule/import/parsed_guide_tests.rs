@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::domain::schedule::import::decompress::unpack;
 use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
-use crate::domain::schedule::normalise::{Kept, normalise};
+use crate::domain::schedule::normalise::{KeptRow, normalise};
 use crate::domain::schedule::ratings::Ratings;
 use crate::types::UnixSeconds;
 
@@ -183,7 +183,7 @@ fn compare(name: &str, channels: usize, programmes: u64) {
         let rows = std::mem::take(&mut channel.rows);
         let given: HashMap<u64, Option<UnixSeconds>> =
             rows.iter().map(|row| (row.line, row.stop)).collect();
-        let kept: Vec<Kept<u32>> = normalise(rows, &mut skipped);
+        let kept: Vec<KeptRow<u32>> = normalise(rows, &mut skipped);
         cut += kept
             .iter()
             .filter(|row| given[&row.line] != Some(row.stop))

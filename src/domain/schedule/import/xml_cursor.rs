@@ -7,7 +7,7 @@ use quick_xml::errors::{IllFormedError, SyntaxError};
 use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
-use super::bounded_lines::Lines;
+use super::bounded_lines::BoundedLines;
 use super::{DEPTH_MAX, EVENTS_MAX, GuideError};
 
 /// Fields have shorter limits.
@@ -17,7 +17,7 @@ const TOO_MANY: GuideError =
     GuideError::TooLarge("it has over 64,000,000 elements, texts and references");
 
 pub(super) struct Cursor<R> {
-    reader: Reader<Lines<R>>,
+    reader: Reader<BoundedLines<R>>,
     buffer: Vec<u8>,
     line: u64,
     depth: usize,
@@ -26,7 +26,7 @@ pub(super) struct Cursor<R> {
 
 impl<R: Read> Cursor<R> {
     pub(super) fn new(source: R) -> Self {
-        let mut reader = Reader::from_reader(Lines::new(source));
+        let mut reader = Reader::from_reader(BoundedLines::new(source));
         // An empty element then yields a start and an end, as all others do.
         reader.config_mut().expand_empty_elements = true;
         Self {
@@ -126,7 +126,7 @@ impl<R: Read> Cursor<R> {
     }
 }
 
-fn failure<R: Read>(error: &quick_xml::Error, source: &Lines<R>, line: u64) -> GuideError {
+fn failure<R: Read>(error: &quick_xml::Error, source: &BoundedLines<R>, line: u64) -> GuideError {
     // The parser reports our limits as I/O errors.
     if let Some(limit) = source.exceeded() {
         return GuideError::TooLarge(limit);

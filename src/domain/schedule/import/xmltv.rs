@@ -10,7 +10,9 @@ use chrono_tz::Tz;
 use quick_xml::events::{BytesStart, Event};
 
 use super::xml_cursor::{Cursor, attribute};
-use super::{GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProgramme, Problem, Skip};
+use super::{
+    GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, Skip,
+};
 use crate::domain::schedule::import::xmltv_time;
 use crate::domain::schedule::model::{CATEGORIES_MAX, IMAGES_MAX, Image, Metadata};
 use crate::domain::schedule::ratings::Ratings;
@@ -88,7 +90,7 @@ impl<R: Read> Xmltv<R> {
                 name,
                 icon,
             }),
-            None => GuideEvent::Problem(Problem {
+            None => GuideEvent::Problem(GuideProblem {
                 line,
                 kind: Skip::BadChannel,
             }),
@@ -98,7 +100,7 @@ impl<R: Read> Xmltv<R> {
     fn programme(&mut self, line: u64, head: Head) -> Result<GuideEvent, GuideError> {
         // Read to its end even if the row is unusable, so that the next one is found.
         let facts = self.facts()?;
-        let problem = |kind| Ok(GuideEvent::Problem(Problem { line, kind }));
+        let problem = |kind| Ok(GuideEvent::Problem(GuideProblem { line, kind }));
         let Some(channel) = head.channel.filter(|id| !id.is_empty()) else {
             return problem(Skip::BadChannel);
         };

@@ -146,7 +146,7 @@ fn unusable_rows_are_reported_with_their_line() {
                 <programme start=\"20260101\"/>\n\
                 <programme channel=\"a\" start=\"20260101\" stop=\"?\"/>\n\
                 <programme channel=\"a\" start=\"20260101\" stop=\"\"/>\n<channel/></tv>";
-    let problem = |line, kind| GuideEvent::Problem(Problem { line, kind });
+    let problem = |line, kind| GuideEvent::Problem(GuideProblem { line, kind });
     let events = read(text).unwrap();
     assert_eq!(events[0], problem(2, Skip::BadTime));
     assert_eq!(events[1], problem(3, Skip::BadTime));

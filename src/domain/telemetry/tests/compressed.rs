@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use super::*;
-use crate::domain::telemetry::packed::{Form, MEMBER};
+use crate::domain::telemetry::packed::{MEMBER, SegmentForm};
 
 const LATER: UnixSeconds = UnixSeconds(NOW.0 + 2 * HOUR);
 
@@ -62,8 +62,8 @@ fn path(bench: &Bench) -> std::path::PathBuf {
     bench.files().join("2027-01-15T08.events")
 }
 
-fn form(bench: &Bench) -> Form {
-    Form::detect(&File::open(path(bench)).unwrap()).unwrap()
+fn form(bench: &Bench) -> SegmentForm {
+    SegmentForm::detect(&File::open(path(bench)).unwrap()).unwrap()
 }
 
 fn unpacked(bench: &Bench) -> Vec<u8> {
@@ -114,7 +114,7 @@ fn a_finished_hour_is_compressed_and_reads_as_before() {
     let began = processor_time();
     compress(&telemetry, LATER);
     let took = (processor_time() - began) / 8_000;
-    assert_eq!(form(&bench), Form::Packed);
+    assert_eq!(form(&bench), SegmentForm::Packed);
     assert_eq!(unpacked(&bench), plain);
     assert_eq!(readings(&telemetry), before);
     assert_eq!(temporary_files(&bench), 0);
@@ -162,7 +162,7 @@ fn any_part_of_a_compressed_segment_can_be_forwarded() {
     let before = parts(&telemetry);
     assert_eq!(before.len(), 4_000);
     compress(&telemetry, LATER);
-    assert_eq!(form(&bench), Form::Packed);
+    assert_eq!(form(&bench), SegmentForm::Packed);
     assert_eq!(parts(&telemetry), before);
 }
 
@@ -172,15 +172,15 @@ fn hours_that_may_still_be_written_to_stay_plain() {
     let telemetry = bench.open(NOW);
     telemetry.accept(sender(1), realistic(0..500), NOW).unwrap();
     compress(&telemetry, NOW + HOUR * 5);
-    assert_eq!(form(&bench), Form::Plain, "it is open");
+    assert_eq!(form(&bench), SegmentForm::Plain, "it is open");
     telemetry
         .accept(sender(1), events([1]), NOW + HOUR)
         .unwrap();
     closed(&telemetry);
     compress(&telemetry, NOW + HOUR + 299);
-    assert_eq!(form(&bench), Form::Plain, "it has just ended");
+    assert_eq!(form(&bench), SegmentForm::Plain, "it has just ended");
     compress(&telemetry, NOW + HOUR + 400);
-    assert_eq!(form(&bench), Form::Packed);
+    assert_eq!(form(&bench), SegmentForm::Packed);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn erasure_reaches_compressed_events_and_keeps_the_others_in_place() {
     };
     let before = ends(&telemetry);
     telemetry.erase(sender(1).user, LATER).unwrap();
-    assert_eq!(form(&bench), Form::Packed);
+    assert_eq!(form(&bench), SegmentForm::Packed);
     assert!(sequences(&telemetry, of_user(1)).is_empty());
     assert_eq!(ends(&telemetry), before);
     let left = unpacked(&bench);
@@ -222,7 +222,7 @@ fn a_segment_that_changes_while_it_is_compressed_stays_plain() {
     while temporary_files(&bench) > 0 {
         telemetry.compress(LATER).unwrap();
     }
-    assert_eq!(form(&bench), Form::Plain);
+    assert_eq!(form(&bench), SegmentForm::Plain);
     assert!(sequences(&telemetry, of_user(1)).is_empty());
 
     // A clock set back appends to it.
@@ -233,7 +233,7 @@ fn a_segment_that_changes_while_it_is_compressed_stays_plain() {
     while temporary_files(&bench) > 0 {
         telemetry.compress(LATER + 60).unwrap();
     }
-    assert_eq!(form(&bench), Form::Plain);
+    assert_eq!(form(&bench), SegmentForm::Plain);
     telemetry.accept(sender(4), events([9]), LATER).unwrap();
     closed(&telemetry);
 
@@ -257,7 +257,7 @@ fn a_kill_at_any_step_leaves_a_whole_segment() {
         for _ in 0..runs {
             telemetry.compress(LATER).unwrap();
         }
-        if form(&bench) == Form::Packed {
+        if form(&bench) == SegmentForm::Packed {
             break;
         }
         kills += 1;
@@ -279,13 +279,13 @@ fn a_clock_set_back_unpacks_a_compressed_hour() {
     compress(&telemetry, LATER);
     let again = telemetry.accept(sender(4), events([7, 8]), NOW + 5);
     assert_eq!(again, Ok(taken(2, 0)));
-    assert_eq!(form(&bench), Form::Plain);
+    assert_eq!(form(&bench), SegmentForm::Plain);
     assert_eq!(sequences(&telemetry, of_user(4)), [7, 8]);
     assert_eq!(sequences(&telemetry, of_user(1)).len(), 1_000);
     telemetry.accept(sender(4), events([9]), LATER).unwrap();
     closed(&telemetry);
     compress(&telemetry, LATER + 60);
-    assert_eq!(form(&bench), Form::Packed);
+    assert_eq!(form(&bench), SegmentForm::Packed);
     assert_eq!(sequences(&telemetry, of_user(4)), [7, 8, 9]);
 }
 
@@ -322,7 +322,7 @@ fn holes_and_a_torn_end_are_compressed_as_they_are() {
     file.write_all(b"PGe\x01torn").unwrap();
     let plain = fs::read(path(&bench)).unwrap();
     compress(&telemetry, LATER + 60);
-    assert_eq!(form(&bench), Form::Packed);
+    assert_eq!(form(&bench), SegmentForm::Packed);
     assert_eq!(unpacked(&bench), plain);
     assert_eq!(sequences(&telemetry, Selection::default()), [1]);
 }
@@ -345,13 +345,13 @@ fn a_failed_hour_does_not_block_others_and_is_retried() {
     compress(&telemetry, now + 60);
     let next = telemetry.inner.directory.events(hour_of(NOW) + 1);
     assert_eq!(
-        Form::detect(&File::open(next).unwrap()).unwrap(),
-        Form::Packed
+        SegmentForm::detect(&File::open(next).unwrap()).unwrap(),
+        SegmentForm::Packed
     );
-    assert_eq!(form(&bench), Form::Plain);
+    assert_eq!(form(&bench), SegmentForm::Plain);
     fs::remove_dir(in_the_way).unwrap();
     compress(&telemetry, now + HOUR);
-    assert_eq!(form(&bench), Form::Packed);
+    assert_eq!(form(&bench), SegmentForm::Packed);
     let expected: Vec<i64> = (0..1_500).collect();
     assert_eq!(sequences(&telemetry, Selection::default()), expected);
 }

@@ -1,6 +1,6 @@
 //! Requests about the clock, partners, operators, mail, running playback and the audit log.
 
-use crate::domain::mail::Kind;
+use crate::domain::mail::MailKind;
 use crate::domain::partners::PartnerUpdate;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::errors::combine::CombineResults;
@@ -211,7 +211,7 @@ impl ParseRequest for MailRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PreviewMailRequest {
-    pub kind: Kind,
+    pub kind: MailKind,
     pub locale: Option<Locale>,
 }
 
@@ -220,7 +220,7 @@ impl ParseRequest for PreviewMailRequest {
         let kind = input.text("kind").and_then(|text| {
             let unknown =
                 || ApiError::new(ErrorCode::MailNotFound, "there is no such kind of mail");
-            Kind::parse(&text).ok_or_else(unknown)
+            MailKind::parse(&text).ok_or_else(unknown)
         });
         let (kind, locale) = (kind, input.query.parsed("locale", Locale::parse)).combine()?;
         Ok(Self { kind, locale })
