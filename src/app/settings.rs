@@ -12,7 +12,7 @@ use ring::digest;
 
 use super::{AppError, key_files};
 use crate::config::http::{CorsOrigins, HttpSettings};
-use crate::config::{self, Address, Config, Secret};
+use crate::config::{self, Config, ListenAddress, Secret};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
     accounts, backups, catalog, entitlement, epg_sources, mail, playback, schedule, telemetry,
@@ -68,8 +68,10 @@ fn public_url(config: &Config, listener: Option<SocketAddr>) -> String {
     };
     let (host, port) = match (listener, given) {
         (Some(address), _) => (reachable(address.ip()), address.port()),
-        (None, Some(Address::Tcp { host, port })) => (host.clone(), *port),
-        (None, Some(Address::Unix(_) | Address::Passed(_)) | None) => ("localhost".to_owned(), 80),
+        (None, Some(ListenAddress::Tcp { host, port })) => (host.clone(), *port),
+        (None, Some(ListenAddress::Unix(_) | ListenAddress::Passed(_)) | None) => {
+            ("localhost".to_owned(), 80)
+        }
     };
     if host.contains(':') {
         format!("{scheme}://[{host}]:{port}")

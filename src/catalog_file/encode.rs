@@ -23,10 +23,10 @@ enum Encoder {
     Boolean(bool),
     Time(UnixSeconds),
     List(Vec<Encoder>),
-    Table(Table),
+    Table(TableWriter),
 }
 
-type Table = Vec<(&'static str, Encoder)>;
+type TableWriter = Vec<(&'static str, Encoder)>;
 
 #[must_use]
 pub(crate) fn to_toml(snapshot: &CatalogSnapshot) -> String {
@@ -70,12 +70,12 @@ pub(crate) fn rule_to_json(row: &Rule) -> serde_json::Result<Value> {
 }
 
 pub(crate) fn rights_to_json(row: &Effects) -> serde_json::Result<Value> {
-    let mut table = Table::new();
+    let mut table = TableWriter::new();
     effects(&mut table, row);
     serde_json::to_value(Encoder::Table(table))
 }
 
-fn sections(snapshot: &CatalogSnapshot) -> Vec<(&'static str, Vec<Table>)> {
+fn sections(snapshot: &CatalogSnapshot) -> Vec<(&'static str, Vec<TableWriter>)> {
     vec![
         (
             "livestream",
@@ -101,7 +101,7 @@ fn unrated(unrated: Unrated) -> Encoder {
     }
 }
 
-fn livestream(row: &Livestream) -> Table {
+fn livestream(row: &Livestream) -> TableWriter {
     let extended = &row.extended;
     let mut table = vec![("id", text(row.id.as_str())), ("name", text(&row.name))];
     images(&mut table, &row.images);
@@ -135,7 +135,7 @@ fn livestream(row: &Livestream) -> Table {
     table
 }
 
-fn asset(row: &Asset) -> Table {
+fn asset(row: &Asset) -> TableWriter {
     let mut table = vec![("id", text(row.id.as_str())), ("title", text(&row.title))];
     images(&mut table, &row.images);
     table.extend(
@@ -154,7 +154,7 @@ fn asset(row: &Asset) -> Table {
 }
 
 fn protection(
-    table: &mut Table,
+    table: &mut TableWriter,
     encrypted: bool,
     keys: &[KeyId],
     streams: Option<u32>,
@@ -175,7 +175,7 @@ fn protection(
     }
 }
 
-fn images(table: &mut Table, images: &[Image]) {
+fn images(table: &mut TableWriter, images: &[Image]) {
     if images.is_empty() {
         return;
     }
@@ -190,9 +190,9 @@ fn images(table: &mut Table, images: &[Image]) {
     table.push(("images", Encoder::List(images.iter().map(image).collect())));
 }
 
-fn window(table: &mut Table, name: &'static str, window: &Window) {
+fn window(table: &mut TableWriter, name: &'static str, window: &Window) {
     let ends = [("from", window.from), ("to", window.to)];
-    let ends: Table = ends
+    let ends: TableWriter = ends
         .into_iter()
         .filter_map(|(name, at)| Some((name, Encoder::Time(at?))))
         .collect();
@@ -201,7 +201,7 @@ fn window(table: &mut Table, name: &'static str, window: &Window) {
     }
 }
 
-fn offer(row: &Offer) -> Table {
+fn offer(row: &Offer) -> TableWriter {
     let pack = match &row.pack {
         Pack::All => text("all"),
         Pack::Listed {
@@ -230,9 +230,9 @@ fn offer(row: &Offer) -> Table {
     table
 }
 
-fn rule(row: &Rule) -> Table {
+fn rule(row: &Rule) -> TableWriter {
     let condition = &row.condition;
-    let mut table = Table::new();
+    let mut table = TableWriter::new();
     match condition.livestreams.as_slice() {
         [] => {}
         [one] => table.push(("livestream", text(one.as_str()))),
@@ -262,14 +262,14 @@ fn rule(row: &Rule) -> Table {
     table
 }
 
-fn broadcast(id: &BroadcastId, row: &Effects) -> Table {
+fn broadcast(id: &BroadcastId, row: &Effects) -> TableWriter {
     let mut table = vec![("id", text(id.as_str()))];
     effects(&mut table, row);
     table
 }
 
-fn effects(table: &mut Table, row: &Effects) {
-    let given = |members: &[(&'static str, Option<bool>)]| -> Table {
+fn effects(table: &mut TableWriter, row: &Effects) {
+    let given = |members: &[(&'static str, Option<bool>)]| -> TableWriter {
         let members = members.iter();
         members
             .filter_map(|(name, value)| Some((*name, Encoder::Boolean((*value)?))))

@@ -8,7 +8,7 @@ use super::{Global, output};
 
 /// Audit log: who changed what, and with which result
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum AuditCommand {
     /// List changes, newest first
     List {
         /// Maximum number of entries
@@ -23,9 +23,9 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: AuditCommand, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
-    let Command::List {
+    let AuditCommand::List {
         limit,
         before,
         json,

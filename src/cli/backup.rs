@@ -31,7 +31,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Backups: the whole store in one file, taken while the server runs
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum BackupCommand {
     /// Create and verify a backup; delete the oldest beyond `backup.keep`
     Create {
         /// Print {"path","records"} and more
@@ -77,9 +77,9 @@ const COLUMNS: [output::Column; 4] = [
     ("BYTES", "bytes"),
 ];
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: BackupCommand, global: &Global) -> CommandResult {
     match command {
-        Command::Create { json } => {
+        BackupCommand::Create { json } => {
             let mut admin = global.admin().await?;
             let made = admin.call(Method::POST, &path(&["backups"]), None).await?;
             if json {
@@ -91,9 +91,9 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
                 output::text(&made, "records")
             ))
         }
-        Command::List { json } => output::list(&list(&global.load()?).await?, &COLUMNS, json),
-        Command::Verify { file, json } => verify(&file, json, global).await,
-        Command::Restore {
+        BackupCommand::List { json } => output::list(&list(&global.load()?).await?, &COLUMNS, json),
+        BackupCommand::Verify { file, json } => verify(&file, json, global).await,
+        BackupCommand::Restore {
             file,
             adopt,
             yes,

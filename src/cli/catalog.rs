@@ -16,7 +16,7 @@ use crate::catalog_file::{FILE_MAX, inline_key_files};
 
 /// Catalogue: livestreams, assets, offers, keys and rights
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum CatalogCommand {
     /// Import a catalogue file (TOML or JSON). If it has errors, all are listed and nothing is imported.
     /// Exit code 4 if it removes so much that it is held for approval
     Import {
@@ -70,9 +70,9 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: CatalogCommand, global: &Global) -> CommandResult {
     match command {
-        Command::Import {
+        CatalogCommand::Import {
             file,
             merge,
             dry_run,
@@ -97,7 +97,7 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             }
             Ok(())
         }
-        Command::History { json } => {
+        CatalogCommand::History { json } => {
             let versions = global
                 .admin()
                 .await?
@@ -114,7 +114,7 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             ];
             output::list(&versions, &columns, json)
         }
-        Command::Undo {
+        CatalogCommand::Undo {
             version,
             dry_run,
             json,
@@ -134,8 +134,8 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             });
             Ok(())
         }
-        Command::DropKeys { yes } => drop_keys(global, yes),
-        Command::Export { json } => {
+        CatalogCommand::DropKeys { yes } => drop_keys(global, yes),
+        CatalogCommand::Export { json } => {
             let format = if json { "json" } else { "toml" };
             let target = with_query(path(&["catalog"]), &[("format", Some(format))]);
             global.admin().await?.download(&target).await

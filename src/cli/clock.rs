@@ -9,7 +9,7 @@ use super::{Global, output};
 
 /// The clock of the service
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum ClockCommand {
     /// Confirm that the clock is right after a jump: deletions by age resume at once instead of after ten
     /// minutes. Anything that has expired by this clock stays expired
     Accept {
@@ -19,8 +19,8 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
-    let Command::Accept { json } = command;
+pub(super) async fn run(command: ClockCommand, global: &Global) -> CommandResult {
+    let ClockCommand::Accept { json } = command;
     let mut admin = global.admin().await?;
     let target = path(&["clock", "accept"]);
     let clock = admin.call(Method::POST, &target, None).await?;

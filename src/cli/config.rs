@@ -11,7 +11,7 @@ use crate::ports::{Clock as _, SystemClock};
 
 /// Configuration: one file, overridden by the environment, overridden by flags
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum ConfigCommand {
     /// Check the configuration and list all errors; exit code 2 if there is one
     Check {
         /// Print {"problems":[{"origin","message"}],"warnings":[]}
@@ -35,11 +35,11 @@ pub(super) enum Command {
     },
 }
 
-pub(super) fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) fn run(command: ConfigCommand, global: &Global) -> CommandResult {
     match command {
-        Command::Check { json } => check(global, json),
-        Command::Show { json } => show(global, json),
-        Command::Keys { json } => list_keys(json),
+        ConfigCommand::Check { json } => check(global, json),
+        ConfigCommand::Show { json } => show(global, json),
+        ConfigCommand::Keys { json } => list_keys(json),
     }
 }
 

@@ -12,7 +12,7 @@ use super::{Global, epg_report, output, rights};
 
 /// Electronic programme guide
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum EpgCommand {
     /// Import a guide: XMLTV (plain, gzip, xz) or JSON; exit code 4 if it is held for approval
     Import(ImportGuide),
     /// Explain the rights of a broadcast: which default, rule or override sets each
@@ -80,12 +80,12 @@ pub(super) struct RefreshSource {
     json: bool,
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: EpgCommand, global: &Global) -> CommandResult {
     match command {
-        Command::Import(guide) => import(guide, global).await,
-        Command::Sources(which) => sources(which, global).await,
-        Command::Refresh(which) => refresh(which, global).await,
-        Command::Why { broadcast, json } => rights::why(global, &broadcast, json).await,
+        EpgCommand::Import(guide) => import(guide, global).await,
+        EpgCommand::Sources(which) => sources(which, global).await,
+        EpgCommand::Refresh(which) => refresh(which, global).await,
+        EpgCommand::Why { broadcast, json } => rights::why(global, &broadcast, json).await,
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::sockopt::socket_acceptconn;
 
 use super::exit::{CommandResult, Failure};
-use crate::config::Address;
+use crate::config::ListenAddress;
 
 const NAMES: &str = "LISTEN_FDNAMES";
 /// The service manager's name for unnamed sockets.
@@ -109,7 +109,7 @@ pub(super) fn passed(name: &str) -> io::Result<Vec<PassedSocket>> {
 ///
 /// # Errors
 /// The process has no free descriptor.
-pub(super) fn own(key: &str, address: &Address) -> io::Result<Option<PassedSocket>> {
+pub(super) fn own(key: &str, address: &ListenAddress) -> io::Result<Option<PassedSocket>> {
     Ok(handles(&mut HELD.lock(), &own_name(key, address))?.pop())
 }
 
@@ -119,7 +119,7 @@ pub(super) fn own(key: &str, address: &Address) -> io::Result<Option<PassedSocke
 /// The process has no free descriptor.
 pub(super) fn register(
     key: &str,
-    address: &Address,
+    address: &ListenAddress,
     socket: PassedSocket,
 ) -> io::Result<PassedSocket> {
     let handle = socket.handle()?;
@@ -132,7 +132,7 @@ pub(super) fn register(
 }
 
 // Contains the key, since two keys may both use port 0. Hexadecimal, since names must not contain colons.
-fn own_name(key: &str, address: &Address) -> String {
+fn own_name(key: &str, address: &ListenAddress) -> String {
     let place = format!("{key} {address}");
     format!("{OWN}{}", HEXLOWER.encode(place.as_bytes()))
 }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::admin_socket;
 use super::exit::Failure;
 use super::inherited_sockets::{self, PassedSocket};
-use crate::config::{Address, Config};
+use crate::config::{Config, ListenAddress};
 use crate::http::routing::router::RouteSet;
 use crate::http::server::listener::{Listener, tcp_socket, unix_socket};
 use crate::ports::tls::Tls;
@@ -61,7 +61,7 @@ pub(super) async fn all(
     })
 }
 
-fn shown_as(scheme: &str, given: &Address, listener: &Listener) -> String {
+fn shown_as(scheme: &str, given: &ListenAddress, listener: &Listener) -> String {
     match listener.address() {
         Some(address) => format!("{scheme}://{address}"),
         None => given.to_string(),
@@ -69,7 +69,11 @@ fn shown_as(scheme: &str, given: &Address, listener: &Listener) -> String {
 }
 
 /// Listens on an address, or on all sockets passed under a name. `key` is the configuration key.
-async fn one(address: &Address, table: RouteSet, key: &str) -> Result<Vec<Listener>, Failure> {
+async fn one(
+    address: &ListenAddress,
+    table: RouteSet,
+    key: &str,
+) -> Result<Vec<Listener>, Failure> {
     let sockets = sockets(address, key).await;
     let bound = sockets.and_then(|sockets| {
         let listeners = sockets.into_iter().map(|socket| match socket {
@@ -81,13 +85,13 @@ async fn one(address: &Address, table: RouteSet, key: &str) -> Result<Vec<Listen
     bound.map_err(|error| refusal(key, address, &error))
 }
 
-pub(super) async fn probe(address: &Address, key: &str) -> Result<(), Failure> {
+pub(super) async fn probe(address: &ListenAddress, key: &str) -> Result<(), Failure> {
     let opened = open(address).await;
     opened.map_err(|error| refusal(key, address, &error))?;
     Ok(())
 }
 
-fn refusal(key: &str, address: &Address, error: &io::Error) -> Failure {
+fn refusal(key: &str, address: &ListenAddress, error: &io::Error) -> Failure {
     let failure = Failure::failed(format!("`{key}`: {address}: {error}"));
     if error.kind() == io::ErrorKind::AddrInUse {
         let variable = key.to_uppercase().replace('.', "_");
@@ -104,13 +108,13 @@ fn refusal(key: &str, address: &Address, error: &io::Error) -> Failure {
     }
 }
 
-async fn sockets(address: &Address, key: &str) -> io::Result<Vec<PassedSocket>> {
+async fn sockets(address: &ListenAddress, key: &str) -> io::Result<Vec<PassedSocket>> {
     // After a re-exec the socket is open already; binding it again would fail.
     if let Some(held) = inherited_sockets::own(key, address)? {
         return Ok(vec![held]);
     }
     let opened = open(address).await?;
-    if let Address::Passed(_) = address {
+    if let ListenAddress::Passed(_) = address {
         return Ok(opened);
     }
     let sockets = opened.into_iter();
@@ -119,17 +123,17 @@ async fn sockets(address: &Address, key: &str) -> io::Result<Vec<PassedSocket>> 
         .collect()
 }
 
-async fn open(address: &Address) -> io::Result<Vec<PassedSocket>> {
+async fn open(address: &ListenAddress) -> io::Result<Vec<PassedSocket>> {
     let own = match address {
-        Address::Tcp { host, port } => {
+        ListenAddress::Tcp { host, port } => {
             let address = lookup_host((host.as_str(), *port))
                 .await?
                 .next()
                 .ok_or_else(|| io::Error::other("the host name has no address"))?;
             PassedSocket::Tcp(tcp_socket(address)?)
         }
-        Address::Unix(path) => PassedSocket::Unix(unix_socket(path)?),
-        Address::Passed(name) => return inherited_sockets::passed(name),
+        ListenAddress::Unix(path) => PassedSocket::Unix(unix_socket(path)?),
+        ListenAddress::Passed(name) => return inherited_sockets::passed(name),
     };
     Ok(vec![own])
 }

@@ -10,7 +10,7 @@ use super::{Global, output};
 
 /// Mail sent by the service, or stored because no mail server is configured
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum MailCommand {
     /// List messages, newest first
     List {
         /// Print a JSON array of {"id","to","subject","kind","status","createdAt"}, with "attempts",
@@ -55,10 +55,10 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: MailCommand, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     match command {
-        Command::List { json } => {
+        MailCommand::List { json } => {
             let mails = admin.get(&path(&["mail"])).await?;
             let columns = [
                 ("ID", "id"),
@@ -71,11 +71,11 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             ];
             output::list(&mails, &columns, json)
         }
-        Command::Show { id, html, json } => {
+        MailCommand::Show { id, html, json } => {
             let mail = admin.get(&path(&["mail", &id])).await?;
             print_mail(&mail, html, json)
         }
-        Command::Preview {
+        MailCommand::Preview {
             kind,
             locale,
             html,
@@ -86,7 +86,7 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             let mail = admin.get(&target).await?;
             print_mail(&mail, html, json)
         }
-        Command::Test { to, json } => {
+        MailCommand::Test { to, json } => {
             let body = json!({"to": to});
             let report = admin
                 .call(Method::POST, &path(&["mail", "test"]), Some(&body))

@@ -202,53 +202,53 @@ enum Command {
     Serve(serve::Serve),
     /// Manage partners and their access tokens
     #[command(subcommand)]
-    Partner(partner::Command),
+    Partner(partner::PartnerCommand),
     /// Manage operators of the administration interface
     #[command(subcommand)]
-    Operator(operator::Command),
+    Operator(operator::OperatorCommand),
     /// Import and export the catalogue: livestreams, assets, offers, keys, rights
     #[command(subcommand)]
-    Catalog(catalog::Command),
+    Catalog(catalog::CatalogCommand),
     /// Import and inspect the programme guide (EPG)
     #[command(subcommand)]
-    Epg(epg::Command),
+    Epg(epg::EpgCommand),
     /// Set the rights of livestreams and single broadcasts
     #[command(subcommand)]
-    Rights(rights::Command),
+    Rights(rights::RightsCommand),
     /// Manage rules on the rights of broadcasts
     #[command(subcommand)]
     Rule(rights::RuleCommand),
     /// Manage users: offers, sessions, PINs
     #[command(subcommand)]
-    User(user::Command),
+    User(user::UserCommand),
     /// Show sent and stored mail, send a test mail
     #[command(subcommand)]
-    Mail(mail::Command),
+    Mail(mail::MailCommand),
     /// Export and report playback telemetry
     #[command(subcommand)]
-    Telemetry(telemetry::Command),
+    Telemetry(telemetry::TelemetryCommand),
     /// Create, list, verify and restore backups
     #[command(subcommand)]
-    Backup(backup::Command),
+    Backup(backup::BackupCommand),
     /// Show the audit log of operators' changes
     #[command(subcommand)]
-    Audit(audit::Command),
+    Audit(audit::AuditCommand),
     /// Accept the system clock after a jump
     #[command(subcommand)]
-    Clock(clock::Command),
+    Clock(clock::ClockCommand),
     /// Verify, reindex, export and repair the store
     #[command(subcommand)]
-    Store(store::Command),
+    Store(store::StoreCommand),
     /// Check and show the configuration, list its keys
     #[command(subcommand)]
-    Config(config::Command),
+    Config(config::ConfigCommand),
     /// Check the installation and suggest fixes
     Doctor(doctor::Doctor),
     /// Check whether the server is ready
     Healthcheck(healthcheck::Healthcheck),
     /// Check a version before an upgrade, go back to the version before
     #[command(subcommand)]
-    Upgrade(upgrade::Command),
+    Upgrade(upgrade::UpgradeCommand),
     /// Print a shell completion script
     Completions {
         /// Shell

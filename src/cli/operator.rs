@@ -12,7 +12,7 @@ use super::{Global, output};
 /// Operators of the administration interface. No token is needed on the administration socket of the data
 /// directory
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum OperatorCommand {
     /// Create an operator and print the token; it cannot be shown again
     Add {
         /// Name
@@ -64,20 +64,20 @@ impl RoleName {
     }
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: OperatorCommand, global: &Global) -> CommandResult {
     let mut admin = match &command {
-        Command::Add { .. } => global.admin_or_new().await?,
+        OperatorCommand::Add { .. } => global.admin_or_new().await?,
         _ => global.admin().await?,
     };
     match command {
-        Command::Add { name, role, json } => {
+        OperatorCommand::Add { name, role, json } => {
             let body = json!({"name": name, "role": role.as_str()});
             let made = admin
                 .call(Method::POST, &path(&["operators"]), Some(&body))
                 .await?;
             output::record(&made, json)
         }
-        Command::List { json } => {
+        OperatorCommand::List { json } => {
             let operators = admin.get(&path(&["operators"])).await?;
             output::list(
                 &operators,
@@ -85,13 +85,13 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
                 json,
             )
         }
-        Command::Revoke { operator } => {
+        OperatorCommand::Revoke { operator } => {
             admin
                 .call(Method::DELETE, &path(&["operators", &operator]), None)
                 .await?;
             output::print_note(&format!("revoked {operator}"));
             Ok(())
         }
-        Command::Token(command) => command.run(&mut admin, "operators").await,
+        OperatorCommand::Token(command) => command.run(&mut admin, "operators").await,
     }
 }

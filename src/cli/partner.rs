@@ -11,7 +11,7 @@ use super::{Global, output};
 
 /// Partners: operators of client applications, each with its own users
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum PartnerCommand {
     /// Create a partner and print its access token; it cannot be shown again
     Add {
         /// Name
@@ -70,21 +70,21 @@ pub(super) enum Command {
     Token(Tokens),
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: PartnerCommand, global: &Global) -> CommandResult {
     // Adding a partner is the first command of an installation. Any other finds no store only with a wrong path.
     let mut admin = match &command {
-        Command::Add { .. } => global.admin_or_new().await?,
+        PartnerCommand::Add { .. } => global.admin_or_new().await?,
         _ => global.admin().await?,
     };
     match command {
-        Command::Add { name, json } => {
+        PartnerCommand::Add { name, json } => {
             let body = json!({"name": name});
             let made = admin
                 .call(Method::POST, &path(&["partners"]), Some(&body))
                 .await?;
             output::record(&made, json)
         }
-        Command::List { json } => {
+        PartnerCommand::List { json } => {
             let partners = admin.get(&path(&["partners"])).await?;
             output::list(
                 &partners,
@@ -92,8 +92,10 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
                 json,
             )
         }
-        Command::Show { partner, json } => output::record(&find(&mut admin, &partner).await?, json),
-        Command::Set {
+        PartnerCommand::Show { partner, json } => {
+            output::record(&find(&mut admin, &partner).await?, json)
+        }
+        PartnerCommand::Set {
             partner,
             telemetry_duration_unit,
         } => {
@@ -102,10 +104,10 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             output::print_note(&format!("changed {partner}"));
             Ok(())
         }
-        Command::Disable { partner } => set_disabled(&mut admin, &partner, true).await,
-        Command::Enable { partner } => set_disabled(&mut admin, &partner, false).await,
-        Command::Remove { partner, yes } => remove(&mut admin, &partner, yes).await,
-        Command::Token(command) => command.run(&mut admin, "partners").await,
+        PartnerCommand::Disable { partner } => set_disabled(&mut admin, &partner, true).await,
+        PartnerCommand::Enable { partner } => set_disabled(&mut admin, &partner, false).await,
+        PartnerCommand::Remove { partner, yes } => remove(&mut admin, &partner, yes).await,
+        PartnerCommand::Token(command) => command.run(&mut admin, "partners").await,
     }
 }
 

@@ -4,7 +4,7 @@
 use super::exit::CommandResult;
 use super::listeners;
 use super::{config_failure, load_and_check};
-use crate::config::{Address, Config, Inputs};
+use crate::config::{Config, Inputs, ListenAddress};
 
 /// Inputs of the configuration, read again at each reload.
 pub(super) struct Reload {
@@ -26,7 +26,7 @@ impl Reload {
     }
 }
 
-fn addresses(config: &Config) -> Vec<(&'static str, &Address)> {
+fn addresses(config: &Config) -> Vec<(&'static str, &ListenAddress)> {
     let public = config
         .server
         .listen

@@ -11,7 +11,7 @@ use super::{Global, catalog, output};
 
 /// Rights of broadcasts
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum RightsCommand {
     /// Set the default rights of a livestream, or override those of one broadcast
     Set(SetRights),
     /// Remove the override of a broadcast
@@ -189,9 +189,9 @@ impl AddRule {
     }
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: RightsCommand, global: &Global) -> CommandResult {
     match command {
-        Command::Set(SetRights {
+        RightsCommand::Set(SetRights {
             scope,
             rights,
             json,
@@ -204,7 +204,7 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             let body = Value::Object(rights.body());
             change(global, Method::PUT, &target, Some(&body), json).await
         }
-        Command::Clear { broadcast, json } => {
+        RightsCommand::Clear { broadcast, json } => {
             let target = path(&["broadcasts", &broadcast, "rights"]);
             change(global, Method::DELETE, &target, None, json).await
         }

@@ -26,7 +26,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The store: integrity checks, export and import as text
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum StoreCommand {
     /// Check all records and indexes, and the engine against the write-ahead log; exit code 1 if anything
     /// is wrong
     Verify {
@@ -91,9 +91,9 @@ const COLUMNS: [output::Column; 5] = [
     ("STALE", "stale"),
 ];
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: StoreCommand, global: &Global) -> CommandResult {
     match command {
-        Command::Verify { json } => {
+        StoreCommand::Verify { json } => {
             let mut admin = global.admin().await?;
             let report = admin
                 .call(Method::POST, &path(&["store", "verify"]), None)
@@ -110,21 +110,21 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
                  rebuilt at the next start; restore damaged records from a backup",
             ))
         }
-        Command::Rebuild { json } => {
+        StoreCommand::Rebuild { json } => {
             let mut admin = global.admin().await?;
             let report = admin
                 .call(Method::POST, &path(&["store", "rebuild"]), None)
                 .await?;
             show(&report, json)
         }
-        Command::Export {
+        StoreCommand::Export {
             file,
             from,
             salvage,
         } => export(&file, from.as_deref(), salvage, global).await,
-        Command::Import { file, json } => import(&file, json, global),
-        Command::Recover { accept_loss, json } => recover(accept_loss, json, global).await,
-        Command::Compact { json } => {
+        StoreCommand::Import { file, json } => import(&file, json, global),
+        StoreCommand::Recover { accept_loss, json } => recover(accept_loss, json, global).await,
+        StoreCommand::Compact { json } => {
             let mut admin = global.admin().await?;
             let report = admin
                 .call(Method::POST, &path(&["store", "compact"]), None)

@@ -9,7 +9,7 @@ use super::{Global, output};
 
 /// Playback telemetry
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum TelemetryCommand {
     /// Print events as NDJSON, in order of arrival
     Export {
         #[command(flatten)]
@@ -38,10 +38,10 @@ pub(super) struct TimeRange {
     to: Option<String>,
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: TelemetryCommand, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     match command {
-        Command::Export { span, user } => {
+        TelemetryCommand::Export { span, user } => {
             let target = with_query(
                 path(&["telemetry", "events"]),
                 &[
@@ -52,7 +52,7 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             );
             admin.download(&target).await
         }
-        Command::Report { span, json } => {
+        TelemetryCommand::Report { span, json } => {
             let target = with_query(
                 path(&["telemetry", "report"]),
                 &[("from", span.from.as_deref()), ("to", span.to.as_deref())],

@@ -13,7 +13,7 @@ use super::{Global, explain_output, output, read_secret, user_import};
 
 /// Users of the partners
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum UserCommand {
     /// Create a user
     Add(AddUser),
     /// Create users from a file with one JSON object per line; members: email, password or passwordHash,
@@ -250,31 +250,33 @@ fn instant(text: &str) -> Result<i64, &'static str> {
         .map_err(|_| "must be a date, a date with time, or Unix seconds")
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     match command {
-        Command::Add(new) => add(&mut admin, new).await,
-        Command::Import {
+        UserCommand::Add(new) => add(&mut admin, new).await,
+        UserCommand::Import {
             file,
             partner,
             dry_run,
             json,
         } => user_import::run(&mut admin, &file, partner.as_deref(), dry_run, json).await,
-        Command::Change(changed) => change(&mut admin, changed).await,
-        Command::List { partner, json } => {
+        UserCommand::Change(changed) => change(&mut admin, changed).await,
+        UserCommand::List { partner, json } => {
             let users = all(&mut admin, partner.as_deref()).await?;
             let columns = [("ID", "userId"), ("E-MAIL", "email"), ("NAME", "name")];
             output::list(&users, &columns, json)
         }
-        Command::Show { user, json } => output::record(&admin.get(&user.path(&[])).await?, json),
-        Command::Disable { user } => set_disabled(&mut admin, &user, true).await,
-        Command::Enable { user } => set_disabled(&mut admin, &user, false).await,
-        Command::Remove { user, yes } => remove(&mut admin, &user, yes).await,
-        Command::Offers { user, json } => {
+        UserCommand::Show { user, json } => {
+            output::record(&admin.get(&user.path(&[])).await?, json)
+        }
+        UserCommand::Disable { user } => set_disabled(&mut admin, &user, true).await,
+        UserCommand::Enable { user } => set_disabled(&mut admin, &user, false).await,
+        UserCommand::Remove { user, yes } => remove(&mut admin, &user, yes).await,
+        UserCommand::Offers { user, json } => {
             let offers = admin.get(&user.path(&["grants"])).await?;
             output::list(&offers, &OFFERS, json)
         }
-        Command::Grant {
+        UserCommand::Grant {
             user,
             offer,
             expiry,
@@ -285,13 +287,13 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             output::print_note(&format!("{} has {offer}", user.user));
             Ok(())
         }
-        Command::Revoke { user, offer } => {
+        UserCommand::Revoke { user, offer } => {
             let grant = user.path(&["grants", &offer]);
             admin.call(Method::DELETE, &grant, None).await?;
             output::print_note(&format!("{} no longer has {offer}", user.user));
             Ok(())
         }
-        Command::Sessions { user, json } => {
+        UserCommand::Sessions { user, json } => {
             let sessions = admin.get(&user.path(&["sessions"])).await?;
             let columns = [
                 ("ID", "sessionId"),
@@ -300,21 +302,21 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             ];
             output::list(&sessions, &columns, json)
         }
-        Command::Logout { user } => {
+        UserCommand::Logout { user } => {
             admin
                 .call(Method::POST, &user.path(&["logout"]), None)
                 .await?;
             output::print_note(&format!("{} is logged out everywhere", user.user));
             Ok(())
         }
-        Command::Reset { user } => {
+        UserCommand::Reset { user } => {
             let target = user.path(&["reset-mail"]);
             admin.call(Method::POST, &target, None).await?;
             output::print_note(&format!("reset link mailed to {}", user.user));
             Ok(())
         }
-        Command::Pin { user, pin_file } => pin(&mut admin, &user, pin_file.as_deref()).await,
-        Command::Why {
+        UserCommand::Pin { user, pin_file } => pin(&mut admin, &user, pin_file.as_deref()).await,
+        UserCommand::Why {
             user,
             asset,
             offset,

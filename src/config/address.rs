@@ -7,7 +7,7 @@ use super::value_parsers::Read;
 use crate::decode::Node;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Address {
+pub enum ListenAddress {
     /// `host:port`; the system chooses the port if it is 0.
     Tcp { host: String, port: u16 },
     /// `unix:PATH`.
@@ -16,7 +16,7 @@ pub enum Address {
     Passed(String),
 }
 
-impl Address {
+impl ListenAddress {
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             // The kernel's limit for a socket path.
@@ -65,7 +65,7 @@ fn parse_port(text: &str) -> Option<u16> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
@@ -103,7 +103,7 @@ mod tests {
             "unix:/run/playgate/http.sock",
             "socket:http",
         ] {
-            assert_eq!(Address::parse(good).unwrap().to_string(), good);
+            assert_eq!(ListenAddress::parse(good).unwrap().to_string(), good);
         }
     }
 
@@ -126,7 +126,7 @@ mod tests {
             "socket:",
             "socket:a b",
         ] {
-            assert!(Address::parse(bad).is_err(), "{bad:?}");
+            assert!(ListenAddress::parse(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{NaiveDate, NaiveTime};
 use chrono_tz::Tz;
 
-use super::Address;
+use super::ListenAddress;
 use super::address::host_name;
 use super::byte_size::{ByteSize, MIB, byte_size};
 use super::cdn::networks;
@@ -35,7 +35,7 @@ use crate::types::DurationUnit;
 section! {
     pub struct ServerConfig {
         /// Addresses of the partner interface: `host:port`, `unix:PATH` or `socket:NAME`.
-        listen: Vec<Address> = list(address), Some("127.0.0.1:8080");
+        listen: Vec<ListenAddress> = list(address), Some("127.0.0.1:8080");
         /// Data directory: store, keys, telemetry, backups and media.
         data_dir: PathBuf = path, Some("./playgate-data");
         /// Public address of the service; default: the address of the first listener.
@@ -52,14 +52,14 @@ section! {
         /// Private key, PEM.
         key: Option<PathBuf> = some(path), None;
         /// Addresses of the partner interface over TLS.
-        listen: Vec<Address> = list(address), None;
+        listen: Vec<ListenAddress> = list(address), None;
     }
 }
 
 section! {
     pub struct OpsConfig {
         /// Admin, health and metrics listener; keep it private.
-        listen: Address = address, Some("127.0.0.1:9080");
+        listen: ListenAddress = address, Some("127.0.0.1:9080");
         /// Host names accepted on this listener, besides `localhost` and IP addresses.
         hosts: Vec<String> = list(host_name), None;
     }

@@ -29,7 +29,7 @@ mod value_parsers;
 #[cfg(test)]
 mod tests;
 
-pub use address::Address;
+pub use address::ListenAddress;
 pub use enums::{LogFormat, LogLevel};
 pub use error::{ConfigProblem, ConfigProblems};
 pub use keys::{

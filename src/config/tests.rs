@@ -93,7 +93,10 @@ fn an_empty_configuration_is_valid() {
         limits,
         ..
     } = &loaded.config;
-    assert_eq!(server.listen, [Address::parse("127.0.0.1:8080").unwrap()]);
+    assert_eq!(
+        server.listen,
+        [ListenAddress::parse("127.0.0.1:8080").unwrap()]
+    );
     assert_eq!(server.data_dir, Path::new("./playgate-data"));
     assert_eq!(server.environment, Environment::Production);
     assert_eq!(ops.listen.to_string(), "127.0.0.1:9080");

@@ -3,33 +3,33 @@
 use super::http::Environment;
 use super::keys::Config;
 use super::provenance::Effective;
-use super::{Address, ConfigProblems, Provenance};
+use super::{ConfigProblems, ListenAddress, Provenance};
 use crate::ports::smtp::SmtpSecurity;
 
 /// A rule over several keys. The first key is the one at fault.
-struct Rule {
+struct CrossKeyRule {
     keys: &'static [&'static str],
     broken: fn(&Config) -> bool,
     message: &'static str,
 }
 
-const RULES: &[Rule] = &[
-    Rule {
+const RULES: &[CrossKeyRule] = &[
+    CrossKeyRule {
         keys: &["tls.cert", "tls.key"],
         broken: |config| config.tls.cert.is_some() && config.tls.key.is_none(),
         message: "`tls.cert` needs `tls.key`",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["tls.key", "tls.cert"],
         broken: |config| config.tls.key.is_some() && config.tls.cert.is_none(),
         message: "`tls.key` needs `tls.cert`",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["tls.listen", "tls.cert"],
         broken: |config| !config.tls.listen.is_empty() && config.tls.cert.is_none(),
         message: "`tls.listen` needs `tls.cert` and `tls.key`",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["tls.cert", "tls.key", "tls.listen"],
         broken: |config| {
             let given = config.tls.cert.is_some() && config.tls.key.is_some();
@@ -38,12 +38,12 @@ const RULES: &[Rule] = &[
         },
         message: "`tls.cert` needs `tls.listen`, or it is not used",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["listen", "tls.listen"],
         broken: |config| config.server.listen.is_empty() && config.tls.listen.is_empty(),
         message: "`listen` must not be empty unless `tls.listen` is set",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["ops.listen", "listen"],
         broken: |config| {
             // The console, health and metrics are served without a token.
@@ -52,7 +52,7 @@ const RULES: &[Rule] = &[
         },
         message: "`ops.listen` is also in `listen`, but operations must not be public",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["ops.listen", "tls.listen"],
         broken: |config| {
             let ops = &config.ops.listen;
@@ -60,7 +60,7 @@ const RULES: &[Rule] = &[
         },
         message: "`ops.listen` is also in `tls.listen`, but operations must not be public",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["tls.listen", "listen"],
         broken: |config| {
             let mut tls = config.tls.listen.iter();
@@ -68,7 +68,7 @@ const RULES: &[Rule] = &[
         },
         message: "`tls.listen` and `listen` share an address",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["http.cors_origins"],
         broken: |config| {
             let origins = &config.http.cors_origins;
@@ -76,7 +76,7 @@ const RULES: &[Rule] = &[
         },
         message: "`http.cors_origins` has `*` and other origins, but `*` already allows any origin",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["accounts.argon2_memory_kib", "accounts.argon2_parallelism"],
         broken: |config| {
             let accounts = &config.accounts;
@@ -85,22 +85,22 @@ const RULES: &[Rule] = &[
         },
         message: "`accounts.argon2_memory_kib` must be at least 8 per unit of `accounts.argon2_parallelism`",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["parental.to", "parental.from"],
         broken: |config| config.parental.from == config.parental.to,
         message: "`parental.to` equals `parental.from`; they must differ",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["smtp.username", "smtp.password"],
         broken: |config| config.smtp.username.is_some() && config.smtp.password.is_none(),
         message: "`smtp.username` needs `smtp.password`",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["smtp.password", "smtp.username"],
         broken: |config| config.smtp.password.is_some() && config.smtp.username.is_none(),
         message: "`smtp.password` needs `smtp.username`",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["smtp.security", "smtp.username", "smtp.host"],
         broken: |config| {
             let open = config.smtp.security == SmtpSecurity::None;
@@ -109,17 +109,17 @@ const RULES: &[Rule] = &[
         },
         message: "`smtp.security` `none` would send the password over the network unencrypted",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["smtp.ca", "smtp.security"],
         broken: |config| config.smtp.ca.is_some() && config.smtp.security == SmtpSecurity::None,
         message: "`smtp.ca` has no effect with `smtp.security` `none`",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["smtp.host", "mail.from"],
         broken: |config| config.smtp.host.is_some() && config.mail.from.is_none(),
         message: "`smtp.host` needs `mail.from`",
     },
-    Rule {
+    CrossKeyRule {
         keys: &[FORWARD_URL, "telemetry.forward.authorization"],
         broken: |config| {
             let forward = &config.telemetry_forward;
@@ -127,16 +127,16 @@ const RULES: &[Rule] = &[
         },
         message: "`telemetry.forward.url` without TLS would send the authorization over the network unencrypted",
     },
-    Rule {
+    CrossKeyRule {
         keys: &["geo.header", "http.trusted_proxies"],
         broken: |config| config.geo.header.is_some() && config.http.trusted_proxies.is_empty(),
         message: "`geo.header` is accepted only from `http.trusted_proxies`, but none are set",
     },
 ];
 
-fn is_certain(address: &Address) -> bool {
+fn is_certain(address: &ListenAddress) -> bool {
     // With port 0 the system chooses another port each time, so that equal texts do not collide.
-    !matches!(address, Address::Tcp { port: 0, .. })
+    !matches!(address, ListenAddress::Tcp { port: 0, .. })
 }
 
 fn is_local(host: &str) -> bool {
@@ -181,7 +181,10 @@ pub(super) fn check(
     }
 }
 
-fn placed(rule: &Rule, origin_of: &impl Fn(&str) -> Option<Provenance>) -> Option<Provenance> {
+fn placed(
+    rule: &CrossKeyRule,
+    origin_of: &impl Fn(&str) -> Option<Provenance>,
+) -> Option<Provenance> {
     rule.keys
         .iter()
         .filter_map(|key| origin_of(key))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{NaiveDate, NaiveTime};
 use chrono_tz::Tz;
 
-use super::Address;
+use super::ListenAddress;
 use super::enums::{ConfigEnum, word_of};
 use super::http::Network;
 use super::mailbox::Mailbox;
@@ -104,7 +104,17 @@ macro_rules! shown_as_printed {
     )+};
 }
 
-shown_as_printed!(u8, u16, u32, bool, Address, Network, Mailbox, Tz, NaiveDate);
+shown_as_printed!(
+    u8,
+    u16,
+    u32,
+    bool,
+    ListenAddress,
+    Network,
+    Mailbox,
+    Tz,
+    NaiveDate
+);
 
 pub(super) fn some<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> Read<Option<T>> {
     move |raw| read(raw).map(Some)
@@ -212,8 +222,8 @@ pub(super) fn path(raw: &Node) -> Read<PathBuf> {
     Ok(text.into())
 }
 
-pub(super) fn address(raw: &Node) -> Read<Address> {
-    Address::parse(raw.text()?)
+pub(super) fn address(raw: &Node) -> Read<ListenAddress> {
+    ListenAddress::parse(raw.text()?)
 }
 
 pub(super) fn network(raw: &Node) -> Read<Network> {

@@ -34,7 +34,7 @@ impl fmt::Display for JsonError {
 
 const MEMBER_MAX: usize = 64;
 
-enum Step {
+enum JsonStep {
     Member(String),
     Element(usize),
 }
@@ -42,7 +42,7 @@ enum Step {
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
-    path: Vec<Step>,
+    path: Vec<JsonStep>,
     /// The line of `at`, counted from 1. A string has no line ends, so only white space moves it.
     line: u64,
     /// Nesting limit.
@@ -51,7 +51,7 @@ struct Scanner<'a> {
     keep: bool,
 }
 
-type Scan<T> = Result<T, &'static str>;
+type JsonScan<T> = Result<T, &'static str>;
 
 /// Parses a file up to its first syntax error; JSON does not allow recovery.
 pub(super) fn parse(text: &str) -> Parsed {
@@ -114,9 +114,9 @@ impl<'a> Scanner<'a> {
         for step in &self.path {
             // Writing to a `String` cannot fail.
             let _ = match step {
-                Step::Element(index) => write!(path, "[{index}]"),
-                Step::Member(name) if path.is_empty() => write!(path, "{name}"),
-                Step::Member(name) => write!(path, ".{name}"),
+                JsonStep::Element(index) => write!(path, "[{index}]"),
+                JsonStep::Member(name) if path.is_empty() => write!(path, "{name}"),
+                JsonStep::Member(name) => write!(path, ".{name}"),
             };
         }
         // The path is part of the response: names from the request must not smuggle markup or secrets into
@@ -151,7 +151,7 @@ impl<'a> Scanner<'a> {
         Span { start, end, line }
     }
 
-    fn document(&mut self) -> Scan<Node> {
+    fn document(&mut self) -> JsonScan<Node> {
         self.space();
         let node = self.node(0)?;
         self.space();
@@ -161,14 +161,14 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn node(&mut self, depth: usize) -> Scan<Node> {
+    fn node(&mut self, depth: usize) -> JsonScan<Node> {
         let (start, line) = (self.at, self.line);
         let value = self.value(depth)?;
         let span = self.span(start, line);
         Ok(Node { span, value })
     }
 
-    fn value(&mut self, depth: usize) -> Scan<Value> {
+    fn value(&mut self, depth: usize) -> JsonScan<Value> {
         match self.peek() {
             // Recursion is bounded by the same limit as in the parser.
             Some(b'{' | b'[') if depth == self.depth => Err("less nesting"),
@@ -183,7 +183,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn word(&mut self, word: &str, value: Value) -> Scan<Value> {
+    fn word(&mut self, word: &str, value: Value) -> JsonScan<Value> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         if !rest.starts_with(word.as_bytes()) {
             return Err("a JSON value");
@@ -192,7 +192,7 @@ impl<'a> Scanner<'a> {
         Ok(value)
     }
 
-    fn object(&mut self, depth: usize) -> Scan<Vec<Member>> {
+    fn object(&mut self, depth: usize) -> JsonScan<Vec<Member>> {
         self.at += 1;
         let mut names = HashSet::new();
         let mut members = Vec::new();
@@ -208,7 +208,7 @@ impl<'a> Scanner<'a> {
             }
             let name = self.string()?;
             let name_span = self.span(begin, self.line);
-            self.path.push(Step::Member(name.clone()));
+            self.path.push(JsonStep::Member(name.clone()));
             // Parsers differ in which of two members they take.
             if !names.insert(name.clone()) {
                 self.at = begin;
@@ -238,7 +238,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Scan<Vec<Node>> {
+    fn array(&mut self, depth: usize) -> JsonScan<Vec<Node>> {
         self.at += 1;
         let mut nodes = Vec::new();
         self.space();
@@ -247,7 +247,7 @@ impl<'a> Scanner<'a> {
         }
         for index in 0.. {
             self.space();
-            self.path.push(Step::Element(index));
+            self.path.push(JsonStep::Element(index));
             let node = self.node(depth)?;
             if self.keep {
                 nodes.push(node);
@@ -266,7 +266,7 @@ impl<'a> Scanner<'a> {
 
     /// Scans a string and returns it raw, or decoded if it has escapes: two spellings of a name are the
     /// same member.
-    fn string(&mut self) -> Scan<String> {
+    fn string(&mut self) -> JsonScan<String> {
         let begin = self.at;
         self.at += 1;
         loop {
@@ -290,7 +290,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    fn escape(&mut self) -> Scan<()> {
+    fn escape(&mut self) -> JsonScan<()> {
         const EXPECTED: &str = "an escape such as \\n or \\u00e4";
         match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
@@ -306,7 +306,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn digits(&mut self) -> Scan<()> {
+    fn digits(&mut self) -> JsonScan<()> {
         let begin = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
@@ -317,7 +317,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn number(&mut self) -> Scan<Value> {
+    fn number(&mut self) -> JsonScan<Value> {
         let begin = self.at;
         self.consume(b'-');
         if !self.consume(b'0') {

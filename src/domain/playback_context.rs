@@ -20,12 +20,12 @@ pub(crate) struct ServiceContext {
     pins: entitlement::EntitlementSettings,
 }
 
-enum Source {
+enum PlayableItem {
     Livestream(Arc<Livestream>),
     Asset(Arc<Asset>),
 }
 
-impl Source {
+impl PlayableItem {
     fn keys(&self) -> &[KeyId] {
         match self {
             Self::Livestream(livestream) => &livestream.keys,
@@ -52,21 +52,21 @@ impl ServiceContext {
     }
 
     /// A broadcast stands for its livestream.
-    fn source(&self, asset: &AssetId) -> Option<Source> {
+    fn source(&self, asset: &AssetId) -> Option<PlayableItem> {
         let catalog = self.catalog.snapshot();
         // The three share one namespace, so the order does not matter.
         if let Some(found) = catalog.asset(asset) {
-            return Some(Source::Asset(Arc::clone(found)));
+            return Some(PlayableItem::Asset(Arc::clone(found)));
         }
         if let Some(found) = catalog.livestream(&LivestreamId::from(asset)) {
-            return Some(Source::Livestream(Arc::clone(found)));
+            return Some(PlayableItem::Livestream(Arc::clone(found)));
         }
         let program = self
             .schedule
             .snapshot()
             .program(&BroadcastId::from(asset))?;
         let found = catalog.livestream(program.livestream())?;
-        Some(Source::Livestream(Arc::clone(found)))
+        Some(PlayableItem::Livestream(Arc::clone(found)))
     }
 }
 
@@ -127,8 +127,8 @@ impl PlaybackContext for ServiceContext {
     fn playlists(&self, asset: &AssetId) -> Option<AssetDelivery> {
         let source = self.source(asset)?;
         let (encrypted, playlist) = match &source {
-            Source::Livestream(found) => (found.encrypted, &found.playlist),
-            Source::Asset(found) => (found.encrypted, &found.playlist),
+            PlayableItem::Livestream(found) => (found.encrypted, &found.playlist),
+            PlayableItem::Asset(found) => (found.encrypted, &found.playlist),
         };
         Some(AssetDelivery {
             encrypted,
@@ -139,8 +139,8 @@ impl PlaybackContext for ServiceContext {
     fn playable(&self, asset: &AssetId, protocol: Protocol) -> Option<Playable> {
         let source = self.source(asset)?;
         let (encrypted, streams, playlist) = match &source {
-            Source::Livestream(found) => (found.encrypted, found.streams, &found.playlist),
-            Source::Asset(found) => (found.encrypted, found.streams, &found.playlist),
+            PlayableItem::Livestream(found) => (found.encrypted, found.streams, &found.playlist),
+            PlayableItem::Asset(found) => (found.encrypted, found.streams, &found.playlist),
         };
         Some(Playable {
             encrypted,
@@ -157,7 +157,7 @@ impl PlaybackContext for ServiceContext {
 
     fn key_ids(&self, asset: &AssetId) -> Vec<[u8; 16]> {
         let source = self.source(asset);
-        let keys = source.iter().flat_map(Source::keys);
+        let keys = source.iter().flat_map(PlayableItem::keys);
         keys.map(|key| *key.as_bytes()).collect()
     }
 

@@ -26,9 +26,9 @@ macro_rules! files {
     };
 }
 
-type Named = (&'static str, Prepared);
+type ConsoleFile = (&'static str, Prepared);
 
-pub struct Console(Vec<Named>);
+pub struct Console(Vec<ConsoleFile>);
 
 impl Console {
     #[must_use]
@@ -68,7 +68,7 @@ impl Console {
     }
 }
 
-fn ready((name, media, text): (&'static str, HeaderValue, &'static str)) -> Named {
+fn ready((name, media, text): (&'static str, HeaderValue, &'static str)) -> ConsoleFile {
     let kept = Kept {
         tag: Kept::tag_of(text.as_bytes()),
         max_age: MAX_AGE,

@@ -62,7 +62,7 @@ pub(crate) struct Service {
     pub conn_state: Arc<ConnectionState>,
 }
 
-struct Entry {
+struct AdmittedRequest {
     proof: Proof,
     params: Params,
     cx: Context,
@@ -71,14 +71,14 @@ struct Entry {
 }
 
 /// Result of the checks before the body.
-enum Checked {
+enum CheckResult {
     Options(Reply),
-    Go(Entry),
+    Go(AdmittedRequest),
 }
 
-enum Step {
+enum PipelineStep {
     Answered(Answer),
-    Read(Entry),
+    Read(AdmittedRequest),
     Waiting(Pin<Box<dyn Future<Output = Answer> + Send>>),
 }
 
@@ -97,21 +97,21 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let step = catch_unwind(AssertUnwindSafe(|| {
             self.start(&mut record, &parts, &heads, &body, fragment)
         }));
-        let step = step.unwrap_or_else(|_| Step::Answered(Err(panicked(http))));
+        let step = step.unwrap_or_else(|_| PipelineStep::Answered(Err(panicked(http))));
         match step {
-            Step::Answered(answer) if body.is_end_stream() => ResponseFuture::Ready(Some(
+            PipelineStep::Answered(answer) if body.is_end_stream() => ResponseFuture::Ready(Some(
                 build_response(http, &self.conn_state, record, &heads, answer),
             )),
-            step @ (Step::Answered(_) | Step::Read(_) | Step::Waiting(_)) => {
-                ResponseFuture::Later(Box::pin(answer_later(
-                    Arc::clone(http),
-                    Arc::clone(&self.conn_state),
-                    record,
-                    parts,
-                    body,
-                    step,
-                )))
-            }
+            step @ (PipelineStep::Answered(_)
+            | PipelineStep::Read(_)
+            | PipelineStep::Waiting(_)) => ResponseFuture::Later(Box::pin(answer_later(
+                Arc::clone(http),
+                Arc::clone(&self.conn_state),
+                record,
+                parts,
+                body,
+                step,
+            ))),
         }
     }
 }
@@ -124,14 +124,14 @@ impl Service {
         heads: &RequestHeaders<'_>,
         body: &Incoming,
         fragment: bool,
-    ) -> Step {
+    ) -> PipelineStep {
         match self.check(record, parts, heads, body, fragment) {
-            Err(error) => Step::Answered(Err(error)),
-            Ok(Checked::Options(reply)) => Step::Answered(Ok(reply)),
-            Ok(Checked::Go(entry)) => {
+            Err(error) => PipelineStep::Answered(Err(error)),
+            Ok(CheckResult::Options(reply)) => PipelineStep::Answered(Ok(reply)),
+            Ok(CheckResult::Go(entry)) => {
                 let streamed = matches!(entry.route.body, BodyRule::Streamed(_));
                 if !body.is_end_stream() || streamed {
-                    return Step::Read(entry);
+                    return PipelineStep::Read(entry);
                 }
                 match answer(
                     &self.http,
@@ -141,9 +141,9 @@ impl Service {
                     entry,
                     Payload::Whole(Bytes::new()),
                 ) {
-                    Ok(Outcome::Now(answer)) => Step::Answered(answer),
-                    Ok(Outcome::Later(future)) => Step::Waiting(future),
-                    Err(error) => Step::Answered(Err(error)),
+                    Ok(Outcome::Now(answer)) => PipelineStep::Answered(answer),
+                    Ok(Outcome::Later(future)) => PipelineStep::Waiting(future),
+                    Err(error) => PipelineStep::Answered(Err(error)),
                 }
             }
         }
@@ -156,7 +156,7 @@ impl Service {
         heads: &RequestHeaders<'_>,
         body: &Incoming,
         fragment: bool,
-    ) -> Result<Checked, ApiError> {
+    ) -> Result<CheckResult, ApiError> {
         let http = &*self.http;
         // After broken framing nobody knows where the next request begins.
         if let Err(error) = check_framing(parts, heads, fragment) {
@@ -173,7 +173,7 @@ impl Service {
         let (index, route, params) = match self.table.find(&parts.method, path)? {
             RouteMatch::Route(index, route, params) => (index, route, params),
             RouteMatch::Path(entry) if parts.method == Method::OPTIONS => {
-                return Ok(Checked::Options(cors::options(entry, &parts.headers)));
+                return Ok(CheckResult::Options(cors::options(entry, &parts.headers)));
             }
             RouteMatch::Path(entry) => {
                 return Err(entry.refuse(&parts.method));
@@ -211,7 +211,7 @@ impl Service {
             accept_language: heads.accept_language.joined(),
             change: None,
         };
-        Ok(Checked::Go(Entry {
+        Ok(CheckResult::Go(AdmittedRequest {
             proof,
             params,
             cx,
@@ -227,7 +227,7 @@ fn answer(
     record: &mut RequestRecord,
     parts: &Parts,
     heads: &RequestHeaders<'_>,
-    entry: Entry,
+    entry: AdmittedRequest,
     payload: Payload,
 ) -> Result<Outcome, ApiError> {
     let lookup = CacheLookup::new(http, entry.route, parts, heads, entry.cx.now);
@@ -317,18 +317,18 @@ async fn answer_later(
     mut record: RequestRecord,
     parts: Parts,
     body: Incoming,
-    step: Step,
+    step: PipelineStep,
 ) -> Answered {
     let deadline = record
         .route
         .map_or(Duration::MAX, |(_, route)| route.work.deadline());
     let answer = match step {
-        Step::Answered(answer) => {
+        PipelineStep::Answered(answer) => {
             drain_refused(&mut record, &parts, body).await;
             answer
         }
-        Step::Waiting(future) => with_deadline(&http, deadline, future).await,
-        Step::Read(entry) => match read_body(&mut record, body, &entry).await {
+        PipelineStep::Waiting(future) => with_deadline(&http, deadline, future).await,
+        PipelineStep::Read(entry) => match read_body(&mut record, body, &entry).await {
             Ok(payload) => {
                 let heads = RequestHeaders::read(&parts.headers, &http.names);
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -360,7 +360,7 @@ async fn drain_refused(record: &mut RequestRecord, parts: &Parts, mut body: Inco
 async fn read_body(
     record: &mut RequestRecord,
     body: Incoming,
-    entry: &Entry,
+    entry: &AdmittedRequest,
 ) -> Result<Payload, ApiError> {
     let limit = entry.route.body.limit();
     let mut stream = BodyStream::new(body, limit);

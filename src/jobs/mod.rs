@@ -25,9 +25,9 @@ use crate::types::UnixSeconds;
 /// Delay of the first run, unless the interval is shorter.
 const FIRST: Duration = Duration::from_secs(10);
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type JobFailure = Box<dyn std::error::Error + Send + Sync>;
 
-type Work = Box<dyn FnMut(UnixSeconds) -> Result<usize, Failure> + Send>;
+type JobFn = Box<dyn FnMut(UnixSeconds) -> Result<usize, JobFailure> + Send>;
 
 type Interrupt = Box<dyn Fn() + Send + Sync>;
 
@@ -45,7 +45,7 @@ impl JobWaker {
 struct Task {
     name: &'static str,
     every: Duration,
-    work: Work,
+    work: JobFn,
     waker: JobWaker,
     woken: Receiver<()>,
     interrupt: Option<Interrupt>,
@@ -54,7 +54,7 @@ struct Task {
 }
 
 impl Task {
-    fn new<E: Into<Failure>>(
+    fn new<E: Into<JobFailure>>(
         name: &'static str,
         every: Duration,
         mut work: impl FnMut(UnixSeconds) -> Result<usize, E> + Send + 'static,

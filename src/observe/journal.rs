@@ -35,7 +35,7 @@ impl Journal {
         })
     }
 
-    fn send(&self, level: Level, content: &Content) {
+    fn send(&self, level: Level, content: &FieldContent) {
         // Severities of syslog(3).
         let priority = match level {
             Level::ERROR => 3,
@@ -62,7 +62,7 @@ impl Journal {
 
 impl<S: Subscriber> Layer<S> for Journal {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut content = Content::default();
+        let mut content = FieldContent::default();
         event.record(&mut content);
         // The fields are sent twice: in the message and by name.
         let length = content.message.len() + 2 * content.rest.len();
@@ -71,9 +71,9 @@ impl<S: Subscriber> Layer<S> for Journal {
         };
         if left_out > 0 {
             let message = format!("… {left_out} log lines left out");
-            let note = Content {
+            let note = FieldContent {
                 message,
-                ..Content::default()
+                ..FieldContent::default()
             };
             self.send(Level::WARN, &note);
         }
@@ -82,14 +82,14 @@ impl<S: Subscriber> Layer<S> for Journal {
 }
 
 #[derive(Default)]
-struct Content {
+struct FieldContent {
     message: String,
     rest: String,
     /// The fields under the names that the journal accepts.
     fields: Vec<(String, String)>,
 }
 
-impl Content {
+impl FieldContent {
     fn field(&mut self, field: &Field, shown: &str, value: String) {
         // Writing to a string cannot fail.
         let _ = write!(self.rest, " {}={shown}", field.name());
@@ -99,7 +99,7 @@ impl Content {
     }
 }
 
-impl Visit for Content {
+impl Visit for FieldContent {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => self.message.push_str(value),

@@ -98,17 +98,17 @@ fn braced(labels: &str) -> String {
     }
 }
 
-type Read = Box<dyn Fn() -> Option<i64> + Send + Sync>;
+type MetricReader = Box<dyn Fn() -> Option<i64> + Send + Sync>;
 
-enum Source {
+enum MetricSource {
     Counter(Arc<Counter>),
     Gauge(Arc<Gauge>),
     Histogram(Arc<Histogram>),
-    Read(Read),
-    ReadCounter(Read),
+    Read(MetricReader),
+    ReadCounter(MetricReader),
 }
 
-impl Source {
+impl MetricSource {
     const fn kind(&self) -> &'static str {
         match self {
             Self::Counter(_) | Self::ReadCounter(_) => "counter",
@@ -121,14 +121,20 @@ impl Source {
 struct Family {
     name: &'static str,
     help: &'static str,
-    series: Vec<(String, Source)>,
+    series: Vec<(String, MetricSource)>,
 }
 
 #[derive(Default)]
 pub struct Registry(Mutex<Vec<Family>>);
 
 impl Registry {
-    fn add(&self, name: &'static str, help: &'static str, labels: &[(&str, &str)], source: Source) {
+    fn add(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        source: MetricSource,
+    ) {
         let labels: Vec<String> = labels
             .iter()
             .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
@@ -155,7 +161,12 @@ impl Registry {
         labels: &[(&str, &str)],
     ) -> Arc<Counter> {
         let counter = Arc::new(Counter::default());
-        self.add(name, help, labels, Source::Counter(Arc::clone(&counter)));
+        self.add(
+            name,
+            help,
+            labels,
+            MetricSource::Counter(Arc::clone(&counter)),
+        );
         counter
     }
 
@@ -166,7 +177,7 @@ impl Registry {
         labels: &[(&str, &str)],
     ) -> Arc<Gauge> {
         let gauge = Arc::new(Gauge::default());
-        self.add(name, help, labels, Source::Gauge(Arc::clone(&gauge)));
+        self.add(name, help, labels, MetricSource::Gauge(Arc::clone(&gauge)));
         gauge
     }
 
@@ -188,7 +199,7 @@ impl Registry {
         labels: &[(&str, &str)],
         read: impl Fn() -> Option<i64> + Send + Sync + 'static,
     ) {
-        self.add(name, help, labels, Source::Read(Box::new(read)));
+        self.add(name, help, labels, MetricSource::Read(Box::new(read)));
     }
 
     /// Registers a counter that its owner maintains and that is read on each scrape. Its name must end in
@@ -201,7 +212,7 @@ impl Registry {
         read: impl Fn() -> i64 + Send + Sync + 'static,
     ) {
         let read = Box::new(move || Some(read()));
-        self.add(name, help, labels, Source::ReadCounter(read));
+        self.add(name, help, labels, MetricSource::ReadCounter(read));
     }
 
     /// Registers a histogram of durations. Its name must end in `_seconds`.
@@ -216,7 +227,7 @@ impl Registry {
             name,
             help,
             labels,
-            Source::Histogram(Arc::clone(&histogram)),
+            MetricSource::Histogram(Arc::clone(&histogram)),
         );
         histogram
     }
@@ -234,13 +245,13 @@ impl Registry {
             let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", family.help);
             for (labels, source) in &family.series {
                 let value = match source {
-                    Source::Counter(counter) => counter.get().to_string(),
-                    Source::Gauge(gauge) => gauge.get().to_string(),
-                    Source::Read(read) | Source::ReadCounter(read) => match read() {
+                    MetricSource::Counter(counter) => counter.get().to_string(),
+                    MetricSource::Gauge(gauge) => gauge.get().to_string(),
+                    MetricSource::Read(read) | MetricSource::ReadCounter(read) => match read() {
                         Some(value) => value.to_string(),
                         None => continue,
                     },
-                    Source::Histogram(histogram) => {
+                    MetricSource::Histogram(histogram) => {
                         histogram.write(&mut out, name, labels);
                         continue;
                     }

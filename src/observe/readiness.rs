@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-type Parts = BTreeMap<&'static str, String>;
+type ReadinessParts = BTreeMap<&'static str, String>;
 
 #[derive(Default)]
 pub struct Readiness {
-    reasons: Mutex<Parts>,
-    warnings: Mutex<Parts>,
+    reasons: Mutex<ReadinessParts>,
+    warnings: Mutex<ReadinessParts>,
 }
 
 impl Readiness {
@@ -30,7 +30,7 @@ impl Readiness {
     }
 
     #[must_use]
-    pub fn reasons(&self) -> Parts {
+    pub fn reasons(&self) -> ReadinessParts {
         self.reasons.lock().clone()
     }
 
@@ -45,7 +45,7 @@ impl Readiness {
     }
 
     #[must_use]
-    pub fn warnings(&self) -> Parts {
+    pub fn warnings(&self) -> ReadinessParts {
         self.warnings.lock().clone()
     }
 }

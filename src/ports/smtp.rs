@@ -98,7 +98,10 @@ impl SmtpMailer {
         })
     }
 
-    async fn open(&self, dialogue: &mut SmtpTranscript) -> Result<AsyncSmtpConnection, Failure> {
+    async fn open(
+        &self,
+        dialogue: &mut SmtpTranscript,
+    ) -> Result<AsyncSmtpConnection, SmtpFailure> {
         let name = ClientId::default();
         let wrapped = self
             .tls
@@ -142,12 +145,12 @@ impl SmtpMailer {
         &self,
         answers: u32,
         step: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, SmtpFailure> {
         // The limit covers whole replies: a server that sends a byte now and then would never exceed a limit
         // between bytes.
         match timeout(self.timeout * answers, step).await {
-            Ok(done) => done.map_err(Failure::Smtp),
-            Err(_) => Err(Failure::Late),
+            Ok(done) => done.map_err(SmtpFailure::Smtp),
+            Err(_) => Err(SmtpFailure::Late),
         }
     }
 
@@ -219,8 +222,8 @@ impl MailLine for SmtpLine {
         let from = self.mailer.from.email.clone();
         let mask = self.mailer.mask.clone();
         // The sender is the same for every mail: a rejected sender means that no mail will be accepted.
-        let of_sender = |failure: &Failure| SendError::Trouble(mask.trouble(failure));
-        let of_mail = |failure: &Failure| mask.judge(failure);
+        let of_sender = |failure: &SmtpFailure| SendError::Trouble(mask.trouble(failure));
+        let of_mail = |failure: &SmtpFailure| mask.judge(failure);
         let command = Mail::new(Some(from), Vec::new());
         self.say(&command.to_string(), dialogue, &of_sender)?;
         let command = Rcpt::new(to, Vec::new());
@@ -244,7 +247,7 @@ impl SmtpLine {
         &mut self,
         command: &str,
         dialogue: &mut SmtpTranscript,
-        judge: &dyn Fn(&Failure) -> SendError,
+        judge: &dyn Fn(&SmtpFailure) -> SendError,
     ) -> Result<String, SendError> {
         dialogue.push(format!("C: {}", command.trim_end()));
         let asking = self.mailer.within(1, self.connection.command(command));
@@ -254,9 +257,9 @@ impl SmtpLine {
 
     fn heard(
         &self,
-        answer: Result<Response, Failure>,
+        answer: Result<Response, SmtpFailure>,
         dialogue: &mut SmtpTranscript,
-        judge: &dyn Fn(&Failure) -> SendError,
+        judge: &dyn Fn(&SmtpFailure) -> SendError,
     ) -> Result<String, SendError> {
         let mask = &self.mailer.mask;
         let words = answer
@@ -267,12 +270,12 @@ impl SmtpLine {
     }
 }
 
-enum Failure {
+enum SmtpFailure {
     Smtp(Error),
     Late,
 }
 
-impl Failure {
+impl SmtpFailure {
     fn is_answer(&self) -> bool {
         matches!(self, Self::Smtp(error) if error.status().is_some())
     }
@@ -321,8 +324,8 @@ impl Mask {
         self.words(&format!("{} {}", answer.code(), lines.join(" ")))
     }
 
-    fn failure(&self, failure: &Failure) -> String {
-        let Failure::Smtp(error) = failure else {
+    fn failure(&self, failure: &SmtpFailure) -> String {
+        let SmtpFailure::Smtp(error) = failure else {
             return LATE.to_owned();
         };
         let cause = std::error::Error::source(error);
@@ -333,14 +336,14 @@ impl Mask {
         })
     }
 
-    fn trouble(&self, failure: &Failure) -> ServerUnavailable {
+    fn trouble(&self, failure: &SmtpFailure) -> ServerUnavailable {
         ServerUnavailable {
             words: self.failure(failure),
             lasting: failure.is_permanent() || failure.is_ours(),
         }
     }
 
-    fn judge(&self, failure: &Failure) -> SendError {
+    fn judge(&self, failure: &SmtpFailure) -> SendError {
         let words = self.failure(failure);
         if failure.is_permanent() {
             SendError::Refused(words)

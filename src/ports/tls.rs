@@ -51,10 +51,10 @@ pub struct Tls {
     key: PathBuf,
     /// Kept across reloads, so that session tickets stay valid.
     tickets: Arc<dyn ProducesTickets>,
-    pair: Reloadable<Identity, [FileStamp; 2]>,
+    pair: Reloadable<TlsIdentity, [FileStamp; 2]>,
 }
 
-struct Identity {
+struct TlsIdentity {
     config: Arc<ServerConfig>,
     validity: Validity,
 }
@@ -126,7 +126,7 @@ fn identity(
     certificate: &Path,
     key: &Path,
     tickets: &Arc<dyn ProducesTickets>,
-) -> Result<Identity, BadTls> {
+) -> Result<TlsIdentity, BadTls> {
     let none = || BadTls::NoCertificate(certificate.to_owned());
     let chain = CertificateDer::pem_slice_iter(&content(certificate)?)
         .collect::<Result<Vec<_>, _>>()
@@ -158,7 +158,7 @@ fn identity(
     config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
     // Sessions of the certificate before stay resumable: a renewal causes no wave of full handshakes.
     config.ticketer = Arc::clone(tickets);
-    Ok(Identity {
+    Ok(TlsIdentity {
         config: Arc::new(config),
         validity,
     })

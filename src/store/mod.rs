@@ -82,7 +82,7 @@ pub use txn::Txn;
 
 use self::shared::{OnDisk, Shared};
 use crate::store::commit::threads::spawn;
-use crate::store::commit::writer::{Message, Outcome, Writer};
+use crate::store::commit::writer::{Message, TransactionResult, Writer};
 use crate::store::maintenance::disk_space::Space;
 use crate::store::maintenance::thread::MaintenanceThread;
 use crate::store::recovery::layout::{Identity, StoreLayout};
@@ -361,7 +361,7 @@ impl Store {
             let answer = Box::new(move |committed: Result<(), StoreError>| {
                 reply(committed.map_err(E::from).and(result));
             });
-            Outcome { batch, answer }
+            TransactionResult { batch, answer }
         });
         // A full queue rejects at once: callers must not pile up behind a slow disk, and some are runtime
         // threads.

@@ -43,10 +43,10 @@ impl<T> Future for Awaited<T> {
 
 /// With `None` the job reports that it was shed. Returns whether the caller still waited for the
 /// result.
-type Job<S> = Box<dyn FnOnce(Option<&mut S>) -> bool + Send>;
+type PoolJob<S> = Box<dyn FnOnce(Option<&mut S>) -> bool + Send>;
 
 struct Queue<S> {
-    jobs: FairQueue<Job<S>>,
+    jobs: FairQueue<PoolJob<S>>,
     /// Moving average of the run time.
     mean: Duration,
     closed: bool,
@@ -62,13 +62,13 @@ impl<S> Queue<S> {
     }
 }
 
-struct Shared<S> {
+struct PoolState<S> {
     queue: Mutex<Queue<S>>,
     more: Condvar,
 }
 
 pub struct WorkerPool<S> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<PoolState<S>>,
     threads: Vec<JoinHandle<()>>,
     max_wait: Duration,
 }
@@ -83,7 +83,7 @@ impl<S: 'static> WorkerPool<S> {
     ) -> io::Result<Self> {
         let make = Arc::new(make);
         let mut pool = Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(PoolState {
                 queue: Mutex::new(Queue {
                     jobs: FairQueue::new(most),
                     mean: Duration::ZERO,
@@ -127,7 +127,7 @@ impl<S: 'static> WorkerPool<S> {
         job: impl FnOnce(&mut S) -> T + Send + 'static,
     ) -> Result<Awaited<T>, PoolFull> {
         let (answer, result) = oneshot::async_channel();
-        let job: Job<S> = Box::new(move |state| {
+        let job: PoolJob<S> = Box::new(move |state| {
             // A caller that has gone must not cost a hash or a read.
             let wanted = !answer.is_closed();
             if wanted {
@@ -178,7 +178,7 @@ impl<S> Drop for WorkerPool<S> {
     }
 }
 
-fn work<S>(shared: &Shared<S>, make: &(dyn Fn() -> S + Send + Sync)) {
+fn work<S>(shared: &PoolState<S>, make: &(dyn Fn() -> S + Send + Sync)) {
     let mut state = make();
     loop {
         let job = {

@@ -38,10 +38,10 @@ pub(crate) fn whole(bytes: impl Into<Bytes>) -> RequestBody {
 
 /// Counters of sent data, for the progress display.
 #[derive(Clone, Default)]
-pub(crate) struct Sent(Arc<Counts>);
+pub(crate) struct Sent(Arc<BodyCounts>);
 
 #[derive(Default)]
-struct Counts {
+struct BodyCounts {
     bytes: AtomicU64,
     lines: AtomicU64,
     /// 0 if unknown.

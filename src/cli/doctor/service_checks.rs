@@ -13,7 +13,7 @@ use crate::app;
 use crate::cli::admin::{Admin, path};
 use crate::cli::exit::{CommandResult, Failure};
 use crate::cli::{Global, missing_media, output, playable};
-use crate::config::{Address, Config, Loaded};
+use crate::config::{Config, ListenAddress, Loaded};
 use crate::ports::http_client::RequestTarget;
 use crate::ports::{Clock as _, SystemClock};
 
@@ -33,14 +33,14 @@ pub(super) async fn check_configuration(loaded: &Loaded) -> Vec<Finding> {
 }
 
 /// Returns whether an address is reachable from this machine only.
-fn is_local(address: &Address) -> bool {
+fn is_local(address: &ListenAddress) -> bool {
     match address {
-        Address::Tcp { host, .. } => {
+        ListenAddress::Tcp { host, .. } => {
             host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
         }
-        Address::Unix(_) => true,
+        ListenAddress::Unix(_) => true,
         // The address is in the socket unit; assume that it is public.
-        Address::Passed(_) => false,
+        ListenAddress::Passed(_) => false,
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) async fn check_binary(binary: &Path, global: &Global) -> Report {
     };
     match ended {
         Err(error) => Report::failed(format!("{name} does not start: {error}")),
-        Ok(Ended { status, out, err }) => serde_json::from_str(&out).unwrap_or_else(|_| {
+        Ok(CandidateExit { status, out, err }) => serde_json::from_str(&out).unwrap_or_else(|_| {
             Report::failed(format!(
                 "{name} has no `upgrade check`, or it ended without a report ({status}): {}",
                 err.trim()
@@ -56,13 +56,13 @@ pub(super) async fn check_binary(binary: &Path, global: &Global) -> Report {
     }
 }
 
-struct Ended {
+struct CandidateExit {
     status: String,
     out: String,
     err: String,
 }
 
-async fn wait(mut child: Child) -> io::Result<Ended> {
+async fn wait(mut child: Child) -> io::Result<CandidateExit> {
     let out = child.stdout.take().map(read_on_thread).transpose()?;
     let err = child.stderr.take().map(read_on_thread).transpose()?;
     let deadline = Instant::now() + PATIENCE;
@@ -82,7 +82,7 @@ async fn wait(mut child: Child) -> io::Result<Ended> {
             .and_then(|reader| reader.join().ok())
             .unwrap_or_default()
     };
-    Ok(Ended {
+    Ok(CandidateExit {
         status,
         out: text(out),
         err: text(err),

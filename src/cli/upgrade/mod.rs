@@ -14,7 +14,7 @@ use super::exit::CommandResult;
 
 /// Upgrades: try a version before it serves, go back to the version before
 #[derive(Subcommand)]
-pub(super) enum Command {
+pub(super) enum UpgradeCommand {
     /// Check that a version can serve with this configuration and store; exit code 1 if it cannot
     ///
     /// The version opens a copy of the store in the data directory, upgrades its format, verifies every record
@@ -42,9 +42,9 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
+pub(super) async fn run(command: UpgradeCommand, global: &Global) -> CommandResult {
     match command {
-        Command::Check { binary, deb, json } => {
+        UpgradeCommand::Check { binary, deb, json } => {
             let report = match (binary, deb) {
                 (Some(binary), _) => candidate::check_binary(&binary, global).await,
                 (None, Some(deb)) => candidate::check_deb(&deb, global).await?,
@@ -52,6 +52,6 @@ pub(super) async fn run(command: Command, global: &Global) -> CommandResult {
             };
             report.print(json)
         }
-        Command::Rollback { yes } => rollback::run(yes, global).await,
+        UpgradeCommand::Rollback { yes } => rollback::run(yes, global).await,
     }
 }

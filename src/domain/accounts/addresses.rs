@@ -19,12 +19,12 @@ type Address = (PartnerId, Email);
 /// Empty unless an import is running.
 #[derive(Default)]
 pub(super) struct KnownAddresses {
-    state: Mutex<State>,
+    state: Mutex<AddressState>,
     hasher: RandomState,
 }
 
 #[derive(Default)]
-struct State {
+struct AddressState {
     imports: usize,
     complete: bool,
     hashes: HashTable<u32>,
@@ -84,7 +84,7 @@ impl Drop for AddressFilterGuard {
         state.imports = state.imports.saturating_sub(1);
         // The last import frees the memory.
         if state.imports == 0 {
-            *state = State::default();
+            *state = AddressState::default();
         }
     }
 }

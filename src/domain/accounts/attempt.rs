@@ -143,12 +143,12 @@ impl Drop for Attempt {
     }
 }
 
-enum Denied {
+enum DeniedAttempt {
     Refused(Refused),
     Wait(AsyncReceiver<()>),
 }
 
-impl From<StoreError> for Denied {
+impl From<StoreError> for DeniedAttempt {
     fn from(error: StoreError) -> Self {
         Self::Refused(Refused::Store(error))
     }
@@ -182,7 +182,10 @@ impl Accounts {
                             let decided = full.first().filter(|_| !stays_at_limit);
                             Err(decided
                                 .and_then(|subject| undecided.wait_for(subject))
-                                .map_or(Denied::Refused(Refused::TooMany(limit)), Denied::Wait))
+                                .map_or(
+                                    DeniedAttempt::Refused(Refused::TooMany(limit)),
+                                    DeniedAttempt::Wait,
+                                ))
                         }
                     }
                 });
@@ -196,8 +199,8 @@ impl Accounts {
                         _hold: hold,
                     });
                 }
-                Err(Denied::Refused(refused)) => return Err(refused),
-                Err(Denied::Wait(decided)) => {
+                Err(DeniedAttempt::Refused(refused)) => return Err(refused),
+                Err(DeniedAttempt::Wait(decided)) => {
                     // The sender is dropped without a message.
                     let _ = decided.await;
                 }

@@ -11,7 +11,7 @@ use super::{
 use crate::store::{Durability, StoreError, WritePriority};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
-struct Found {
+struct FoundUser {
     id: UserId,
     disabled: bool,
     generation: u32,
@@ -79,7 +79,7 @@ impl Accounts {
         email: &Email,
         password: &Password,
         memory: &mut HashMemory,
-    ) -> Result<(Found, Option<String>), AccountsError> {
+    ) -> Result<(FoundUser, Option<String>), AccountsError> {
         let (found, stored) = self.look_up(partner, email)?;
         let cost = self.0.settings.cost;
         let Verdict { matches, outdated } =
@@ -99,7 +99,7 @@ impl Accounts {
         &self,
         partner: PartnerId,
         email: &Email,
-    ) -> Result<(Option<Found>, String), StoreError> {
+    ) -> Result<(Option<FoundUser>, String), StoreError> {
         self.0.store.read(|txn| {
             // Read for every address, so that reads take the same time.
             let decoy = self.decoy(txn, partner, email)?;
@@ -110,7 +110,7 @@ impl Accounts {
             Ok(match record.zip(credentials) {
                 None => (None, decoy),
                 Some((record, credentials)) => {
-                    let found = Found {
+                    let found = FoundUser {
                         id,
                         disabled: record.disabled,
                         generation: credentials.generation,

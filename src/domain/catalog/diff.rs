@@ -118,7 +118,7 @@ impl CatalogDiff {
         kind: ObjectKind,
         old: &BTreeMap<K, V>,
         new: &BTreeMap<K, V>,
-        members: impl Fn(&V) -> Members,
+        members: impl Fn(&V) -> ObjectMembers,
     ) {
         let mut add = |id: &K, what| {
             let id = id.to_string();
@@ -183,9 +183,9 @@ impl CatalogDiff {
 }
 
 /// Each version of an object lists the same names in the same order.
-type Members = Vec<(&'static str, String)>;
+type ObjectMembers = Vec<(&'static str, String)>;
 
-fn changed_members(before: Members, after: Members) -> Vec<MemberChange> {
+fn changed_members(before: ObjectMembers, after: ObjectMembers) -> Vec<MemberChange> {
     before
         .into_iter()
         .zip(after)
@@ -245,7 +245,7 @@ fn images(images: &[crate::domain::schedule::Image]) -> String {
     }))
 }
 
-fn livestream(row: &Livestream) -> Members {
+fn livestream(row: &Livestream) -> ObjectMembers {
     let extended = &row.extended;
     vec![
         ("name", row.name.clone()),
@@ -270,7 +270,7 @@ fn livestream(row: &Livestream) -> Members {
     ]
 }
 
-fn asset(row: &Asset) -> Members {
+fn asset(row: &Asset) -> ObjectMembers {
     vec![
         ("title", row.title.clone()),
         ("images", images(&row.images)),
@@ -283,7 +283,7 @@ fn asset(row: &Asset) -> Members {
     ]
 }
 
-fn offer(row: &Offer) -> Members {
+fn offer(row: &Offer) -> ObjectMembers {
     let pack = match &row.pack {
         Pack::All => "all".to_owned(),
         Pack::Listed {
@@ -306,7 +306,7 @@ fn offer(row: &Offer) -> Members {
     ]
 }
 
-fn effects(row: &Effects) -> Members {
+fn effects(row: &Effects) -> ObjectMembers {
     vec![
         ("live", option(row.live)),
         ("catchup", option(row.catchup)),

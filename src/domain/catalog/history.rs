@@ -30,7 +30,7 @@ const CHUNK: usize = 12 * 1024;
 pub(super) fn schema(schema: Schema) -> Schema {
     schema
         .with::<Versions>()
-        .with::<Texts>()
+        .with::<CatalogTexts>()
         .with::<VersionKeys>()
 }
 
@@ -90,9 +90,9 @@ struct TextRecord {
 impl Record for TextRecord {}
 
 /// The catalogue file, compressed and in chunks.
-struct Texts;
+struct CatalogTexts;
 
-impl Table for Texts {
+impl Table for CatalogTexts {
     const NAME: TreeName = "catalog.version_texts";
     type Key = (u64, u32);
     type Record = TextRecord;
@@ -153,7 +153,7 @@ impl ReplacedVersion {
         let number = newest.first().map_or(1, |(key, _)| !key + 1);
         txn.put::<Versions>(&!number, &self.record)?;
         for (at, chunk) in (0..).zip(&self.chunks) {
-            txn.put::<Texts>(&(number, at), chunk)?;
+            txn.put::<CatalogTexts>(&(number, at), chunk)?;
         }
         for (id, key) in &self.keys {
             txn.put::<VersionKeys>(&(number, *id.as_bytes()), key)?;
@@ -163,8 +163,8 @@ impl ReplacedVersion {
             return Ok(());
         };
         txn.delete::<Versions>(&!oldest)?;
-        for (key, _) in txn.scan::<Texts>(&oldest, usize::MAX)? {
-            txn.delete::<Texts>(&key)?;
+        for (key, _) in txn.scan::<CatalogTexts>(&oldest, usize::MAX)? {
+            txn.delete::<CatalogTexts>(&key)?;
         }
         for (key, _) in txn.scan::<VersionKeys>(&oldest, usize::MAX)? {
             txn.delete::<VersionKeys>(&key)?;
@@ -229,16 +229,16 @@ impl Catalog {
     }
 }
 
-type Kept = (u64, String, BTreeMap<KeyId, SealedKey>);
+type KeptCatalog = (u64, String, BTreeMap<KeyId, SealedKey>);
 
-fn kept(txn: &Txn<'_>, version: Option<u64>) -> Result<Kept, CatalogError> {
+fn kept(txn: &Txn<'_>, version: Option<u64>) -> Result<KeptCatalog, CatalogError> {
     let number = match version {
         Some(number) => txn.get::<Versions>(&!number)?.map(|_| number),
         None => txn.scan::<Versions>(&All, 1)?.first().map(|(key, _)| !key),
     };
     let number = number.ok_or(CatalogError::NoVersion)?;
     let mut packed = Vec::new();
-    for (_, chunk) in txn.scan::<Texts>(&number, usize::MAX)? {
+    for (_, chunk) in txn.scan::<CatalogTexts>(&number, usize::MAX)? {
         packed.extend(chunk.packed);
     }
     let text = unpack(&packed).map_err(|_| CatalogError::VersionDamaged)?;

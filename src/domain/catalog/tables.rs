@@ -24,7 +24,7 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<Packs>()
         .with::<Rules>()
         .with::<Broadcasts>()
-        .with::<Keys>()
+        .with::<ContentKeyTable>()
 }
 
 struct Livestreams;
@@ -114,23 +114,23 @@ impl Table for Broadcasts {
     type Record = Effects;
 }
 
-struct Keys;
+struct ContentKeyTable;
 
 impl Record for SealedKey {}
 
-impl Table for Keys {
+impl Table for ContentKeyTable {
     const NAME: TreeName = "catalog.keys";
     type Key = [u8; 16];
     type Record = SealedKey;
 }
 
 pub(super) fn sealed_keys(txn: &Txn<'_>) -> Result<Vec<(KeyId, SealedKey)>, StoreError> {
-    let keys = txn.scan::<Keys>(&All, usize::MAX)?.into_iter();
+    let keys = txn.scan::<ContentKeyTable>(&All, usize::MAX)?.into_iter();
     Ok(keys.map(|(id, key)| (KeyId::from_bytes(id), key)).collect())
 }
 
 pub(super) fn drop_key(txn: &mut Txn<'_>, id: &KeyId) -> Result<(), StoreError> {
-    txn.delete::<Keys>(id.as_bytes())
+    txn.delete::<ContentKeyTable>(id.as_bytes())
 }
 
 pub(super) fn load(txn: &Txn<'_>) -> Result<CatalogContents, StoreError> {
@@ -198,7 +198,7 @@ pub(super) fn save(
     update_table::<Livestreams, _>(txn, &old.livestreams, &new.livestreams, |row| &**row)?;
     update_table::<Assets, _>(txn, &old.assets, &new.assets, |row| &**row)?;
     update_table::<Broadcasts, _>(txn, &old.broadcasts, &new.broadcasts, |row| row)?;
-    update_table::<Keys, _>(txn, &by_bytes(&old.keys), &by_bytes(&new.keys), |row| row)?;
+    update_table::<ContentKeyTable, _>(txn, &by_bytes(&old.keys), &by_bytes(&new.keys), |row| row)?;
     update_table::<Rules, _>(txn, &numbered(&old.rules), &numbered(&new.rules), |row| {
         &**row
     })?;

@@ -32,10 +32,10 @@ pub struct ClockGuard {
     boot: Option<String>,
     store: Store,
     expiry: Arc<ExpiryClock>,
-    state: Mutex<State>,
+    state: Mutex<GuardState>,
 }
 
-struct State {
+struct GuardState {
     trusted_time: TrustedTime,
     marked: Option<i64>,
     failed: bool,
@@ -56,7 +56,7 @@ impl ClockGuard {
         // A system without an uptime cannot detect jumps, so it trusts every reading.
         let reach = reading.uptime.map_or(i64::MAX, |_| JUMP / 1_000);
         let expiry = Arc::new(ExpiryClock::new(trusted_time.token(), reach));
-        let state = State {
+        let state = GuardState {
             trusted_time,
             marked: mark.map(|mark| mark.token),
             failed: false,
@@ -112,7 +112,7 @@ impl ClockGuard {
         self.state.lock().trusted_time.untrusted_jump()
     }
 
-    fn publish(&self, state: &mut State, class: Durability) {
+    fn publish(&self, state: &mut GuardState, class: Durability) {
         let token = state.trusted_time.token();
         // The store first: after a kill and a clock that went back, expired tokens must stay expired.
         // Steps below MARK_EVERY are not written; a start adds that much if it cannot tell the downtime.

@@ -73,9 +73,9 @@ pub struct EpgSourceView {
 }
 
 #[derive(Clone)]
-pub struct EpgSources(Arc<Inner>);
+pub struct EpgSources(Arc<SourceState>);
 
-struct Inner {
+struct SourceState {
     store: Store,
     schedule: Arc<Schedule>,
     catalog: Catalog,
@@ -89,7 +89,7 @@ struct Inner {
 }
 
 /// `None` if the guide has not changed.
-type Imported = Option<(ImportReport, Validators)>;
+type ImportResult = Option<(ImportReport, Validators)>;
 
 impl EpgSources {
     pub fn open(
@@ -102,7 +102,7 @@ impl EpgSources {
     ) -> Result<Self, StoreError> {
         let states = Arc::new(MemoryTable::default());
         store.attach::<EpgSourceStates>(Arc::clone(&states) as _)?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(SourceState {
             store,
             schedule,
             catalog,
@@ -240,7 +240,7 @@ impl EpgSources {
         known: &Validators,
         how: Refresh,
         now: UnixSeconds,
-    ) -> Result<Imported, EpgSourceError> {
+    ) -> Result<ImportResult, EpgSourceError> {
         let (validators, body) = match self.0.fetch.fetch(&source.location, known)? {
             Fetched::Unchanged => return Ok(None),
             Fetched::Guide { validators, body } => (validators, body),
@@ -313,7 +313,7 @@ impl EpgSources {
         &self,
         source: &EpgSource,
         mut state: EpgSourceState,
-        result: &Result<Imported, EpgSourceError>,
+        result: &Result<ImportResult, EpgSourceError>,
         now: UnixSeconds,
     ) -> Result<(), StoreError> {
         state.attempted = Some(now);

@@ -38,7 +38,7 @@ const SERVER_PAUSE: Backoff = Backoff {
 
 #[derive(Default)]
 pub(super) struct Delivery {
-    progress: Mutex<Progress>,
+    progress: Mutex<DeliveryProgress>,
     trouble: Mutex<Option<ServerUnavailable>>,
     sent: AtomicU64,
     retried: AtomicU64,
@@ -48,16 +48,16 @@ pub(super) struct Delivery {
 
 /// The lock is held during a run, so runs never overlap.
 #[derive(Default)]
-struct Progress {
+struct DeliveryProgress {
     /// Nothing is sent while there are any; otherwise a full disk would send the same mail again and
     /// again.
-    unwritten: Vec<Outcome>,
+    unwritten: Vec<DeliveryOutcome>,
     failures: u32,
     paused_until: Option<UnixSeconds>,
 }
 
 #[derive(Clone)]
-struct Outcome {
+struct DeliveryOutcome {
     key: MailKey,
     status: MailStatus,
     /// `None` if the server was not contacted.
@@ -189,11 +189,11 @@ impl Mail {
     /// Also updates the pause of the server.
     fn outcome(
         &self,
-        progress: &mut Progress,
+        progress: &mut DeliveryProgress,
         (key, mail): (MailKey, &MailRecord),
         result: Result<String, SendError>,
         now: UnixSeconds,
-    ) -> Outcome {
+    ) -> DeliveryOutcome {
         let random = u64::from_be_bytes(self.0.entropy.array());
         let trouble = match &result {
             Err(SendError::Trouble(trouble)) => Some(trouble.clone()),
@@ -216,7 +216,7 @@ impl Mail {
         };
         // The response may contain the viewer's address, which must not be logged.
         tracing::debug!(kind = mail.kind.as_str(), status = status.as_str(), "mail");
-        Outcome {
+        DeliveryOutcome {
             key,
             status,
             words: Some(words.chars().take(RESPONSE_MAX).collect()),
@@ -224,22 +224,28 @@ impl Mail {
         }
     }
 
-    fn expire(&self, progress: &mut Progress, now: UnixSeconds) -> Result<usize, StoreError> {
+    fn expire(
+        &self,
+        progress: &mut DeliveryProgress,
+        now: UnixSeconds,
+    ) -> Result<usize, StoreError> {
         let overdue = self.0.queue.overdue(now);
         for keys in overdue.chunks(BATCH) {
             // In batches, which bound the size of a commit.
-            progress.unwritten.extend(keys.iter().map(|key| Outcome {
-                key: *key,
-                status: MailStatus::Expired,
-                words: None,
-                next: now,
-            }));
+            progress
+                .unwritten
+                .extend(keys.iter().map(|key| DeliveryOutcome {
+                    key: *key,
+                    status: MailStatus::Expired,
+                    words: None,
+                    next: now,
+                }));
             self.record_outcomes(progress)?;
         }
         Ok(overdue.len())
     }
 
-    fn record_outcomes(&self, progress: &mut Progress) -> Result<(), StoreError> {
+    fn record_outcomes(&self, progress: &mut DeliveryProgress) -> Result<(), StoreError> {
         if progress.unwritten.is_empty() {
             return Ok(());
         }
@@ -260,7 +266,7 @@ impl Mail {
     }
 }
 
-impl Progress {
+impl DeliveryProgress {
     fn is_paused(&self, now: UnixSeconds) -> bool {
         let longest = SERVER_PAUSE.longest * 2;
         // A pause longer than the maximum was set by a clock that ran ahead.
@@ -342,7 +348,7 @@ fn send_over(
 }
 
 /// Terminal states erase the secret of the mail.
-fn record_outcome(txn: &mut Txn<'_>, outcome: &Outcome) -> Result<(), StoreError> {
+fn record_outcome(txn: &mut Txn<'_>, outcome: &DeliveryOutcome) -> Result<(), StoreError> {
     let mail = txn.get::<Mails>(&outcome.key)?;
     // The mail may have been withdrawn while it was being sent.
     let Some(mail) = mail.filter(|mail| mail.status == MailStatus::Queued) else {
@@ -364,7 +370,7 @@ fn record_outcome(txn: &mut Txn<'_>, outcome: &Outcome) -> Result<(), StoreError
 pub(crate) fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: MailKind) -> Result<(), StoreError> {
     for (_, key) in txn.scan_index::<MailsByUser>(user, WITHDRAW_SEARCH)? {
         if let Some(mail) = txn.get::<Mails>(&key)?.filter(|mail| mail.kind == kind) {
-            let outcome = Outcome {
+            let outcome = DeliveryOutcome {
                 key,
                 status: MailStatus::Expired,
                 words: None,

@@ -53,19 +53,19 @@ impl TemplateValues {
 }
 
 #[derive(Debug)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
     Value(Name),
 }
 
 #[derive(Debug, Default)]
-struct Part(Vec<Piece>);
+struct TemplateText(Vec<TemplatePiece>);
 
 #[derive(Default)]
 struct Template {
     subject: String,
-    text: Part,
-    html: Part,
+    text: TemplateText,
+    html: TemplateText,
 }
 
 pub(super) struct Rendered {
@@ -177,7 +177,7 @@ impl Templates {
             // A line break in the subject could add mail headers.
             .filter(|(subject, _)| !subject.contains('\n') && !subject.trim().is_empty())
             .ok_or_else(|| wrong("must begin with `Subject: …` and an empty line".to_owned()))?;
-        let text = Part::parse(body).map_err(wrong)?;
+        let text = TemplateText::parse(body).map_err(wrong)?;
         let template = self.entry(language, kind);
         subject.trim().clone_into(&mut template.subject);
         template.text = text;
@@ -190,7 +190,8 @@ impl Templates {
         kind: MailKind,
         source: &str,
     ) -> Result<(), TemplateError> {
-        let html = Part::parse(source).map_err(|what| wrong(language, kind, "html", what))?;
+        let html =
+            TemplateText::parse(source).map_err(|what| wrong(language, kind, "html", what))?;
         self.entry(language, kind).html = html;
         Ok(())
     }
@@ -218,7 +219,7 @@ impl Templates {
             MailKind::PasswordChanged | MailKind::Test => return Ok(()),
         };
         let parts = template.map(|template| [("txt", &template.text), ("html", &template.html)]);
-        let useless = |(_, part): &(&str, &Part)| !part.names(needed);
+        let useless = |(_, part): &(&str, &TemplateText)| !part.names(needed);
         match parts.into_iter().flatten().find(useless) {
             Some((extension, _)) => {
                 let what = format!("has no `{value}`; the mail would be useless without it");
@@ -277,7 +278,7 @@ fn read(path: &Path) -> Result<Option<String>, TemplateError> {
     fs::read_to_string(path).map(Some).map_err(unreadable)
 }
 
-impl Part {
+impl TemplateText {
     fn parse(mut source: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         while let Some((before, after)) = source.split_once('{') {
@@ -285,10 +286,10 @@ impl Part {
             let word = after.split_once('}').filter(|(word, _)| {
                 !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase())
             });
-            pieces.push(Piece::Text(before.to_owned()));
+            pieces.push(TemplatePiece::Text(before.to_owned()));
             match word {
                 Some((word, rest)) => {
-                    pieces.push(Piece::Value(match word {
+                    pieces.push(TemplatePiece::Value(match word {
                         "email" => Name::Email,
                         "link" => Name::Link,
                         "pin" => Name::Pin,
@@ -298,17 +299,18 @@ impl Part {
                     source = rest;
                 }
                 None => {
-                    pieces.push(Piece::Text("{".to_owned()));
+                    pieces.push(TemplatePiece::Text("{".to_owned()));
                     source = after;
                 }
             }
         }
-        pieces.push(Piece::Text(source.to_owned()));
+        pieces.push(TemplatePiece::Text(source.to_owned()));
         Ok(Self(pieces))
     }
 
     fn names(&self, wanted: Name) -> bool {
-        let is_wanted = |piece: &Piece| matches!(piece, Piece::Value(name) if *name == wanted);
+        let is_wanted =
+            |piece: &TemplatePiece| matches!(piece, TemplatePiece::Value(name) if *name == wanted);
         self.0.iter().any(is_wanted)
     }
 
@@ -316,10 +318,10 @@ impl Part {
         let mut out = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(text) => out.push_str(text),
+                TemplatePiece::Text(text) => out.push_str(text),
                 // The HTML part escapes values: an address may contain markup.
-                Piece::Value(name) if html => escape(values.get(*name), &mut out),
-                Piece::Value(name) => out.push_str(values.get(*name)),
+                TemplatePiece::Value(name) if html => escape(values.get(*name), &mut out),
+                TemplatePiece::Value(name) => out.push_str(values.get(*name)),
             }
         }
         out

@@ -149,7 +149,7 @@ impl Schedule {
             (false, false) => ImportOutcome::Held,
             (false, true) => ImportOutcome::Applied,
         };
-        let mut change = Change {
+        let mut change = ImportApplication {
             schedule: self,
             rights: &expanded,
             before: &before,
@@ -180,7 +180,7 @@ impl Schedule {
     }
 }
 
-struct Change<'a> {
+struct ImportApplication<'a> {
     schedule: &'a Schedule,
     rights: &'a dyn Rights,
     before: &'a Arc<ScheduleSnapshot>,
@@ -189,13 +189,13 @@ struct Change<'a> {
 
 /// Published once the commit has succeeded.
 #[derive(Default)]
-struct Prepared {
+struct PreparedImport {
     channels: Vec<Arc<Channel>>,
     arena: JsonArena,
     source_spans: Vec<(LivestreamId, SourceSpans)>,
 }
 
-impl Change<'_> {
+impl ImportApplication<'_> {
     fn compare(
         &self,
         chunks: &ChunkStore,
@@ -255,9 +255,9 @@ impl Change<'_> {
         ready: Vec<PreparedChannel>,
         report: &mut ImportReport,
         writing: &mut PendingGeneration<'_>,
-    ) -> Result<Prepared, ScheduleError> {
+    ) -> Result<PreparedImport, ScheduleError> {
         let mut given = HashSet::new();
-        let mut prepared = Prepared::default();
+        let mut prepared = PreparedImport::default();
         for one in ready {
             let livestream = one.livestream.clone();
             prepared.source_spans.extend(self.changed_spans(&one));

@@ -73,13 +73,13 @@ impl ScheduleSnapshot {
 #[derive(Default)]
 struct Ids {
     channels: Vec<Arc<Channel>>,
-    places: Vec<Place>,
+    places: Vec<BroadcastPosition>,
     buckets: Vec<u32>,
     shift: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct BroadcastPosition {
     hash: u64,
     channel: u32,
     index: u32,
@@ -90,7 +90,7 @@ impl Ids {
         let mut places = Vec::with_capacity(channels.iter().map(|c| c.entries.len()).sum());
         for (channel, number) in channels.iter().zip(0..) {
             for (entry, index) in channel.entries.iter().zip(0..) {
-                places.push(Place {
+                places.push(BroadcastPosition {
                     hash: entry.id_hash,
                     channel: number,
                     index,
@@ -135,7 +135,7 @@ impl Ids {
     }
 
     fn memory(&self) -> usize {
-        self.places.len() * size_of::<Place>() + self.buckets.len() * size_of::<u32>()
+        self.places.len() * size_of::<BroadcastPosition>() + self.buckets.len() * size_of::<u32>()
     }
 }
 

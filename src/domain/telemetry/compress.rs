@@ -33,16 +33,16 @@ const WORTHWHILE: u64 = 4096;
 
 #[derive(Default)]
 pub(super) struct Compression {
-    work: Option<Work>,
+    work: Option<CompressionWork>,
     looked: Option<UnixSeconds>,
     /// Hours that failed, and when. They do not block the other hours.
     failed: BTreeMap<i64, UnixSeconds>,
 }
 
-struct Work {
+struct CompressionWork {
     hour: i64,
     source: File,
-    identity: Identity,
+    identity: FileIdentity,
     frames: Frames<File>,
     /// Start and end of the event that was read last.
     event: (u64, u64),
@@ -53,13 +53,13 @@ struct Work {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
+struct FileIdentity {
     inode: u64,
     length: u64,
     changed: (i64, i64),
 }
 
-impl From<&Metadata> for Identity {
+impl From<&Metadata> for FileIdentity {
     fn from(metadata: &Metadata) -> Self {
         Self {
             inode: metadata.ino(),
@@ -144,7 +144,7 @@ impl Inner {
         &self,
         compression: &mut Compression,
         now: UnixSeconds,
-    ) -> Result<Option<Work>, TelemetryError> {
+    ) -> Result<Option<CompressionWork>, TelemetryError> {
         let is_recent = |looked: &UnixSeconds| (0..LOOK_EVERY).contains(&now.since(*looked));
         // Listing the directory at each run would cost more than the compression.
         if compression.looked.as_ref().is_some_and(is_recent) {
@@ -159,7 +159,7 @@ impl Inner {
             if hour >= before || skipped {
                 continue;
             }
-            match Work::begin(
+            match CompressionWork::begin(
                 hour,
                 &self.directory.events(hour),
                 self.directory.packing(hour),
@@ -184,7 +184,7 @@ impl Inner {
     }
 
     /// Replaces the plain file, unless it has changed since packing began.
-    fn replace_plain(&self, work: Work) -> Result<(), TelemetryError> {
+    fn replace_plain(&self, work: CompressionWork) -> Result<(), TelemetryError> {
         let path = self.directory.events(work.hour);
         let (hour, identity, temporary) = (work.hour, work.identity, work.temporary.clone());
         // Synced before the lock is taken: uploads must not wait for a slow disk.
@@ -193,7 +193,7 @@ impl Inner {
             let _rewriting = self.rewriting.lock();
             let state = self.state.lock();
             let open = state.segment.iter().chain(&state.done);
-            let same = fs::metadata(&path).is_ok_and(|now| Identity::from(&now) == identity);
+            let same = fs::metadata(&path).is_ok_and(|now| FileIdentity::from(&now) == identity);
             if !same || open.into_iter().any(|open| open.hour == hour) {
                 fs::remove_file(&temporary)?;
                 return Ok(None);
@@ -218,11 +218,11 @@ impl Inner {
     }
 }
 
-impl Work {
+impl CompressionWork {
     /// Returns `None` if the segment is compressed already or too small.
     fn begin(hour: i64, path: &Path, temporary: PathBuf) -> io::Result<Option<Self>> {
         let source = File::open(path)?;
-        let identity = Identity::from(&source.metadata()?);
+        let identity = FileIdentity::from(&source.metadata()?);
         if identity.length < WORTHWHILE || SegmentForm::detect(&source)? == SegmentForm::Packed {
             return Ok(None);
         }

@@ -40,14 +40,14 @@ impl Sorted {
 }
 
 #[derive(Default)]
-struct Day {
+struct DayFingerprints {
     sorted: Arc<Sorted>,
     /// Fingerprints that a running [`Merge`] moves into the sorted list. They stay known until it ends.
     merging: Option<Arc<HashMap<u64, u8>>>,
     fresh: HashMap<u64, u8>,
 }
 
-impl Day {
+impl DayFingerprints {
     fn len(&self) -> usize {
         let merging = self.merging.as_ref().map_or(0, |merging| merging.len());
         self.sorted.keys.len() + merging + self.fresh.len()
@@ -115,13 +115,13 @@ pub(super) struct Merged {
 }
 
 pub(super) struct Dropped {
-    _days: Vec<Day>,
+    _days: Vec<DayFingerprints>,
     _sorted: Option<Arc<Sorted>>,
     _merging: Option<Arc<HashMap<u64, u8>>>,
 }
 
 pub(super) struct DedupWindow {
-    days: BTreeMap<i64, Day>,
+    days: BTreeMap<i64, DayFingerprints>,
     most: usize,
 }
 
@@ -163,7 +163,7 @@ impl DedupWindow {
         let oldest = (hour - REMEMBERED_HOURS).div_euclid(HOURS);
         let kept = self.days.split_off(&oldest);
         let forgotten = std::mem::replace(&mut self.days, kept);
-        let mut days: Vec<Day> = forgotten.into_values().collect();
+        let mut days: Vec<DayFingerprints> = forgotten.into_values().collect();
         // The last day stays, so that immediate retries are still recognised.
         while self.len() > self.most && self.days.len() > 1 {
             if let Some((day, forgotten)) = self.days.pop_first() {
@@ -216,7 +216,7 @@ impl DedupWindow {
     /// For start-up only, since it does not release the lock.
     pub(super) fn tidy(&mut self, hour: i64) {
         self.forget(hour);
-        let with_fresh = |(day, known): (&i64, &mut Day)| {
+        let with_fresh = |(day, known): (&i64, &mut DayFingerprints)| {
             let due = known.merging.is_none() && !known.fresh.is_empty();
             due.then(|| known.merge(*day))
         };
@@ -228,7 +228,7 @@ impl DedupWindow {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.days.values().map(Day::len).sum()
+        self.days.values().map(DayFingerprints::len).sum()
     }
 }
 

@@ -69,7 +69,7 @@ pub struct Forwarder {
     entropy: Arc<dyn Entropy>,
     pub(super) positions: Mutex<ForwardCursors>,
     /// Locked during a run, so that runs never overlap.
-    progress: Mutex<Progress>,
+    progress: Mutex<ForwardProgress>,
     oldest: Mutex<Option<UnixSeconds>>,
     trouble: Mutex<Option<String>>,
     stopped: AtomicBool,
@@ -79,7 +79,7 @@ pub struct Forwarder {
     failures: AtomicU64,
 }
 
-struct Progress {
+struct ForwardProgress {
     /// Halved after a rejection, then growing again.
     most: usize,
     /// Whether the sink has accepted a batch since an event was last skipped. If so, a rejection is due to the event.
@@ -91,7 +91,7 @@ struct Progress {
 }
 
 #[derive(Default)]
-struct Batch {
+struct ForwardBatch {
     hour: i64,
     /// `to` is the end of the batch; the segment holds nothing to read between `to` and `looked`.
     to: u64,
@@ -106,7 +106,7 @@ struct Batch {
     whole: bool,
 }
 
-enum Outcome {
+enum ForwardOutcome {
     /// The batch is finished; the sink accepted this many events of it.
     Done(usize),
     Smaller,
@@ -126,7 +126,7 @@ impl Forwarder {
             telemetry,
             sink,
             line,
-            progress: Mutex::new(Progress {
+            progress: Mutex::new(ForwardProgress {
                 most: settings.batch,
                 proven: false,
                 refusals: 0,
@@ -171,9 +171,9 @@ impl Forwarder {
                     return Ok(sent);
                 }
                 match self.offer(&mut batch, &mut progress, now)? {
-                    Outcome::Done(taken) => sent += taken,
-                    Outcome::Smaller => continue,
-                    Outcome::Pause => return Ok(sent),
+                    ForwardOutcome::Done(taken) => sent += taken,
+                    ForwardOutcome::Smaller => continue,
+                    ForwardOutcome::Pause => return Ok(sent),
                 }
             }
             if batch.unwritable + batch.damaged > 0 {
@@ -229,7 +229,7 @@ impl Forwarder {
         }
     }
 
-    fn batch(&self, (hour, length): Extent, most: usize) -> Result<Batch, TelemetryError> {
+    fn batch(&self, (hour, length): Extent, most: usize) -> Result<ForwardBatch, TelemetryError> {
         let position = self.positions.lock().get(hour);
         let from = position.kept.sent;
         // The offered batch is sent again with the same content, so that the sink recognises its key.
@@ -237,11 +237,11 @@ impl Forwarder {
             Some(offered) => (offered, usize::MAX),
             None => (length, most),
         };
-        let mut batch = Batch {
+        let mut batch = ForwardBatch {
             hour,
             to: from,
             looked: length,
-            ..Batch::default()
+            ..ForwardBatch::default()
         };
         // Must precede opening the segment: an erasure that completes in between has removed its events from the file.
         let erased = self.to_be_erased()?;
@@ -288,10 +288,10 @@ impl Forwarder {
 
     fn offer(
         &self,
-        batch: &mut Batch,
-        progress: &mut Progress,
+        batch: &mut ForwardBatch,
+        progress: &mut ForwardProgress,
         now: UnixSeconds,
-    ) -> Result<Outcome, TelemetryError> {
+    ) -> Result<ForwardOutcome, TelemetryError> {
         // Recorded before the request: after a crash the same batch is offered again.
         self.positions.lock().offer(batch.hour, batch.to)?;
         let hash = digest::digest(&digest::SHA256, &batch.lines);
@@ -302,11 +302,11 @@ impl Forwarder {
             self.sent.fetch_add(batch.events as u64, Relaxed);
             progress.taken(self.settings.batch);
             self.report_failure(None);
-            return Ok(Outcome::Done(batch.events));
+            return Ok(ForwardOutcome::Done(batch.events));
         };
         // The request was aborted by the shutdown, which is not a failure of the sink.
         if self.stopped.load(Relaxed) {
-            return Ok(Outcome::Pause);
+            return Ok(ForwardOutcome::Pause);
         }
         self.failures.fetch_add(1, Relaxed);
         let (words, wait) = match unsent {
@@ -321,7 +321,7 @@ impl Forwarder {
                 let mut positions = self.positions.lock();
                 let from = positions.get(batch.hour).kept.sent;
                 positions.offer(batch.hour, from)?;
-                return Ok(Outcome::Smaller);
+                return Ok(ForwardOutcome::Smaller);
             }
             SinkError::Refused(words) => {
                 if progress.skips_event() {
@@ -333,7 +333,7 @@ impl Forwarder {
                         words,
                         "the event sink rejected an event; skipped it (`playgate telemetry export` still has it)"
                     );
-                    return Ok(Outcome::Done(0));
+                    return Ok(ForwardOutcome::Done(0));
                 }
                 (words, None)
             }
@@ -342,7 +342,7 @@ impl Forwarder {
         let random = u64::from_be_bytes(self.entropy.array());
         progress.failed(wait, random, now);
         self.report_failure(Some(words));
-        Ok(Outcome::Pause)
+        Ok(ForwardOutcome::Pause)
     }
 
     /// Logs once when forwarding starts to fail, and once when it works again.
@@ -360,7 +360,7 @@ impl Forwarder {
     }
 }
 
-impl Progress {
+impl ForwardProgress {
     fn is_paused(&self, now: UnixSeconds) -> bool {
         // A pause longer than any allowed one was set by a clock that was ahead.
         self.paused_until

@@ -242,7 +242,7 @@ pub fn prove(
             let UserIdentity { user, login } = gate
                 .user(&hash, partner, now)
                 // Users are looked up within the partner: a token of another partner's user is unknown here.
-                .ok_or_else(|| user_refused(Refusal::Sent))?;
+                .ok_or_else(|| user_refused(AuthRefusal::Sent))?;
             let auth = UserAuth {
                 partner,
                 user,
@@ -265,7 +265,7 @@ fn partner(
     let (hash, place) = match credentials.heads.access_token {
         SingleHeader::One(value) => {
             let hash = value.to_str().ok().and_then(TokenHash::hash_partner_token);
-            (hash, Place::Header)
+            (hash, TokenPlace::Header)
         }
         SingleHeader::Repeated => return Err(ApiError::field(header(), "is sent more than once")),
         SingleHeader::Absent => {
@@ -277,13 +277,13 @@ fn partner(
                 let message = format!("header {} is missing", header());
                 return Err(ApiError::new(ErrorCode::PartnerTokenInvalid, message));
             };
-            (TokenHash::hash_partner_token(&text), Place::Query)
+            (TokenHash::hash_partner_token(&text), TokenPlace::Query)
         }
     };
     hash.and_then(|hash| gate.partner(&hash)).ok_or_else(|| {
         let place = match place {
-            Place::Header => format!("header {}", header()),
-            Place::Query => format!("parameter {TOKEN_IN_QUERY}"),
+            TokenPlace::Header => format!("header {}", header()),
+            TokenPlace::Query => format!("parameter {TOKEN_IN_QUERY}"),
         };
         let message = format!("{place}: the partner token is unknown or revoked");
         ApiError::new(ErrorCode::PartnerTokenInvalid, message)
@@ -295,19 +295,19 @@ const ACCESS_TOKEN: &str = "AccessToken";
 const TOKEN_IN_QUERY: &str = "accessToken";
 
 #[derive(Clone, Copy)]
-enum Place {
+enum TokenPlace {
     Header,
     Query,
 }
 
 #[derive(Clone, Copy)]
-enum Refusal {
+enum AuthRefusal {
     Missing,
     NotBearer,
     Sent,
 }
 
-impl Refusal {
+impl AuthRefusal {
     /// Builds the 401 error for a token of this kind. `ended` lists the reasons for which such a token is
     /// refused.
     fn error(self, code: ErrorCode, kind: &str, ended: &str) -> ApiError {
@@ -331,25 +331,28 @@ impl Refusal {
 
 /// Returns the hash of the bearer token. The scheme is case-insensitive and followed by one or more spaces.
 /// Text without the form of a token of this kind is not hashed.
-fn bearer(slot: SingleHeader<'_>, kind: TokenKind) -> Result<Result<TokenHash, Refusal>, ApiError> {
+fn bearer(
+    slot: SingleHeader<'_>,
+    kind: TokenKind,
+) -> Result<Result<TokenHash, AuthRefusal>, ApiError> {
     let value = match slot {
         SingleHeader::One(value) => value,
         SingleHeader::Repeated => {
             return Err(ApiError::field("Authorization", "is sent more than once"));
         }
-        SingleHeader::Absent => return Ok(Err(Refusal::Missing)),
+        SingleHeader::Absent => return Ok(Err(AuthRefusal::Missing)),
     };
     let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.split_once(' ')) else {
-        return Ok(Err(Refusal::NotBearer));
+        return Ok(Err(AuthRefusal::NotBearer));
     };
     if !scheme.eq_ignore_ascii_case("bearer") {
-        return Ok(Err(Refusal::NotBearer));
+        return Ok(Err(AuthRefusal::NotBearer));
     }
     let token = token.trim_start_matches(' ');
-    Ok(TokenHash::hash_presented(kind, token).ok_or(Refusal::Sent))
+    Ok(TokenHash::hash_presented(kind, token).ok_or(AuthRefusal::Sent))
 }
 
-fn user_refused(why: Refusal) -> ApiError {
+fn user_refused(why: AuthRefusal) -> ApiError {
     why.error(
         ErrorCode::UserTokenInvalid,
         "user",
@@ -369,7 +372,7 @@ fn operator(
             role: Role::Admin,
         });
     }
-    let refused = |why: Refusal| {
+    let refused = |why: AuthRefusal| {
         why.error(
             ErrorCode::OperatorTokenInvalid,
             "operator",
@@ -377,7 +380,9 @@ fn operator(
         )
     };
     let hash = bearer(credentials.heads.authorization, TokenKind::Operator)?.map_err(refused)?;
-    let known = gate.operator(&hash).ok_or_else(|| refused(Refusal::Sent))?;
+    let known = gate
+        .operator(&hash)
+        .ok_or_else(|| refused(AuthRefusal::Sent))?;
     if route.roles.is_some_and(|roles| roles.contains(&known.role)) {
         Ok(OperatorAuth {
             asker: AdminIdentity::Operator(known.operator),

@@ -29,7 +29,7 @@ pub(crate) async fn import_guide(
     let (upload, body) = pipe();
     let source = request.source.unwrap_or_default();
     let how = request.how;
-    let import = Import {
+    let import = CatalogUpload {
         epg_sources: services.epg_sources.clone(),
         options: services.epg_sources.options(&source, how, cx.now),
         how,
@@ -61,14 +61,14 @@ pub(crate) fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
     Reply::json_with(StatusCode::OK, &body)
 }
 
-struct Import {
+struct CatalogUpload {
     epg_sources: EpgSources,
     how: Refresh,
     source: String,
     options: ImportOptions,
 }
 
-impl Import {
+impl CatalogUpload {
     fn run(self, body: BodyReader) -> Result<ImportReport, ApiError> {
         let draft = self.epg_sources.read(&self.source, body);
         let draft = draft.map_err(ScheduleError::Guide)?;

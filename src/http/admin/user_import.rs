@@ -58,19 +58,19 @@ pub(crate) async fn import_users(
     if let Some(partner) = &request.partner {
         resolve::partner(services, partner)?;
     }
-    let reader = Reader {
+    let reader = UserReader {
         accounts: services.accounts.clone(),
         partners: services.partners.clone(),
         partner: request.partner,
         now: cx.now,
     };
-    let mut import = Import {
+    let mut import = UserImport {
         services,
         reader: Arc::new(reader),
         report: UserImportReport::new(request.dry_run),
         known: None,
     };
-    let mut lines = Lines::new(request.file);
+    let mut lines = UserLines::new(request.file);
     let outcome = import.run(&mut lines).await;
     let report = import.report;
     let counts = report.counts();
@@ -99,15 +99,15 @@ pub(crate) async fn import_users(
     }
 }
 
-struct Import<'a> {
+struct UserImport<'a> {
     services: &'a Services,
-    reader: Arc<Reader>,
+    reader: Arc<UserReader>,
     report: UserImportReport,
     known: Option<AddressFilterGuard>,
 }
 
-impl Import<'_> {
-    async fn run(&mut self, lines: &mut Lines) -> Result<(), ApiError> {
+impl UserImport<'_> {
+    async fn run(&mut self, lines: &mut UserLines) -> Result<(), ApiError> {
         let mut ready = Vec::new();
         loop {
             let (added, batch) = tokio::join!(self.commit(ready), self.read(lines));
@@ -147,7 +147,7 @@ impl Import<'_> {
         }
     }
 
-    async fn read(&self, lines: &mut Lines) -> Result<Option<Batch>, ApiError> {
+    async fn read(&self, lines: &mut UserLines) -> Result<Option<UserBatch>, ApiError> {
         let Some(chunk) = lines.next().await? else {
             return Ok(None);
         };
@@ -191,7 +191,7 @@ impl Import<'_> {
         }
     }
 
-    fn accept(&mut self, batch: Batch) -> Vec<NewAccount> {
+    fn accept(&mut self, batch: UserBatch) -> Vec<NewAccount> {
         let report = &mut self.report;
         report.existing += batch.existing;
         report.rejected += count(batch.problems.len());
@@ -211,7 +211,7 @@ fn count(length: usize) -> u64 {
 }
 
 #[derive(Default)]
-struct Batch {
+struct UserBatch {
     lines: u64,
     ready: Vec<NewAccount>,
     unhashed: Vec<Unhashed>,
@@ -219,18 +219,18 @@ struct Batch {
     problems: Vec<(u64, String)>,
 }
 
-struct Reader {
+struct UserReader {
     accounts: Accounts,
     partners: Partners,
     partner: Option<PartnerRef>,
     now: UnixSeconds,
 }
 
-impl Reader {
-    fn read(&self, chunk: &[u8], dry_run: bool) -> Result<Batch, ApiError> {
+impl UserReader {
+    fn read(&self, chunk: &[u8], dry_run: bool) -> Result<UserBatch, ApiError> {
         // Waits while the store lags behind, so that an import does not delay the commits of others.
         self.accounts.pace();
-        let mut batch = Batch::default();
+        let mut batch = UserBatch::default();
         // Most lines name the partner of the previous line, or none: cache the last lookup.
         let mut last = None;
         for line in chunk
@@ -293,13 +293,13 @@ impl Reader {
     }
 }
 
-struct Lines {
+struct UserLines {
     body: BodyStream,
     chunker: Chunker,
     ended: bool,
 }
 
-impl Lines {
+impl UserLines {
     fn new(body: BodyStream) -> Self {
         Self {
             body,

@@ -15,7 +15,7 @@ use crate::ports::media::{MediaDirectory, MediaFile};
 use crate::services::Services;
 use crate::types::{MediaPath, UnixSeconds};
 
-enum Found {
+enum FoundMedia {
     File(MediaFile),
     Generated(Vec<u8>),
 }
@@ -57,7 +57,7 @@ pub(crate) async fn origin(
         })?
         .await?;
     let (content, tag) = match found {
-        Ok(Found::File(MediaFile {
+        Ok(FoundMedia::File(MediaFile {
             file,
             length,
             changed,
@@ -67,7 +67,7 @@ pub(crate) async fn origin(
             tag.write_u128(changed);
             (FileContent::Disk(file, length), tag.finish())
         }
-        Ok(Found::Generated(bytes)) => {
+        Ok(FoundMedia::Generated(bytes)) => {
             let tag = Kept::tag_of(&bytes);
             (FileContent::Made(bytes.into()), tag)
         }
@@ -93,11 +93,11 @@ fn find(
     directory: &MediaDirectory,
     path: &MediaPath,
     now: UnixSeconds,
-) -> Result<Found, LoopError> {
+) -> Result<FoundMedia, LoopError> {
     match directory.open(path)? {
         // An existing file always wins over a generated one with the same path.
-        Some(file) => Ok(Found::File(file)),
-        None => loop_channel::answer(directory, path, now).map(Found::Generated),
+        Some(file) => Ok(FoundMedia::File(file)),
+        None => loop_channel::answer(directory, path, now).map(FoundMedia::Generated),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{cold, pool};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::response::reset_page_view::{Fault, View};
+use crate::http::response::reset_page_view::{ResetFormError, View};
 use crate::http::routing::endpoint::reset_page::{LinkToken, ResetFormRequest, ResetPageRequest};
 use crate::http::state::HttpState;
 use crate::services::Services;
@@ -54,7 +54,7 @@ pub(crate) async fn complete(
         again,
     } = request;
     if password != again {
-        let view = View::Form(&token.text, Some(Fault::Mismatch));
+        let view = View::Form(&token.text, Some(ResetFormError::Mismatch));
         return Ok(page(http, cx, StatusCode::BAD_REQUEST, &view));
     }
     match set_password(&http.services, cx, token.hash, &password).await {
@@ -62,7 +62,7 @@ pub(crate) async fn complete(
         Err(error) if is_correctable(error.code()) => {
             let language = accept_language(cx);
             let why = http.messages.pick(error.code(), language, None);
-            let view = View::Form(&token.text, Some(Fault::Message(why)));
+            let view = View::Form(&token.text, Some(ResetFormError::Message(why)));
             let reply = page(http, cx, error.code().status(), &view);
             Ok(match error.retry_after() {
                 Some(seconds) => reply.with_header(RETRY_AFTER, seconds.into()),

@@ -60,7 +60,7 @@ impl Future for PendingResponse {
     }
 }
 
-struct Deadlines {
+struct Http2Deadlines {
     began: Instant,
     idle: Option<Instant>,
     halfway: Option<Instant>,
@@ -70,7 +70,7 @@ struct Deadlines {
     draining: Option<Instant>,
 }
 
-impl Deadlines {
+impl Http2Deadlines {
     fn new(began: Instant) -> Self {
         Self {
             began,
@@ -159,7 +159,7 @@ where
         .initial_connection_window_size(H2_CONNECTION_WINDOW)
         .max_send_buf_size(H2_SEND_BUFFER);
     let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut deadlines = Deadlines::new(began);
+    let mut deadlines = Http2Deadlines::new(began);
     run(
         connection,
         // HTTP/2 announces the end with a GOAWAY frame, not in responses.

@@ -73,7 +73,7 @@ pub struct Moment {
     pub generation: u64,
 }
 
-struct Entry {
+struct CachedEntry {
     meaning: Box<str>,
     response: CachedResponse,
     made: UnixSeconds,
@@ -86,17 +86,17 @@ struct Entry {
 type Checksum = u32;
 
 pub struct ResponseCache {
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     limit: usize,
 }
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     generation: u64,
-    by_meaning: HashMap<Checksum, Arc<Entry>>,
+    by_meaning: HashMap<Checksum, Arc<CachedEntry>>,
     filled: usize,
     /// Weak, so that a request text does not keep an evicted response in memory.
-    by_request: HashMap<Checksum, (Box<str>, Weak<Entry>)>,
+    by_request: HashMap<Checksum, (Box<str>, Weak<CachedEntry>)>,
     text_bytes: usize,
 }
 
@@ -145,7 +145,7 @@ impl ResponseCache {
     }
 
     pub fn insert(&self, meaning: &str, request: &str, response: CachedResponse, at: Moment) {
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(CachedEntry {
             meaning: meaning.into(),
             response,
             made: at.now,
@@ -159,7 +159,7 @@ impl ResponseCache {
     }
 }
 
-impl State {
+impl CacheState {
     /// Drops the responses of earlier generations. Returns `None` if a later one is already served.
     fn for_generation(&mut self, generation: u64) -> Option<&mut Self> {
         if self.generation < generation {
@@ -171,7 +171,7 @@ impl State {
         (self.generation == generation).then_some(self)
     }
 
-    fn insert(&mut self, entry: &Arc<Entry>, limit: usize) -> bool {
+    fn insert(&mut self, entry: &Arc<CachedEntry>, limit: usize) -> bool {
         let bytes = entry.bytes();
         // One huge response must not evict all others.
         if bytes > limit / 2 {
@@ -195,8 +195,8 @@ impl State {
         true
     }
 
-    fn remember_text(&mut self, request: &str, entry: &Arc<Entry>) {
-        let bytes = request.len() + size_of::<(Checksum, Box<str>, Weak<Entry>)>();
+    fn remember_text(&mut self, request: &str, entry: &Arc<CachedEntry>) {
+        let bytes = request.len() + size_of::<(Checksum, Box<str>, Weak<CachedEntry>)>();
         if self.text_bytes + bytes > TEXT_BYTES {
             self.by_request.clear();
             self.text_bytes = 0;
@@ -211,7 +211,7 @@ fn checksum(text: &str) -> Checksum {
     crc32fast::hash(text.as_bytes())
 }
 
-impl Entry {
+impl CachedEntry {
     fn bytes(&self) -> usize {
         // Reserves room for the compressed form, which is at most as large.
         2 * self.response.body.identity.len() + self.meaning.len() + size_of::<Self>()

@@ -44,12 +44,12 @@ impl Words {
 
 pub enum View<'a> {
     /// The form for a token, with the mistake of the previous attempt.
-    Form(&'a str, Option<Fault<'a>>),
+    Form(&'a str, Option<ResetFormError<'a>>),
     Done,
     Refused(&'a str),
 }
 
-pub enum Fault<'a> {
+pub enum ResetFormError<'a> {
     Mismatch,
     Message(&'a str),
 }
@@ -114,8 +114,8 @@ fn content(words: &Words, view: &View<'_>) -> String {
         View::Form(token, fault) => {
             let alert = match fault {
                 None => String::new(),
-                Some(Fault::Mismatch) => alert(&words.mismatch),
-                Some(Fault::Message(why)) => alert(why),
+                Some(ResetFormError::Mismatch) => alert(&words.mismatch),
+                Some(ResetFormError::Message(why)) => alert(why),
             };
             let form = fill(
                 FORM,
@@ -166,7 +166,10 @@ mod tests {
     #[test]
     fn every_language_has_every_word() {
         for (language, _) in [FALLBACK].into_iter().chain(OTHERS) {
-            for view in [View::Form("pgr_x", Some(Fault::Mismatch)), View::Done] {
+            for view in [
+                View::Form("pgr_x", Some(ResetFormError::Mismatch)),
+                View::Done,
+            ] {
                 let page = html(language, &view);
                 assert!(page.contains(&format!("<html lang=\"{language}\">")));
                 assert!(!page.replace(STYLE, "").contains('{'), "{page}");
@@ -188,7 +191,10 @@ mod tests {
     #[test]
     fn shown_values_are_escaped() {
         let token = "\"><script>";
-        let page = html("en", &View::Form(token, Some(Fault::Message("<b>&"))));
+        let page = html(
+            "en",
+            &View::Form(token, Some(ResetFormError::Message("<b>&"))),
+        );
         assert!(page.contains("value=\"&quot;&gt;&lt;script&gt;\""));
         assert!(page.contains("&lt;b&gt;&amp;") && !page.contains("<script"));
     }

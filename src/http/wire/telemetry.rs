@@ -153,13 +153,13 @@ fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
     Ok((texts, more))
 }
 
-type Refusal = (&'static str, Cow<'static, str>);
+type RefusedEvent = (&'static str, Cow<'static, str>);
 
-fn invalid(message: impl Into<Cow<'static, str>>) -> Refusal {
+fn invalid(message: impl Into<Cow<'static, str>>) -> RefusedEvent {
     ("INVALID_EVENT", message.into())
 }
 
-fn event(text: &str) -> Result<NewEvent, Refusal> {
+fn event(text: &str) -> Result<NewEvent, RefusedEvent> {
     // Rejected by itself: with a 413 for the batch, the player would lose all its events.
     if text.len() > EVENT_BYTES_MAX {
         let message = format!("the event is longer than {EVENT_BYTES_MAX} bytes");
@@ -208,7 +208,7 @@ fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> 
     members.get(name).filter(|value| !value.is_null())
 }
 
-fn integer(members: &Map<String, Value>, name: &'static str) -> Result<i64, Refusal> {
+fn integer(members: &Map<String, Value>, name: &'static str) -> Result<i64, RefusedEvent> {
     match member(members, name) {
         None => Err(invalid(format!("{name}: is missing"))),
         Some(value) => value

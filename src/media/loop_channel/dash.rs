@@ -23,12 +23,12 @@ const TRACKS_MAX: usize = 32;
 /// Split where a live manifest differs.
 #[derive(Debug)]
 pub(super) struct Dash {
-    parts: Vec<Part>,
+    parts: Vec<ManifestPart>,
     pub(super) files: Vec<String>,
 }
 
 #[derive(Debug)]
-enum Part {
+enum ManifestPart {
     Kept(String),
     Mpd(String),
     Period(String),
@@ -84,7 +84,7 @@ impl Dash {
         }
         // With several periods or a manifest that is cut off, segments would be missing.
         let one = cut.periods == 1 && !cut.dash.files.is_empty();
-        let whole = matches!(cut.dash.parts.last(), Some(Part::Clock));
+        let whole = matches!(cut.dash.parts.last(), Some(ManifestPart::Clock));
         (one && whole)
             .then_some(cut.dash)
             .ok_or_else(|| unfit("the manifest must be an MPD of one period with tracks"))
@@ -100,16 +100,16 @@ impl Dash {
         for part in &self.parts {
             // Writing to a string cannot fail.
             let _ = match part {
-                Part::Kept(text) => out.write_str(text),
-                Part::Mpd(kept) => mpd(&mut out, kept, timeline, window, now),
-                Part::Period(kept) => write!(out, "<Period{kept} start=\"PT0S\">"),
-                Part::Segments(track) => segments(&mut out, *track, timeline, window),
-                Part::Clock if window.is_open => write!(
+                ManifestPart::Kept(text) => out.write_str(text),
+                ManifestPart::Mpd(kept) => mpd(&mut out, kept, timeline, window, now),
+                ManifestPart::Period(kept) => write!(out, "<Period{kept} start=\"PT0S\">"),
+                ManifestPart::Segments(track) => segments(&mut out, *track, timeline, window),
+                ManifestPart::Clock if window.is_open => write!(
                     out,
                     "<UTCTiming schemeIdUri=\"urn:mpeg:dash:utc:direct:2014\" value=\"{}\"/></MPD>",
                     instant(now)
                 ),
-                Part::Clock => out.write_str("</MPD>"),
+                ManifestPart::Clock => out.write_str("</MPD>"),
             };
         }
         out
@@ -125,7 +125,7 @@ impl Cut {
                 if kind.is_some_and(|kind| &*kind.value != "static") {
                     return Err(unfit("the manifest is not for on-demand play"));
                 }
-                Part::Mpd(kept(
+                ManifestPart::Mpd(kept(
                     start,
                     &[
                         "type",
@@ -139,7 +139,7 @@ impl Cut {
             }
             "Period" => {
                 self.periods += 1;
-                Part::Period(kept(start, &["start", "duration"], |name| name)?)
+                ManifestPart::Period(kept(start, &["start", "duration"], |name| name)?)
             }
             "AdaptationSet" => {
                 // The attributes have the same meaning for segments, under another name.
@@ -148,7 +148,7 @@ impl Cut {
                     "subsegmentStartsWithSAP" => "startWithSAP",
                     name => name,
                 })?;
-                Part::Kept(format!("<AdaptationSet{attributes}>"))
+                ManifestPart::Kept(format!("<AdaptationSet{attributes}>"))
             }
             "Representation" => {
                 self.file = None;
@@ -162,7 +162,7 @@ impl Cut {
 
     fn end(&mut self, end: BytesEnd<'_>) -> Result<(), LoopError> {
         match end.name().as_ref() {
-            "MPD" => self.push(Part::Clock),
+            "MPD" => self.push(ManifestPart::Clock),
             "Representation" => {
                 let file = self.file.take();
                 let file = file.ok_or_else(|| unfit("a representation names no file"))?;
@@ -171,7 +171,7 @@ impl Cut {
                     return Err(unfit("the manifest has over 32 representations"));
                 }
                 self.dash.files.push(file);
-                self.push(Part::Segments(track));
+                self.push(ManifestPart::Segments(track));
                 self.copy_event(Event::End(end))?;
             }
             _ => self.copy_event(Event::End(end))?,
@@ -183,10 +183,10 @@ impl Cut {
         self.kept.write_event(event).map_err(LoopError::Disk)
     }
 
-    fn push(&mut self, part: Part) {
+    fn push(&mut self, part: ManifestPart) {
         let kept = std::mem::take(self.kept.get_mut());
         let kept = String::from_utf8_lossy(&kept).into_owned();
-        self.dash.parts.extend([Part::Kept(kept), part]);
+        self.dash.parts.extend([ManifestPart::Kept(kept), part]);
     }
 }
 

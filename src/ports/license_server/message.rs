@@ -48,10 +48,10 @@ pub(crate) struct MessageSettings {
 
 pub(crate) struct MessageSigner {
     header: Option<HeaderName>,
-    form: Form,
+    form: MessageForm,
 }
 
-enum Form {
+enum MessageForm {
     Plain,
     Drmtoday { merchant: String },
     Axinom(Signer),
@@ -72,22 +72,25 @@ impl MessageSigner {
         let named = named.transpose()?;
         let usual = |name| Some(named.clone().unwrap_or(HeaderName::from_static(name)));
         let (header, form) = match style {
-            Style::Plain => (named, Form::Plain),
+            Style::Plain => (named, MessageForm::Plain),
             Style::Drmtoday => {
                 let merchant = settings.merchant.clone();
                 let merchant = merchant.ok_or(bad("style `drmtoday` needs `merchant`"))?;
-                (usual("x-dt-custom-data"), Form::Drmtoday { merchant })
+                (
+                    usual("x-dt-custom-data"),
+                    MessageForm::Drmtoday { merchant },
+                )
             }
             Style::Axinom => {
                 let signer = Signer::new(settings)?;
                 if signer.id.is_none() {
                     return Err(bad("style `axinom` needs `message_key_id`"));
                 }
-                (usual("x-axdrm-message"), Form::Axinom(signer))
+                (usual("x-axdrm-message"), MessageForm::Axinom(signer))
             }
             Style::Jwt => {
                 let header = named.ok_or(bad("style `jwt` needs `custom_data_header`"))?;
-                (Some(header), Form::Jwt(Signer::new(settings)?))
+                (Some(header), MessageForm::Jwt(Signer::new(settings)?))
             }
         };
         Ok(Self { header, form })
@@ -96,18 +99,18 @@ impl MessageSigner {
     pub(super) fn header(&self, about: &LicenseSubject) -> Option<(HeaderName, HeaderValue)> {
         let name = self.header.clone()?;
         let text = match &self.form {
-            Form::Plain => in_base64(&json!({
+            MessageForm::Plain => in_base64(&json!({
                 "userId": about.user.to_string(),
                 "sessionId": about.session.to_string(),
                 "assetId": about.asset.as_str(),
             })),
-            Form::Drmtoday { merchant } => in_base64(&json!({
+            MessageForm::Drmtoday { merchant } => in_base64(&json!({
                 "userId": about.user.to_string(),
                 "sessionId": about.session.to_string(),
                 "merchant": merchant,
             })),
-            Form::Axinom(signer) => signer.token(&axinom(about, signer.id.as_deref())),
-            Form::Jwt(signer) => signer.token(&json!({
+            MessageForm::Axinom(signer) => signer.token(&axinom(about, signer.id.as_deref())),
+            MessageForm::Jwt(signer) => signer.token(&json!({
                 "sub": about.user.to_string(),
                 "sid": about.session.to_string(),
                 "asset": about.asset.as_str(),

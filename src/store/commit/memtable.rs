@@ -23,12 +23,12 @@ const PACED_BYTES: usize = 1024 * 1024;
 
 #[derive(Default)]
 pub(in crate::store) struct Memtable {
-    state: Mutex<State>,
+    state: Mutex<MemtableState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct MemtableState {
     applying: Option<Arc<WriteBatch>>,
     waiting: WriteBatch,
     /// The number of the last commit in `waiting`.
@@ -36,11 +36,11 @@ struct State {
     /// The last commits that were taken for the engine, and that the engine has.
     taken: u64,
     applied: u64,
-    stage: Stage,
+    stage: MemtableStage,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Stage {
+enum MemtableStage {
     #[default]
     Running,
     /// The disk of the engine is full. The memtable is retained, so reads stay correct.
@@ -63,7 +63,7 @@ impl Memtable {
             bytes > WAITING_BYTES && (bytes > UNREADY_BYTES || is_ready())
         };
         // Not while stalled: the writer must stay free to answer and to switch engines.
-        while state.stage == Stage::Running && full(&state.waiting) {
+        while state.stage == MemtableStage::Running && full(&state.waiting) {
             self.changed.wait(&mut state);
         }
         state.waiting.merge(batch);
@@ -73,7 +73,7 @@ impl Memtable {
 
     pub(in crate::store) fn pace(&self) {
         let mut state = self.state.lock();
-        while state.stage == Stage::Running && state.waiting.bytes() > PACED_BYTES {
+        while state.stage == MemtableStage::Running && state.waiting.bytes() > PACED_BYTES {
             self.changed.wait(&mut state);
         }
     }
@@ -110,8 +110,8 @@ impl Memtable {
     /// all commits are applied.
     pub(in crate::store) fn wait(&self) -> bool {
         let mut state = self.state.lock();
-        while state.stage == Stage::Stalled
-            || (state.stage == Stage::Running && state.waiting.is_empty())
+        while state.stage == MemtableStage::Stalled
+            || (state.stage == MemtableStage::Running && state.waiting.is_empty())
         {
             self.changed.wait(&mut state);
         }
@@ -122,7 +122,7 @@ impl Memtable {
     /// Takes all waiting commits as one batch. It stays readable until [`Memtable::applied`] is called.
     pub(in crate::store) fn next_batch(&self) -> Option<(u64, Arc<WriteBatch>)> {
         let mut state = self.state.lock();
-        if state.stage == Stage::Stalled || state.waiting.is_empty() {
+        if state.stage == MemtableStage::Stalled || state.waiting.is_empty() {
             return None;
         }
         let batch = Arc::new(std::mem::take(&mut state.waiting));
@@ -142,23 +142,23 @@ impl Memtable {
     }
 
     pub(in crate::store) fn stall(&self) {
-        self.state.lock().stage = Stage::Stalled;
+        self.state.lock().stage = MemtableStage::Stalled;
         self.changed.notify_all();
     }
 
     pub(in crate::store) fn is_stalled(&self) -> bool {
-        self.state.lock().stage == Stage::Stalled
+        self.state.lock().stage == MemtableStage::Stalled
     }
 
     /// Clears the memtable after a switch to an engine that has every commit.
     pub(in crate::store) fn reset(&self) {
         // Wakes writers that wait for space: the new engine already has these commits.
-        *self.state.lock() = State::default();
+        *self.state.lock() = MemtableState::default();
         self.changed.notify_all();
     }
 
     pub(in crate::store) fn end(&self) {
-        self.state.lock().stage = Stage::Ended;
+        self.state.lock().stage = MemtableStage::Ended;
         self.changed.notify_all();
     }
 
@@ -175,9 +175,9 @@ impl Memtable {
             match state.stage {
                 // An empty memtable counts at every stage, so that a closing store can still be checkpointed.
                 _ if empty || state.applied >= number => return Ok(()),
-                Stage::Running => self.changed.wait(&mut state),
-                Stage::Stalled => return Err(StoreError::Full),
-                Stage::Ended => return Err(StoreError::Closed),
+                MemtableStage::Running => self.changed.wait(&mut state),
+                MemtableStage::Stalled => return Err(StoreError::Full),
+                MemtableStage::Ended => return Err(StoreError::Closed),
             }
         }
     }

@@ -60,15 +60,15 @@ impl<T, E: From<StoreError>> Future for Commit<T, E> {
     }
 }
 
-type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+type CommitCallback = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// The changes are empty if the transaction failed.
-pub(in crate::store) struct Outcome {
+pub(in crate::store) struct TransactionResult {
     pub(in crate::store) batch: WriteBatch,
-    pub(in crate::store) answer: Answer,
+    pub(in crate::store) answer: CommitCallback,
 }
 
-pub(in crate::store) type Job = Box<dyn FnOnce(Txn<'_>) -> Outcome + Send>;
+pub(in crate::store) type Job = Box<dyn FnOnce(Txn<'_>) -> TransactionResult + Send>;
 
 pub(in crate::store) enum Message {
     Write(Durability, Job),
@@ -206,7 +206,7 @@ impl Writer {
         engine: &dyn Engine,
         job: Job,
         group: &WriteBatch,
-    ) -> Option<Outcome> {
+    ) -> Option<TransactionResult> {
         let txn = Txn {
             engine,
             memtable: &self.core.memtable,

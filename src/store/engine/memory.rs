@@ -6,16 +6,16 @@ use std::ops::Bound;
 
 use parking_lot::RwLock;
 
-use super::{Engine, Pair, Scan};
+use super::{Engine, KeyValue, Scan};
 use crate::store::StoreError;
 use crate::store::table::TreeName;
 use crate::store::write_batch::WriteBatch;
 
 #[derive(Default)]
-pub(in crate::store) struct MemoryEngine(RwLock<State>);
+pub(in crate::store) struct MemoryEngine(RwLock<MemoryEngineState>);
 
 #[derive(Default)]
-struct State {
+struct MemoryEngineState {
     trees: BTreeMap<TreeName, BTreeMap<Vec<u8>, Vec<u8>>>,
     applied: u64,
 }
@@ -36,7 +36,7 @@ impl Engine for MemoryEngine {
             return Box::new(std::iter::empty());
         };
         // Copied, because the lock cannot be held while the caller iterates.
-        let pairs: Vec<Pair> = tree
+        let pairs: Vec<KeyValue> = tree
             .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
             .take_while(|(key, _)| to.is_none_or(|to| key.as_slice() < to))
             .map(|(key, value)| (key.clone(), value.clone()))

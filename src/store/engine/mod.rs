@@ -20,9 +20,9 @@ use super::table::TreeName;
 use super::write_batch::WriteBatch;
 use crate::store::commit::memory_table::RawChange;
 
-pub(super) type Pair = (Vec<u8>, Vec<u8>);
+pub(super) type KeyValue = (Vec<u8>, Vec<u8>);
 
-pub(super) type Scan<'a> = Box<dyn Iterator<Item = Result<Pair, StoreError>> + 'a>;
+pub(super) type Scan<'a> = Box<dyn Iterator<Item = Result<KeyValue, StoreError>> + 'a>;
 
 pub(super) trait Engine: Send + Sync {
     fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;

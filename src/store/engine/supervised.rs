@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::{Engine, Pair, Scan};
+use super::{Engine, KeyValue, Scan};
 use crate::store::StoreError;
 use crate::store::table::TreeName;
 use crate::store::write_batch::WriteBatch;
@@ -169,7 +169,7 @@ struct Steps<'a> {
 }
 
 impl Iterator for Steps<'_> {
-    type Item = Result<Pair, StoreError>;
+    type Item = Result<KeyValue, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let scan = self.scan.as_mut()?;

@@ -62,7 +62,7 @@ fn mark(instance: &[u8; 16]) -> String {
 }
 
 /// A snapshot that was just read to its end. The lock prevents its replacement.
-struct Checked<'a> {
+struct CheckedBackup<'a> {
     disk: &'a OnDisk,
     snapshot: MutexGuard<'a, Option<SnapshotHead>>,
     head: SnapshotHead,
@@ -114,7 +114,7 @@ impl Store {
             }
             other => other?,
         };
-        let Checked {
+        let CheckedBackup {
             disk,
             snapshot,
             head,
@@ -145,13 +145,13 @@ impl Store {
         }
     }
 
-    fn checked_snapshot<'a>(&'a self, disk: &'a OnDisk) -> Result<Checked<'a>, StoreError> {
+    fn checked_snapshot<'a>(&'a self, disk: &'a OnDisk) -> Result<CheckedBackup<'a>, StoreError> {
         self.write_snapshot()?;
         let snapshot = disk.snapshot.lock();
         let head = snapshot.clone().ok_or(StoreError::Closed)?;
         // Disks rot, so only a snapshot that was just verified is copied.
         let (_, report) = check_snapshot(&disk.snapshot_path(head.number), &self.0.core.schema)?;
-        Ok(Checked {
+        Ok(CheckedBackup {
             disk,
             snapshot,
             head,

@@ -78,7 +78,7 @@ pub(in crate::store) fn read(
     commit: &mut dyn FnMut(WriteBatch) -> Result<(), StoreError>,
 ) -> Result<Imported, StoreError> {
     let mut imported = Imported::default();
-    let mut lines = Lines { input, number: 0 };
+    let mut lines = DumpLines { input, number: 0 };
     check_head(lines.next()?.as_deref(), schema)?;
     let mut batch = WriteBatch::default();
     while let Some(line) = lines.next()? {
@@ -136,9 +136,9 @@ fn check_head(line: Option<&str>, schema: &Schema) -> Result<(), StoreError> {
     }
 }
 
-type Record<'a> = (&'a TableInfo, Vec<u8>, Vec<u8>);
+type DumpRecord<'a> = (&'a TableInfo, Vec<u8>, Vec<u8>);
 
-fn record<'a>(line: &str, schema: &'a Schema) -> Result<Record<'a>, &'static str> {
+fn record<'a>(line: &str, schema: &'a Schema) -> Result<DumpRecord<'a>, &'static str> {
     let (line, sum) = line.rsplit_once('\t').ok_or("is not a record")?;
     // The checksum covers the line as text, so that an edited line is found before it is decoded.
     if u32::from_str_radix(sum, 16) != Ok(crc32fast::hash(line.as_bytes())) {
@@ -162,12 +162,12 @@ fn record<'a>(line: &str, schema: &'a Schema) -> Result<Record<'a>, &'static str
     }
 }
 
-struct Lines<'a> {
+struct DumpLines<'a> {
     input: &'a mut dyn BufRead,
     number: u64,
 }
 
-impl Lines<'_> {
+impl DumpLines<'_> {
     /// A line that is too long or not UTF-8 is returned as an invalid record.
     fn next(&mut self) -> Result<Option<String>, StoreError> {
         let mut bytes = Vec::new();

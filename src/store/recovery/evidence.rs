@@ -12,14 +12,14 @@ use crate::store::snapshot::history::{History, Lineage};
 use crate::store::table::Schema;
 use crate::store::wal::{Expected, StoredEnd, Survey, boot_id};
 
-type Found = (SnapshotHead, PathBuf);
+type SnapshotFile = (SnapshotHead, PathBuf);
 
 pub(in crate::store) struct RecoverySource {
     pub(in crate::store) survey: Survey,
     /// Snapshots of the store whose history matches, newest first.
-    pub(in crate::store) snapshots: Vec<Found>,
+    pub(in crate::store) snapshots: Vec<SnapshotFile>,
     /// Of any history, newest first.
-    pub(in crate::store) backups: Vec<Found>,
+    pub(in crate::store) backups: Vec<SnapshotFile>,
     pub(in crate::store) end: StoredEnd,
     /// The last commit that must exist according to the end record of the WAL.
     pub(in crate::store) promised: u64,

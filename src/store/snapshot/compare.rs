@@ -18,7 +18,7 @@ use crate::store::wal::read_segment;
 use crate::store::write_batch::visit;
 
 /// Keys of trees, with the checksums that their values must have.
-type Expected = BTreeMap<(TreeName, Vec<u8>), Option<Digest>>;
+type ExpectedRecord = BTreeMap<(TreeName, Vec<u8>), Option<Digest>>;
 
 /// Up to this many keys are checked on the writer thread between two commits.
 const FEW: usize = 256;
@@ -49,8 +49,8 @@ pub(in crate::store) fn against_durable_state(
         rebuilt_from: disk.rebuilt_from.get().cloned(),
         ..DurableStateReport::default()
     };
-    let mut counter = Counter::new(&core.schema);
-    let mut differing = Expected::new();
+    let mut counter = DifferenceCounter::new(&core.schema);
+    let mut differing = ExpectedRecord::new();
     let compared = new_snapshot::durable_state(core, snapshot.as_ref(), number)
         .and_then(DurableState::pairs)
         .and_then(|pairs| compare(core, pairs, &mut counter, &mut differing));
@@ -70,11 +70,13 @@ pub(in crate::store) fn against_durable_state(
 fn compare(
     core: &Shared,
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
-    counter: &mut Counter<'_>,
-    differing: &mut Expected,
+    counter: &mut DifferenceCounter<'_>,
+    differing: &mut ExpectedRecord,
 ) -> Result<(), StoreError> {
     let mut pairs = pairs.peekable();
-    let missing = |(tree, key, value): Triple, counter: &mut Counter<'_>, all: &mut Expected| {
+    let missing = |(tree, key, value): Triple,
+                   counter: &mut DifferenceCounter<'_>,
+                   all: &mut ExpectedRecord| {
         counter.add(tree, &key, &value);
         let digest = digest_of(&key, &value);
         all.insert((tree, key), Some(digest));
@@ -109,7 +111,7 @@ fn compare(
 fn compare_again(
     core: &Arc<Shared>,
     writer: &SyncSender<Message>,
-    mut expected: Expected,
+    mut expected: ExpectedRecord,
     report: &mut DurableStateReport,
 ) -> Result<(), StoreError> {
     let mut known = report.number;
@@ -149,7 +151,7 @@ fn compare_again(
     Ok(())
 }
 
-fn read_again(core: &Shared, expected: &Expected) -> Result<Vec<Option<Digest>>, StoreError> {
+fn read_again(core: &Shared, expected: &ExpectedRecord) -> Result<Vec<Option<Digest>>, StoreError> {
     let engine = core.engine();
     let read = |(tree, key): &(TreeName, Vec<u8>)| {
         let value = match core.memtable.get(tree, key) {
@@ -164,7 +166,7 @@ fn read_again(core: &Shared, expected: &Expected) -> Result<Vec<Option<Digest>>,
 /// Returns the keys that changed after commit `before`.
 fn bring_forward(
     core: &Shared,
-    expected: &mut Expected,
+    expected: &mut ExpectedRecord,
     known: u64,
     before: u64,
     to: u64,
@@ -202,14 +204,14 @@ fn bring_forward(
 
 /// Counts the records of a consistent stream of pairs, and sums up expected and actual index
 /// entries. It detects that an index is wrong; `verify::examine_engine` finds out where.
-struct Counter<'a> {
+struct DifferenceCounter<'a> {
     schema: &'a Schema,
     tables: Vec<TableReport>,
     wanted: BTreeMap<TreeName, Digest>,
     found: BTreeMap<TreeName, Digest>,
 }
 
-impl<'a> Counter<'a> {
+impl<'a> DifferenceCounter<'a> {
     fn new(schema: &'a Schema) -> Self {
         let tables = schema.tables().iter();
         Self {

@@ -17,7 +17,7 @@ use std::vec;
 
 use crate::store::StoreError;
 use crate::store::commit::memory_table::RawChange;
-use crate::store::engine::Pair;
+use crate::store::engine::KeyValue;
 use crate::store::recovery::logged_changes::{Changes, DELETED, LoggedTree};
 use crate::store::snapshot::snapshot_reader::SnapshotReader;
 use crate::store::table::{Schema, TreeName};
@@ -115,7 +115,7 @@ impl DurableReader {
         tree: TreeName,
         from: &[u8],
         to: Option<&[u8]>,
-    ) -> Result<impl Iterator<Item = Result<Pair, StoreError>> + use<>, StoreError> {
+    ) -> Result<impl Iterator<Item = Result<KeyValue, StoreError>> + use<>, StoreError> {
         let next_frame = self
             .snapshot
             .as_ref()
@@ -132,7 +132,7 @@ impl DurableReader {
             next_frame,
             pairs: Vec::new().into_iter(),
         };
-        Ok(Merge {
+        Ok(ReaderMerge {
             reader: Arc::clone(self),
             tree,
             snapshot: snapshot.peekable(),
@@ -258,11 +258,11 @@ struct SnapshotScan {
     from: Vec<u8>,
     to: Option<Vec<u8>>,
     next_frame: usize,
-    pairs: vec::IntoIter<Pair>,
+    pairs: vec::IntoIter<KeyValue>,
 }
 
 impl Iterator for SnapshotScan {
-    type Item = Result<Pair, StoreError>;
+    type Item = Result<KeyValue, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -283,15 +283,15 @@ impl Iterator for SnapshotScan {
     }
 }
 
-struct Merge {
+struct ReaderMerge {
     reader: Arc<DurableReader>,
     tree: TreeName,
     snapshot: Peekable<SnapshotScan>,
     logged: Range<usize>,
 }
 
-impl Iterator for Merge {
-    type Item = Result<Pair, StoreError>;
+impl Iterator for ReaderMerge {
+    type Item = Result<KeyValue, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let reader = Arc::clone(&self.reader);

@@ -66,7 +66,7 @@ impl DurableState<'_> {
                 .into_iter()
                 .map(move |(key, place)| (tree, key, place))
         });
-        Ok(Merge {
+        Ok(StateMerge {
             snapshot: self.snapshot.take().into_iter().flatten().peekable(),
             changed: changed.peekable(),
             segments: self.segments.iter().map(|s| s.path.clone()).collect(),
@@ -129,14 +129,14 @@ fn unknown(number: u64) -> StoreError {
     }
 }
 
-struct Merge<B: Iterator, C: Iterator> {
+struct StateMerge<B: Iterator, C: Iterator> {
     snapshot: Peekable<B>,
     changed: Peekable<C>,
     segments: Vec<PathBuf>,
     open: Option<(usize, File)>,
 }
 
-impl<B, C> Merge<B, C>
+impl<B, C> StateMerge<B, C>
 where
     B: Iterator<Item = Result<Triple, StoreError>>,
     C: Iterator<Item = (TreeName, Vec<u8>, Option<Place>)>,
@@ -160,7 +160,7 @@ where
     }
 }
 
-impl<B, C> Iterator for Merge<B, C>
+impl<B, C> Iterator for StateMerge<B, C>
 where
     B: Iterator<Item = Result<Triple, StoreError>>,
     C: Iterator<Item = (TreeName, Vec<u8>, Option<Place>)>,

@@ -152,7 +152,7 @@ fn fill(
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
     sync: bool,
 ) -> Result<(), StoreError> {
-    let mut out = Frames::begin(path, head)?;
+    let mut out = SnapshotFrames::begin(path, head)?;
     let mut digests = BTreeMap::<TreeName, Digest>::new();
     let mut batch = WriteBatch::default();
     for pair in pairs {
@@ -190,17 +190,17 @@ pub(in crate::store) fn copy(
         .ok_or_else(|| damaged(from, "has no head"))?;
     // Every frame carries its own number and checksum, so the rest can be copied as bytes.
     input.seek(SeekFrom::Start((MAGIC.len() + size) as u64))?;
-    let mut out = Frames::begin(to, head)?;
+    let mut out = SnapshotFrames::begin(to, head)?;
     io::copy(&mut input, &mut out.out)?;
     out.finish(to, sync)
 }
 
-struct Frames {
+struct SnapshotFrames {
     out: BufWriter<File>,
     number: u64,
 }
 
-impl Frames {
+impl SnapshotFrames {
     fn begin(path: &Path, head: &SnapshotHead) -> Result<Self, StoreError> {
         let mut out = Self {
             out: BufWriter::with_capacity(FRAME_MAX, create_private(path)?),

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::store::StoreError;
 use crate::store::commit::memory_table::RawChange;
-use crate::store::engine::Pair;
+use crate::store::engine::KeyValue;
 use crate::store::snapshot::format::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_footer};
 use crate::store::table::{Schema, TreeName};
 use crate::store::wal::{announced_size, parse};
@@ -195,7 +195,7 @@ impl SnapshotReader {
         tree: TreeName,
         from: &[u8],
         to: Option<&[u8]>,
-    ) -> Result<Option<Vec<Pair>>, StoreError> {
+    ) -> Result<Option<Vec<KeyValue>>, StoreError> {
         let begins_behind = self.frames.get(index).is_none_or(|frame| {
             let (first, key) = &frame.first;
             *first > tree || (*first == tree && to.is_some_and(|to| key.as_slice() >= to))

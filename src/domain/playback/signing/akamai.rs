@@ -12,12 +12,12 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::SignedTarget;
 
-pub(super) struct Key {
+pub(super) struct AkamaiKey {
     key: hmac::Key,
     parameter: String,
 }
 
-impl Key {
+impl AkamaiKey {
     pub(super) fn parse(secret: &str, parameter: &str) -> Result<Self, Malformed> {
         const FORM: Malformed =
             Malformed("must have 32 to 128 hexadecimal digits, an even number of them");

@@ -16,18 +16,18 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::SignedTarget;
 
-pub(super) struct Key {
+pub(super) struct CloudFrontKey {
     id: String,
-    pair: Pair,
+    pair: QueryPair,
     random: SystemRandom,
 }
 
-enum Pair {
+enum QueryPair {
     Ecdsa(EcdsaKeyPair),
     Rsa(RsaKeyPair),
 }
 
-impl Key {
+impl CloudFrontKey {
     /// PEM: PKCS#8, or PKCS#1 for RSA.
     pub(super) fn parse(id: &str, pem: &str) -> Result<Self, Malformed> {
         let key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
@@ -38,11 +38,11 @@ impl Key {
                 let der = der.secret_pkcs8_der();
                 let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
                 EcdsaKeyPair::from_pkcs8(algorithm, der, &random)
-                    .map(Pair::Ecdsa)
-                    .or_else(|_| RsaKeyPair::from_pkcs8(der).map(Pair::Rsa))
+                    .map(QueryPair::Ecdsa)
+                    .or_else(|_| RsaKeyPair::from_pkcs8(der).map(QueryPair::Rsa))
             }
             PrivateKeyDer::Pkcs1(der) => {
-                RsaKeyPair::from_der(der.secret_pkcs1_der()).map(Pair::Rsa)
+                RsaKeyPair::from_der(der.secret_pkcs1_der()).map(QueryPair::Rsa)
             }
             _ => {
                 return Err(Malformed(
@@ -51,9 +51,9 @@ impl Key {
             }
         };
         // ring accepts longer RSA keys, CloudFront does not.
-        let fits = |pair: &Pair| match pair {
-            Pair::Ecdsa(_) => true,
-            Pair::Rsa(pair) => pair.public().modulus_len() == 256,
+        let fits = |pair: &QueryPair| match pair {
+            QueryPair::Ecdsa(_) => true,
+            QueryPair::Rsa(pair) => pair.public().modulus_len() == 256,
         };
         let pair = pair.ok().filter(fits).ok_or(Malformed(
             "must be of ECDSA P-256, or of RSA with 2048 bits",
@@ -67,7 +67,7 @@ impl Key {
 
     pub(super) fn is_slow(&self) -> bool {
         // An RSA signature takes 0.6 ms, an ECDSA signature 0.03 ms.
-        matches!(self.pair, Pair::Rsa(_))
+        matches!(self.pair, QueryPair::Rsa(_))
     }
 
     pub(super) fn sign(&self, target: &SignedTarget<'_>, expires: UnixSeconds) -> Option<String> {
@@ -77,11 +77,11 @@ impl Key {
             target.origin, target.directory,
         );
         let signature = match &self.pair {
-            Pair::Ecdsa(pair) => {
+            QueryPair::Ecdsa(pair) => {
                 let signature = pair.sign(&self.random, policy.as_bytes()).ok()?;
                 signature.as_ref().to_vec()
             }
-            Pair::Rsa(pair) => {
+            QueryPair::Rsa(pair) => {
                 let mut signature = vec![0; pair.public().modulus_len()];
                 let message = policy.as_bytes();
                 pair.sign(&RSA_PKCS1_SHA256, &self.random, message, &mut signature)

@@ -35,10 +35,10 @@ pub enum Scheme {
 pub struct Key(Kind);
 
 enum Kind {
-    PathHmac(path_hmac::Key),
-    SecureLink(secure_link::Key),
-    Akamai(akamai::Key),
-    Cloudfront(cloudfront::Key),
+    PathHmac(path_hmac::PathHmacKey),
+    SecureLink(secure_link::SecureLinkKey),
+    Akamai(akamai::AkamaiKey),
+    Cloudfront(cloudfront::CloudFrontKey),
 }
 
 impl Key {
@@ -51,10 +51,10 @@ impl Key {
         parameter: &str,
     ) -> Result<Self, Malformed> {
         Ok(Self(match scheme {
-            Scheme::PathHmac => Kind::PathHmac(path_hmac::Key::parse(id, secret)?),
-            Scheme::SecureLink => Kind::SecureLink(secure_link::Key::parse(id, secret)?),
-            Scheme::Akamai => Kind::Akamai(akamai::Key::parse(secret, parameter)?),
-            Scheme::Cloudfront => Kind::Cloudfront(cloudfront::Key::parse(id, secret)?),
+            Scheme::PathHmac => Kind::PathHmac(path_hmac::PathHmacKey::parse(id, secret)?),
+            Scheme::SecureLink => Kind::SecureLink(secure_link::SecureLinkKey::parse(id, secret)?),
+            Scheme::Akamai => Kind::Akamai(akamai::AkamaiKey::parse(secret, parameter)?),
+            Scheme::Cloudfront => Kind::Cloudfront(cloudfront::CloudFrontKey::parse(id, secret)?),
         }))
     }
 

@@ -12,12 +12,12 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::SignedTarget;
 
-pub(super) struct Key {
+pub(super) struct PathHmacKey {
     id: String,
     key: hmac::Key,
 }
 
-impl Key {
+impl PathHmacKey {
     pub(super) fn parse(id: &str, secret: &str) -> Result<Self, Malformed> {
         if secret.len() < 32 {
             return Err(Malformed("must have at least 32 characters"));

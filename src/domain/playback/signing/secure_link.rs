@@ -12,12 +12,12 @@ use crate::types::{Malformed, UnixSeconds};
 
 use super::target::SignedTarget;
 
-pub(super) struct Key {
+pub(super) struct SecureLinkKey {
     id: String,
     key: String,
 }
 
-impl Key {
+impl SecureLinkKey {
     pub(super) fn parse(id: &str, secret: &str) -> Result<Self, Malformed> {
         // No character that has a meaning in nginx configuration files.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._+/=".contains(&byte);

@@ -97,7 +97,7 @@ impl<R: Read> Xmltv<R> {
         })
     }
 
-    fn programme(&mut self, line: u64, head: Head) -> Result<GuideEvent, GuideError> {
+    fn programme(&mut self, line: u64, head: ProgrammeHead) -> Result<GuideEvent, GuideError> {
         // Read to its end even if the row is unusable, so that the next one is found.
         let facts = self.facts()?;
         let problem = |kind| Ok(GuideEvent::Problem(GuideProblem { line, kind }));
@@ -168,13 +168,13 @@ impl<R: Read> Xmltv<R> {
     }
 }
 
-struct Head {
+struct ProgrammeHead {
     channel: Option<String>,
     start: Option<String>,
     stop: Option<String>,
 }
 
-impl Head {
+impl ProgrammeHead {
     fn new(element: &BytesStart<'_>) -> Self {
         Self {
             channel: attribute(element, "channel"),
@@ -197,7 +197,7 @@ impl<R: Read> GuideEvents for Xmltv<R> {
                     return self.channel(line, id).map(Some);
                 }
                 "programme" => {
-                    let head = Head::new(&child);
+                    let head = ProgrammeHead::new(&child);
                     let line = self.cursor.line();
                     return self.programme(line, head).map(Some);
                 }
