@@ -57,6 +57,8 @@ struct ConnectionPermit {
 impl ConnectionLimiter {
     fn acquire(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
         let limits = &self.http.services.limits;
+        // Counted before the comparison and taken back on refusal: with a load and then an add, concurrent accepts
+        // could exceed the limit.
         if self.open.fetch_add(1, Ordering::Relaxed) >= limits.connections {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -65,8 +67,10 @@ impl ConnectionLimiter {
             limiter: Arc::clone(self),
             counted: None,
         };
+        // From here on the permit exists, and its drop decrements the gauge on every path.
         self.http.metrics.connections.add(1);
         let proxies = &self.http.settings.trusted_proxies;
+        // All viewers behind a proxy share its address; the limit per address would shut them out together.
         if proxies.iter().any(|network| network.contains(peer)) {
             return Some(permit);
         }
@@ -232,6 +236,7 @@ const PIPE: usize = 64 * 1024;
 #[must_use]
 pub fn connect(http: Arc<HttpState>) -> DuplexStream {
     let (near, far) = tokio::io::duplex(PIPE);
+    // Nobody waits for the end of this connection: it ends when the caller drops `near`.
     let (acceptor, _) = Acceptor::new(http);
     acceptor.serve(
         far,
@@ -291,6 +296,7 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
             }
             Ok::<_, io::Error>(())
         };
+        // The stage is polled first (`biased`): a flood of new connections must not delay a shutdown.
         let accepted = tokio::select! {
             biased;
             () = &mut closed => break,
@@ -368,6 +374,8 @@ impl Acceptor {
     }
 
     fn serve_tcp(&self, stream: TcpStream, peer: SocketAddr, options: &ListenerOptions) {
+        // An IPv4 client of a dual-stack socket arrives as `::ffff:a.b.c.d`; limits and proxy lists name its IPv4
+        // address.
         let peer = peer.ip().to_canonical();
         let Some(permit) = self.limiter.acquire(peer) else {
             self.http.metrics.refused.one();
@@ -410,6 +418,7 @@ impl Acceptor {
                 // Boxed, so that the task of a plain connection is not as large as that of a TLS connection.
                 Some(tls) => Box::pin(tls::drive(stream, &tls, service, &shutdown, began)).await,
             }
+            // Released only now: the limits count connections until they end, and `Running::stop` waits for this task.
             drop((permit, open));
         });
     }

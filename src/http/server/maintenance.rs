@@ -39,7 +39,6 @@ const CONNECTIONS: usize = 256;
 const TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("10");
 
-/// The content of maintenance responses.
 pub(crate) struct Notice {
     reason: String,
     messages: Messages,
@@ -92,6 +91,8 @@ pub(crate) fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> 
 }
 
 async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, slots: Arc<Semaphore>) {
+    // A slot is acquired before `accept`: over the limit, connections wait in the kernel's backlog and cost nothing
+    // here.
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
         let (options, notice) = (listener.options.clone(), Arc::clone(&notice));
         let accepted = match &listener.socket {
@@ -103,6 +104,7 @@ async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, slots: Arc<Semapho
             }),
         };
         if accepted.is_err() {
+            // Out of file descriptors, for instance: an immediate retry would spin.
             sleep(ACCEPT_REST).await;
         }
     }
@@ -157,6 +159,7 @@ fn answer(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<Byte
         (Ok(()), RouteSet::Ops, "/livez") if reading => {
             (StatusCode::OK, media::TEXT, "ok\n".to_owned())
         }
+        // Only operators see the reason: it may name files of this machine.
         (Ok(()), RouteSet::Ops, "/readyz") if reading => {
             let body = json!({"ready": false, "reasons": {"store": notice.reason}});
             let status = StatusCode::SERVICE_UNAVAILABLE;

@@ -60,6 +60,7 @@ impl Shutdown {
             Stage::Draining => 2,
             Stage::Aborting => 3,
         };
+        // Stored before the notification, so that a task that wakes reads the new stage.
         self.stage.store(number, Ordering::SeqCst);
         self.changed.notify_waiters();
     }

@@ -22,6 +22,7 @@ pub(crate) async fn drive<S>(
 {
     let acceptor = TlsAcceptor::from(tls.config());
     let shaken = tokio::select! {
+        // No request has arrived on this connection, so the client may safely retry elsewhere.
         () = shutdown.closed() => return,
         // The handshake and the first request head share one time-out: a slow handshake gains no time.
         shaken = timeout_at(began + HEAD_TIME, acceptor.accept(stream)) => shaken,
@@ -30,6 +31,7 @@ pub(crate) async fn drive<S>(
     let Ok(Ok(stream)) = shaken else {
         return;
     };
+    // RFC 9113, 3.2: HTTP/2 over TLS is negotiated with ALPN. A client without ALPN speaks HTTP/1.
     if stream.get_ref().1.alpn_protocol() == Some(H2) {
         h2::drive(stream, service, shutdown, began).await;
     } else {
