@@ -62,6 +62,7 @@ impl Deadlines {
     }
 
     fn limit(&mut self, conn_state: &ConnectionState, stage: Stage) -> Option<Instant> {
+        // The first request of a new connection may be on the way; it gets a moment to arrive instead of a reset.
         if stage == Stage::Draining && conn_state.is_fresh() {
             let first_byte_limit = self
                 .first_byte_limit
@@ -70,6 +71,8 @@ impl Deadlines {
         }
         let phase = conn_state.phase();
         let turn = conn_state.turn();
+        // A deadline starts once with its phase. Polls within the phase do not extend it, so that a client that
+        // trickles bytes gains no time.
         if turn != self.turn {
             self.turn = turn;
             self.wait = match phase {
@@ -134,6 +137,7 @@ where
         .header_read_timeout(None)
         // A client may send FIN after its request and still read the response.
         .half_close(true)
+        // Above the limit that the service checks, whose refusal has a body that explains it.
         .max_header_size(HEADER_BLOCK_PARSER_MAX)
         .max_buf_size(READ_BUFFER_MAX);
     let mut connection = builder.serve_connection(TokioIo::new(stream), service);
@@ -208,6 +212,7 @@ pub(crate) async fn run<C: Future>(
                 return Poll::Ready(true);
             }
         }
+        // After the poll, because its progress may have moved the deadline.
         if timer.poll_expired(delay.as_mut(), limit(), cx) {
             return Poll::Ready(false);
         }

@@ -135,7 +135,6 @@ impl Http2Deadlines {
     }
 }
 
-/// Serves a connection until it ends. `began` is when it was accepted.
 pub(crate) async fn drive<S>(stream: S, service: Service, shutdown: &Shutdown, began: Instant)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -155,8 +154,10 @@ where
         // count towards no limit.
         .max_pending_accept_reset_streams(H2_RESETS)
         .max_local_error_reset_streams(H2_RESETS)
+        // The windows bound the body bytes that are buffered for a handler that reads slowly.
         .initial_stream_window_size(H2_STREAM_WINDOW)
         .initial_connection_window_size(H2_CONNECTION_WINDOW)
+        // Bounds the response bytes that are buffered for a client that reads slowly.
         .max_send_buf_size(H2_SEND_BUFFER);
     let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut deadlines = Http2Deadlines::new(began);

@@ -48,6 +48,7 @@ impl FrameLimit {
             streams,
             head: [0; 9],
             have: 0,
+            // RFC 9113, 3.4: the client preface comes before the first frame.
             left: PREFACE,
             block: None,
             body: false,
@@ -58,6 +59,7 @@ impl FrameLimit {
     }
 
     fn frame(&mut self) -> io::Result<()> {
+        // RFC 9113, 4.1: three bytes of length, type, flags, four bytes of stream id.
         let [a, b, c, kind, flags, ..] = self.head;
         let [zero, length @ ..] = [0, a, b, c].map(usize::from);
         self.left = length.iter().fold(zero, |sum, byte| (sum << 8) | byte);
@@ -81,10 +83,12 @@ impl FrameLimit {
     }
 
     fn allow(&mut self, more: u32) {
+        // Allowance above one burst is not saved: a connection could idle for an hour and then flood.
         self.allowed = self.allowed.saturating_add(more).min(H2_FRAMES_BURST);
     }
 
     fn spend(&mut self) -> io::Result<()> {
+        // The clock is read only when the allowance is used up, not for each frame.
         if self.allowed == 0 {
             self.refill();
         }
@@ -98,6 +102,8 @@ impl FrameLimit {
     fn refill(&mut self) {
         let millis = self.filled.elapsed().as_millis();
         let by_time = millis.saturating_mul(u128::from(H2_FRAMES_A_SECOND)) / 1_000;
+        // With less than one frame earned, the time stays in `filled`: resetting it would lose the fraction at each
+        // call.
         if by_time > 0 {
             self.filled = Instant::now();
         }
@@ -127,6 +133,8 @@ impl ReadObserver for FrameLimit {
                 self.frame()?;
             }
         }
+        // A partial frame or header block must be completed within the head time-out. A DATA payload has the time-out
+        // of bodies.
         let inside = self.have > 0 || (self.left > 0 && !self.body);
         self.streams.halfway(inside || self.block.is_some());
         Ok(())

@@ -35,6 +35,7 @@ impl<S> ObserveWrites<S> {
     fn record(&self, written: &Poll<io::Result<usize>>) {
         match written {
             Poll::Ready(Ok(_)) => self.conn_state.on_write(),
+            // The send buffer of the socket is full: the client does not read.
             Poll::Pending => self.conn_state.block(),
             Poll::Ready(Err(_)) => {}
         }

@@ -45,6 +45,8 @@ impl Default for ConnectionState {
 impl ConnectionState {
     fn enter(&self, phase: u8) {
         self.phase.store(phase, Relaxed);
+        // The number differs even if the phase is the same as at the last poll: idle, busy and idle again is a new idle
+        // time.
         self.turn.store(self.turn().wrapping_add(1), Relaxed);
     }
 
@@ -62,6 +64,7 @@ impl ConnectionState {
 
     pub(crate) fn end(&self) {
         self.enter(IDLE);
+        // Bytes that came during the request were its body; hyper parses a pipelined head from its buffer at once.
         self.read.store(false, Relaxed);
     }
 
