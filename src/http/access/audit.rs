@@ -50,6 +50,7 @@ impl AuditDraft {
         }
         // Both start with the empty segment, `admin` and the version.
         let segments = route.pattern.split('/').zip(input.path.split('/')).skip(3);
+        // Decoded, so that an object has one spelling in the record.
         let target = segments.map(|(name, text)| match name {
             "{user}" => String::new(),
             _ => decode(text).map_or_else(|| text.to_owned(), Cow::into_owned),
@@ -71,6 +72,7 @@ impl AuditDraft {
 
     /// Builds the entry. It names the user by id, because the request may contain the e-mail address.
     async fn change(self, http: &HttpState, cx: &Context) -> AuditedChange {
+        // An unknown user is refused by the handler; the entry then says `-`.
         let user = match self.user {
             Some(named) => resolve::user(&http.services, &named).await.ok(),
             None => None,
@@ -125,6 +127,7 @@ pub(crate) async fn run_audited(
         target = change.target,
         "change"
     );
+    // Before the handler: a crash in between leaves an entry without a result, and never a change without an entry.
     let number = http.services.audit.begin(change).await;
     // A change may be the one that frees space on a full disk; a read of secrets frees nothing.
     if reads && let Err(error) = number {

@@ -383,6 +383,7 @@ fn operator(
     let known = gate
         .operator(&hash)
         .ok_or_else(|| refused(AuthRefusal::Sent))?;
+    // A route that names no role is open to no operator.
     if route.roles.is_some_and(|roles| roles.contains(&known.role)) {
         Ok(OperatorAuth {
             asker: AdminIdentity::Operator(known.operator),

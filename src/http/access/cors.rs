@@ -25,6 +25,7 @@ const REQUESTED_MAX: usize = 1_024;
 
 fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
     let value = headers.get("access-control-request-headers")?;
+    // Echoed into a response header: only characters of header names pass, up to a limit.
     let plain = value.len() <= REQUESTED_MAX
         && value
             .as_bytes()
@@ -36,6 +37,7 @@ fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
 #[must_use]
 pub(crate) fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
     let mut reply = Reply::no_content().with_header(ALLOW, entry.allow.clone());
+    // RFC 9110, 9.3.7: a plain OPTIONS asks for `Allow`. Only a preflight gets the CORS headers.
     if headers.contains_key("access-control-request-method") {
         reply = reply
             .with_header(ACCESS_CONTROL_ALLOW_METHODS, entry.allow.clone())
@@ -52,6 +54,7 @@ pub(crate) fn allow(http: &HttpState, heads: &RequestHeaders<'_>, answer: &mut H
         return;
     };
     match &http.origins {
+        // Access is granted by tokens in headers and never by cookies, so a page of any origin gains nothing.
         None => {
             answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         }

@@ -18,6 +18,7 @@ pub(crate) fn check(
         .admit(class, partner, peer, now)
         .map_err(|limit| {
             let code = match class {
+                // All users of a partner share this limit, so it must not read as too many attempts of one viewer.
                 _ if limit.name == PARTNER_LIMIT => ErrorCode::RateLimited,
                 RateClass::General => ErrorCode::RateLimited,
                 RateClass::SignUp | RateClass::Login | RateClass::ResetMail | RateClass::Reset => {
