@@ -16,6 +16,7 @@ fn thousandths(text: &str) -> Option<u16> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let plain = decimals.len() <= 3 && decimals.bytes().all(|b| b.is_ascii_digit());
     match whole {
+        // `0.5` is 500: the decimals are padded to thousandths.
         "0" if plain => format!("{decimals:0<3}").parse().ok(),
         "1" if plain => Some(1_000),
         _ => None,

@@ -107,6 +107,7 @@ impl BodyStream {
             if elapsed > BODY_STALL && self.taken < elapsed.as_secs() * BODY_RATE {
                 return Err(stalled());
             }
+            // RFC 9113, 6.1: an empty DATA frame is legal and not the end.
             if !data.is_empty() {
                 return Ok(Some(data));
             }
@@ -121,6 +122,7 @@ impl BodyStream {
         let Some(second) = self.chunk().await? else {
             return Ok(first);
         };
+        // Room to double, so that a body in many small chunks is not copied for each of them.
         let mut all = BytesMut::with_capacity((first.len() + second.len()) * 2);
         all.extend_from_slice(&first);
         all.extend_from_slice(&second);
@@ -200,6 +202,7 @@ pub(crate) fn gunzip(packed: &[u8], limit: usize) -> Result<Bytes, ApiError> {
     let mut unpacked = Vec::new();
     // One byte over the limit tells a body of exactly the limit from a larger one.
     let most = limit as u64 + 1;
+    // RFC 1952, 2.2: a gzip file may have several members.
     flate2::read::MultiGzDecoder::new(packed)
         .take(most)
         .read_to_end(&mut unpacked)

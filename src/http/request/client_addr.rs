@@ -17,6 +17,7 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 #[must_use]
 pub(crate) fn client(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> IpAddr {
     let trusted = |address: IpAddr| proxies.iter().any(|network| network.contains(address));
+    // A client that connects directly may send the header too; it is ignored.
     if !trusted(peer) {
         return peer;
     }

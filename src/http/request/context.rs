@@ -25,6 +25,7 @@ impl RequestId {
     pub fn header(&self) -> HeaderValue {
         match self {
             Self::Made(start, count) => {
+                // Without the formatting machinery: every response has an id.
                 let mut text = [0; 32];
                 let bits = u128::from(*start) << 64 | u128::from(*count);
                 for (digit, at) in text.iter_mut().zip((0..32).rev()) {

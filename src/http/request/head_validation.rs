@@ -44,6 +44,7 @@ pub(crate) fn check_framing(
             "the query has a character that must be percent-encoded",
         ));
     }
+    // RFC 9110, 9.1: a method that no resource knows is 501; 405 is for a known method that the path lacks.
     if !matches!(
         parts.method,
         Method::GET
@@ -79,6 +80,7 @@ fn check_transfer_coding(lines: HeaderLines<'_>) -> Result<(), ApiError> {
     for line in lines.values() {
         for coding in line.as_bytes().split(|b| *b == b',') {
             match coding.trim_ascii() {
+                // RFC 9110, 5.6.1: empty list elements are ignored.
                 b"" => {}
                 coding if coding.eq_ignore_ascii_case(b"chunked") => chunked += 1,
                 _ => others = true,
@@ -102,6 +104,8 @@ fn check_transfer_coding(lines: HeaderLines<'_>) -> Result<(), ApiError> {
 
 fn check_host(parts: &Parts, host: SingleHeader<'_>) -> Result<(), ApiError> {
     let authority = match parts.version {
+        // Only HTTP/2 has `:authority`. An absolute target in HTTP/1 is compared with the served hosts in
+        // `check_answers_for`.
         Version::HTTP_2 => parts.uri.authority().map(|given| given.as_str().as_bytes()),
         _ => None,
     };

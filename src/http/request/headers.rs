@@ -85,10 +85,6 @@ impl<'a> SingleHeader<'a> {
         }
     }
 
-    /// Returns the value of a required header.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` if it is missing, repeated or not UTF-8.
     pub fn required(self, names: &HeaderNames, rest: &str) -> Result<&'a str, ApiError> {
         self.optional(names, rest)?
             .ok_or_else(|| ApiError::field(names.full(rest), "is missing"))
@@ -195,6 +191,7 @@ impl<'a> RequestHeaders<'a> {
             // Four bytes for `: ` and the line end.
             heads.bytes += name.len() + value.len() + 4;
             heads.count += 1;
+            // The header map has lower-case names, and so is the prefix.
             if let Some(rest) = name.strip_prefix(names.prefix.as_str()) {
                 heads.insert_prefixed(rest, value);
             } else {

@@ -53,12 +53,14 @@ fn check_escapes(path: &str) -> Result<(), ApiError> {
                 "the path has an escaped slash or control character",
             ));
         }
+        // A trailing slash makes the last segment empty, which is left to the router.
         if decoded.is_empty() && path.contains("//") {
             return Err(ApiError::new(
                 ErrorCode::PathNotFound,
                 "the path has an empty segment",
             ));
         }
+        // Escaped dots count: `%2e%2e` is `..` to a proxy that normalizes paths.
         if *decoded == *b"." || *decoded == *b".." {
             return Err(ApiError::malformed("the path has a dot segment"));
         }

@@ -84,6 +84,7 @@ impl<'de> Visitor<'de> for Strict {
 }
 
 fn deeper<E: Error>(depth: usize) -> Result<usize, E> {
+    // The parser recurses; the limit protects the stack.
     if depth < JSON_DEPTH {
         Ok(depth + 1)
     } else {
@@ -188,10 +189,6 @@ impl Object {
             .transpose()
     }
 
-    /// Parses a required string with `parse`.
-    ///
-    /// # Errors
-    /// `INVALID_REQUEST` that names the member.
     pub(crate) fn required<T>(
         &self,
         name: &str,
