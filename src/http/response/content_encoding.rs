@@ -36,12 +36,14 @@ pub(crate) fn preference(accept: HeaderLines<'_>) -> Preference {
         let mut parts = element.split(';');
         let coding = parts.next().unwrap_or_default().trim();
         let weight = match coding {
+            // RFC 9110, 12.5.3: `*` stands for every coding that the list does not name.
             "*" => &mut other,
             _ if coding.eq_ignore_ascii_case("gzip") => &mut gzip,
             _ if coding.eq_ignore_ascii_case("x-gzip") => &mut gzip,
             _ if coding.eq_ignore_ascii_case("identity") => &mut identity,
             _ => continue,
         };
+        // The first weight of a repeated coding counts.
         weight.get_or_insert(quality(parts));
     }
     // `identity` has the lowest weight if the list does not name it, and on equal weights gzip wins. A client that
@@ -57,6 +59,7 @@ pub(crate) fn preference(accept: HeaderLines<'_>) -> Preference {
 
 /// Builds a strong entity tag, which differs by content coding.
 pub(crate) fn tag(number: u64, packed: bool) -> HeaderValue {
+    // Without the formatting machinery: every cacheable response has a tag.
     let mut text = *b"\"0000000000000000-gz\"";
     for (digit, at) in text.iter_mut().skip(1).take(16).zip((0..16).rev()) {
         let nibble = u32::try_from((number >> (4 * at)) & 0xf).unwrap_or(0);
@@ -77,6 +80,7 @@ pub(crate) fn tag(number: u64, packed: bool) -> HeaderValue {
 pub(crate) fn is_known(heads: &RequestHeaders<'_>, tag: &HeaderValue) -> bool {
     heads.if_none_match.values().any(|line| {
         let line = line.as_bytes().trim_ascii();
+        // RFC 9110, 13.1.2: `*` matches any current representation.
         line == b"*" || names_tag(line, tag.as_bytes())
     })
 }

@@ -103,6 +103,7 @@ impl Messages {
     }
 
     fn text(&self, key: &str, language: &str) -> &str {
+        // English is complete; a language of the operator may lack messages.
         [language, &self.default, "en"]
             .into_iter()
             .find_map(|language| self.languages.get(language)?.get(key))
@@ -125,6 +126,7 @@ impl Messages {
             let Some(language) = self.known(tag) else {
                 continue;
             };
+            // On equal weights the first range wins.
             if weight > 0 && best.is_none_or(|(most, _)| weight > most) {
                 best = Some((weight, language));
             }
@@ -135,6 +137,7 @@ impl Messages {
     fn known(&self, tag: &str) -> Option<&str> {
         let tag = tag.to_ascii_lowercase();
         let primary = tag.split(['-', '_']).next().unwrap_or_default();
+        // `sv-SE` finds `sv`, but a file for the full tag comes first.
         [tag.as_str(), primary]
             .into_iter()
             .find_map(|name| self.languages.get_key_value(name))
@@ -148,7 +151,6 @@ fn keys() -> impl Iterator<Item = &'static str> {
     codes.chain(TYPED.iter().map(|(_, key)| *key))
 }
 
-/// Reads the messages of a language.
 fn texts(root: &TableDecoder<'_>) -> HashMap<String, String> {
     keys()
         .filter_map(|key| Some((key.to_owned(), root.text(key)?.to_owned())))

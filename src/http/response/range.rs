@@ -20,6 +20,7 @@ pub(crate) fn part(header: Option<&str>, length: u64) -> RangePart {
     match (number(first), number(last)) {
         (Some(Bound::At(first)), Some(last)) => {
             let last = match last {
+                // RFC 9110, 14.1.1: a range that ends before it begins is invalid, and an invalid range is ignored.
                 Bound::At(last) if last < first => return RangePart::Whole,
                 Bound::At(last) => last.min(length.saturating_sub(1)),
                 Bound::Open => length.saturating_sub(1),
@@ -31,9 +32,11 @@ pub(crate) fn part(header: Option<&str>, length: u64) -> RangePart {
             }
         }
         (Some(Bound::Open), Some(Bound::At(suffix))) => {
+            // RFC 9110, 14.1.1: a suffix of no bytes, or of an empty file, cannot be satisfied.
             if suffix == 0 || length == 0 {
                 RangePart::Beyond
             } else {
+                // A suffix longer than the file is the whole file.
                 RangePart::Bytes(length.saturating_sub(suffix), length - 1)
             }
         }

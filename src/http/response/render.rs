@@ -67,6 +67,7 @@ pub(crate) fn render(
         }
         Content::Bytes(media, bytes) => {
             headers.insert(CONTENT_TYPE, media);
+            // A reply may be cached only if its handler says for how long.
             headers.insert(CACHE_CONTROL, NO_STORE);
             whole(bytes, options, &mut headers)
         }
@@ -104,6 +105,7 @@ pub(crate) fn render(
             streamed(body, options)
         }
     };
+    // After the defaults, so that a handler can replace them.
     for (name, value) in reply.headers {
         headers.insert(name, value);
     }
@@ -119,6 +121,7 @@ fn response(status: StatusCode, headers: HeaderMap, body: ResponseBody) -> Respo
 
 fn whole(bytes: Bytes, options: ResponseOptions<'_>, headers: &mut HeaderMap) -> ResponseBody {
     if options.head {
+        // RFC 9110, 9.3.2: HEAD has the header fields of the GET.
         headers.insert(CONTENT_LENGTH, bytes.len().into());
         ResponseBody::Empty
     } else {
@@ -144,6 +147,7 @@ fn insert_caching_headers(
     let caching = age
         .and_then(|age| AGES.get(age).cloned())
         .or_else(|| cache_control(kept.max_age).ok());
+    // RFC 9110, 15.4.5: a 304 has the same caching headers as the 200, so they are set before the tags are compared.
     headers.insert(CACHE_CONTROL, caching.unwrap_or(NO_STORE));
     headers.insert(VARY, VARIES);
     let tag = tag(kept.tag, packed);
@@ -218,6 +222,7 @@ fn file_body(
     let known = is_known(options.heads, &tag);
     // A range of another version would not match the part that the client already has.
     let same = match options.heads.if_range.value() {
+        // RFC 9110, 13.1.5: the comparison is strong. A date never matches, and the whole file is sent.
         Some(wanted) => *wanted == tag,
         None => true,
     };
@@ -239,6 +244,7 @@ fn file_body(
             (first, last - first + 1)
         }
         RangePart::Beyond => {
+            // RFC 9110, 15.5.17: a 416 states the length, so that the client can correct its range.
             let range = content_range(&format!("*/{whole}"));
             return Err(ApiError::new(
                 ErrorCode::RangeNotSatisfiable,

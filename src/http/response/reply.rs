@@ -190,7 +190,6 @@ impl Reply {
         })
     }
 
-    /// The part of a prepared reply that goes into the response cache.
     pub(crate) fn cacheable(&self) -> Option<CachedResponse> {
         let Content::Prepared(prepared) = &self.content else {
             return None;

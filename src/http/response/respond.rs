@@ -175,7 +175,6 @@ fn successor(http: &HttpState, record: &RequestRecord) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
 }
 
-/// Returns the message as it may be logged.
 fn loggable(error: &ApiError) -> &str {
     // The message of an unknown path repeats the path, which may contain a token.
     match error.code() == ErrorCode::PathNotFound {
@@ -200,6 +199,7 @@ fn log_error(record: &RequestRecord, error: &ApiError) {
         );
         return;
     }
+    // Only the log gets the causes: a body must not repeat what lower layers said.
     let mut causes = String::new();
     let mut cause: Option<&dyn std::error::Error> = error.cause().map(|cause| cause as _);
     while let Some(one) = cause {

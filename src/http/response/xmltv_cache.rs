@@ -37,6 +37,7 @@ impl GzipExport {
         for piece in pieces {
             let piece = piece?;
             gzip.write_all(&piece)?;
+            // A long export is dropped as soon as its length is known, not kept until its end.
             identity = identity.filter(|kept| kept.len() + piece.len() <= IDENTITY_BYTES);
             if let Some(kept) = &mut identity {
                 kept.extend_from_slice(&piece);
@@ -53,7 +54,6 @@ impl GzipExport {
         &self.gzip
     }
 
-    /// Returns the uncompressed export, if it is kept.
     #[must_use]
     pub const fn identity(&self) -> Option<&Bytes> {
         self.identity.as_ref()
@@ -94,6 +94,7 @@ impl XmltvCache {
         generation: u64,
         make: impl FnOnce() -> F,
     ) -> Result<GzipExport, E> {
+        // The lock is released before the export is built.
         let cell = self.cell(generation);
         cell.get_or_try_init(make).await.cloned()
     }
