@@ -70,7 +70,6 @@ struct AdmittedRequest {
     coding: Coding,
 }
 
-/// Result of the checks before the body.
 enum CheckResult {
     Options(Reply),
     Go(AdmittedRequest),
@@ -99,6 +98,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         }));
         let step = step.unwrap_or_else(|_| PipelineStep::Answered(Err(panicked(http))));
         match step {
+            // No body is left to drain, so the response needs no boxed future.
             PipelineStep::Answered(answer) if body.is_end_stream() => ResponseFuture::Ready(Some(
                 build_response(http, &self.conn_state, record, &heads, answer),
             )),
@@ -129,6 +129,7 @@ impl Service {
             Err(error) => PipelineStep::Answered(Err(error)),
             Ok(CheckResult::Options(reply)) => PipelineStep::Answered(Ok(reply)),
             Ok(CheckResult::Go(entry)) => {
+                // The handler of a streamed body takes the stream even if it is empty.
                 let streamed = matches!(entry.route.body, BodyRule::Streamed(_));
                 if !body.is_end_stream() || streamed {
                     return PipelineStep::Read(entry);
@@ -179,6 +180,7 @@ impl Service {
                 return Err(entry.refuse(&parts.method));
             }
         };
+        // Set before the checks that can fail: errors are logged and rendered by route.
         record.route = Some((index, route));
         // The only reading of the clock for this request: all its decisions agree on the time.
         let now = http.services.clock.now();
@@ -195,6 +197,8 @@ impl Service {
         let peer = client_addr::client(self.peer, &parts.headers, proxies);
         // Also for requests that are refused below: their error is rendered with the same turn.
         record.turn = Turn::for_client(proof.partner(), peer);
+        // After authentication, because the limits of a partner count by partner, and before the body, which costs the
+        // most.
         rate_limits::check(&*http.authenticator, route.rate, proof.partner(), peer, now)?;
         let coding = if body.is_end_stream() {
             Coding::Identity
@@ -354,6 +358,7 @@ async fn drain_refused(record: &mut RequestRecord, parts: &Parts, mut body: Inco
     if !parts.headers.contains_key(http::header::EXPECT) {
         drain(&mut body).await;
     }
+    // Body bytes that were not drained would be read as the next request.
     record.close |= !body.is_end_stream();
 }
 
@@ -370,6 +375,7 @@ async fn read_body(
     let whole = match stream.whole().await {
         Ok(whole) => whole,
         Err(error) => {
+            // A client that is still sending would see a reset instead of the response.
             stream.drain().await;
             // The rest of the body was not read, so the start of the next request cannot be found.
             record.close = true;
@@ -377,6 +383,7 @@ async fn read_body(
         }
     };
     Ok(Payload::Whole(match (entry.route.body, entry.coding) {
+        // Read and dropped, so that the connection can serve its next request.
         (BodyRule::Ignored, _) => Bytes::new(),
         (_, Coding::Identity) => whole,
         (_, Coding::Gzip) => gunzip(&whole, limit)?,

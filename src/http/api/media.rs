@@ -62,6 +62,7 @@ pub(crate) async fn origin(
             length,
             changed,
         })) => {
+            // Length and time of change stand for the content: hashing a segment would read it twice.
             let mut tag = DefaultHasher::new();
             tag.write_u64(length);
             tag.write_u128(changed);
