@@ -70,6 +70,7 @@ pub(crate) async fn restore(
     _auth: OperatorAuth,
     request: RestoreBackupRequest,
 ) -> Result<Reply, ApiError> {
+    // Before anything is restored: a process that cannot restart must not get a restored store.
     let restart = restart(services)?;
     let change = change(cx)?;
     let backups = services.backups.clone();

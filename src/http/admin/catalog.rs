@@ -134,6 +134,7 @@ pub(crate) async fn undo(
             read: &|text| catalog_file::parse(text, None),
         };
         let (version, difference) = catalog.undo(&options, &is_broadcast)?;
+        // As after an import: rendered broadcasts contain their rights.
         if !request.dry_run && !difference.changes.is_empty() {
             schedule.refresh().map_err(ApiError::internal)?;
         }

@@ -43,7 +43,6 @@ fn lab(services: &Services) -> Result<&LabClock, ApiError> {
     })
 }
 
-/// `GET /admin/v1/clock`: returns the time as the service sees it.
 pub(crate) fn read(
     services: &Services,
     _cx: &Context,

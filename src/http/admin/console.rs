@@ -18,7 +18,6 @@ pub(crate) fn entry(_http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply
         .with_header(LOCATION, HeaderValue::from_static("console/")))
 }
 
-/// `GET /console/`: returns the console's page.
 pub(crate) fn page(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     find(http, "index.html")
 }

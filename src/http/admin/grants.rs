@@ -74,6 +74,7 @@ pub(crate) async fn revoke_grant(
         .revoke(user.id, request.offer, by, cx.now)
         .await?;
     let settings = services.entitlement.settings();
+    // Without an address: the operator's country is not the user's.
     let viewer = Viewer::new(&user, settings.viewer_country(&user, None));
     // After the grant is gone: another offer may still cover what is playing.
     services.playback.void_lost(&viewer, cx.now).await?;

@@ -11,7 +11,6 @@ use crate::http::routing::endpoint::admin::system::{
 use crate::http::wire::partners::{AddedOperator, AddedOperatorToken, OperatorLine, TokenLine};
 use crate::services::Services;
 
-/// `GET /admin/v1/operators`: lists the operators.
 pub(crate) async fn operators(
     services: &Services,
     _cx: &Context,
@@ -35,6 +34,7 @@ pub(crate) async fn add_operator(
     let AddOperatorRequest { name, role } = request;
     let (id, token) = services.operators.add(&name, role, cx.now)?.await?;
     let id = id.to_string();
+    // The only time that the token is shown: the store has its hash.
     let token = token.reveal();
     Reply::made(
         &id,

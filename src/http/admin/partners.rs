@@ -12,7 +12,6 @@ use crate::http::routing::endpoint::admin::system::{
 use crate::http::wire::partners::{AddedPartner, AddedToken, PartnerLine, TokenLine};
 use crate::services::Services;
 
-/// `GET /admin/v1/partners`: lists the partners.
 pub(crate) async fn partners(
     services: &Services,
     _cx: &Context,
@@ -40,6 +39,7 @@ pub(crate) async fn add_partner(
 ) -> Result<Reply, ApiError> {
     let (id, token) = services.partners.add(&request.name, cx.now)?.await?;
     let id = id.to_string();
+    // The only time that the token is shown: the store has its hash.
     let access_token = token.reveal();
     Reply::made(
         &id,

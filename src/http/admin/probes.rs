@@ -13,6 +13,7 @@ use crate::services::Services;
 
 /// `GET /livez`: succeeds as long as the runtime answers.
 pub(crate) fn livez(_services: &Services, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
+    // No part of the service is checked: a failed liveness probe restarts the process, and that frees no disk.
     Ok(Reply::bytes(media::TEXT, &b"ok\n"[..]))
 }
 
@@ -29,6 +30,7 @@ pub(crate) fn readyz(services: &Services, _cx: &Context, _: Anyone) -> Result<Re
     let mut reasons = services.readiness.reasons();
     if !services.store_admin.is_writable() {
         let why = "the disk is full or read-only: reads are served, writes are rejected";
+        // A reason that the store itself reported is more specific.
         reasons.entry("store").or_insert_with(|| why.to_owned());
     }
     let ready = reasons.is_empty();

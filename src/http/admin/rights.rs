@@ -110,6 +110,7 @@ pub(crate) async fn add_rule(
         .flat_map(|rule| rule.item.condition.livestreams.clone())
         .collect();
     let touched = match named.is_empty() {
+        // A rule that names no livestream applies to all of them.
         true => Touched::All,
         false => Touched::Some(named),
     };
@@ -129,6 +130,7 @@ pub(crate) async fn remove_rule(
     _auth: OperatorAuth,
     request: RemoveRuleRequest,
 ) -> Result<Reply, ApiError> {
+    // The rule is known only by its number, so every livestream may be affected.
     edit(services, CatalogEdit::DropRule(request.rule), Touched::All).await
 }
 
@@ -150,6 +152,7 @@ async fn change(
     let (schedule, catalog) = (Arc::clone(&services.schedule), services.catalog.clone());
     let difference = bulk(services, move || -> Result<_, ApiError> {
         let difference = change(&catalog)?;
+        // Without a change, the prepared responses and the tags that clients hold stay valid.
         if !difference.changes.is_empty() {
             refresh(&schedule, &touched)?;
         }

@@ -198,6 +198,7 @@ impl UserImport<'_> {
         let room = PROBLEMS_MAX.saturating_sub(report.failed.len());
         let numbered = batch.problems.into_iter().take(room);
         report.failed.extend(numbered.map(|(line, message)| {
+            // The batch counts its lines from 1.
             let line = Some(report.lines + line);
             ImportProblem { line, message }
         }));
@@ -248,9 +249,11 @@ impl UserReader {
                 Ok(PreparedSignUp::Unhashed(user)) if self.exists(user.address())? => {
                     batch.existing += 1;
                 }
+                // In a real import, the commit finds those that exist.
                 Ok(PreparedSignUp::Ready(user)) if dry_run && self.exists(user.address())? => {
                     batch.existing += 1;
                 }
+                // A dry run must not cost a hash for each line.
                 Ok(PreparedSignUp::Unhashed(user)) if dry_run => {
                     batch.ready.push(user.without_password())
                 }

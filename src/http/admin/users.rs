@@ -206,6 +206,7 @@ pub(crate) async fn logout(
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::user(services, &request.user).await?.id;
+    // Playback first: if this fails, the logins are still there and the request can be repeated.
     services
         .playback
         .end_all(&id, EndReason::Revoked, cx.now)
