@@ -82,6 +82,7 @@ fn plain_text(value: &Value) -> String {
 
 fn data(body: &Value) -> String {
     match body.pointer("/content/application~1json/example") {
+        // A quote ends the string of the shell: end it, escape the quote, begin it again.
         Some(example) => format!("-d '{}'", example.to_string().replace('\'', r"'\''")),
         None => "--data-binary @FILE".to_owned(),
     }

@@ -132,6 +132,7 @@ pub(super) fn read(table: RouteSet, names: &[(&str, &str)]) -> Result<Vec<Part>,
 
 /// Copies the members of the operation named in `like` into the operations that refer to it.
 fn resolve_like(mut part: Part) -> Result<Part, String> {
+    // References are resolved against the file as written: a reference to a reference is not followed.
     let models = part.operations.clone();
     for operation in part.operations.values_mut() {
         let Some(like) = operation.like.take() else {

@@ -91,6 +91,7 @@ fn expand_members(members: &Notes, parts: &[Part]) -> Result<Notes, String> {
             .flat_map(|part| [&part.objects, &part.requests]);
         let found = objects.find_map(|objects| objects.get(&base));
         let more = expand_members(found.ok_or_else(|| format!("no object {base}"))?, parts)?;
+        // The members of the object itself replace those of its base.
         for (name, note) in more {
             members.entry(name).or_insert(note);
         }
@@ -125,6 +126,7 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
         )?;
         codes.extend(of_status.into_values().flatten());
         described.insert(route.label);
+        // OpenAPI has no parameter that spans several segments.
         let path = paths
             .entry(route.pattern.replace("{*", "{"))
             .or_insert_with(|| json!({}));
@@ -198,6 +200,7 @@ fn embed_examples(shared: &mut SharedParts) {
 }
 
 fn error_code_schema(codes: &[ErrorCode]) -> Value {
+    // Two codes may have one name with different statuses; the enumeration lists it once.
     let words: BTreeSet<_> = codes.iter().map(|code| code.as_str()).collect();
     let lines: Vec<_> = codes
         .iter()

@@ -42,6 +42,7 @@ fn codes_from_table(route: &Route) -> Vec<ErrorCode> {
         Endpoint::Operator(_) => vec![ErrorCode::OperatorTokenInvalid],
     };
     if route
+        // A route that every role may use refuses none.
         .roles
         .is_some_and(|roles| roles.len() < Role::ALL.len())
     {

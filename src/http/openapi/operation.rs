@@ -36,6 +36,7 @@ pub(super) fn operation(
         page: route.is_page,
     };
     for (status, codes) in codes {
+        // Pages and SOAP routes have their own form of errors, so the shared JSON response does not fit.
         let common = are_common(codes) && !form.page && !form.soap;
         let response = match common {
             true => json!({"$ref": format!("#/components/responses/{}", common_name(*status))}),

@@ -30,6 +30,7 @@ impl<'a> Note<'a> {
 pub(super) const SCHEMAS: &str = "#/components/schemas/";
 
 fn schema(kind: &str) -> Option<Value> {
+    // Before the enumeration, whose words are separated in the same way.
     if let Some(kind) = kind.strip_suffix(" | null") {
         return schema(kind).map(nullable);
     }
@@ -56,6 +57,7 @@ fn schema(kind: &str) -> Option<Value> {
 
 fn nullable(mut schema: Value) -> Value {
     let words = schema.get_mut("enum").and_then(Value::as_array_mut);
+    // In JSON Schema, `null` must be one of the words to be allowed.
     if let Some(words) = words {
         words.push(Value::Null);
     }
