@@ -33,14 +33,12 @@ pub struct ImportProblem {
     pub message: String,
 }
 
-/// A mistake in a JSON member, a parameter or a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldProblem {
     pub field: Cow<'static, str>,
     pub message: Cow<'static, str>,
 }
 
-/// The `details` object of an error.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum Details {
@@ -64,7 +62,6 @@ pub enum Details {
     Problems {
         problems: Vec<ImportProblem>,
     },
-    /// The report of an operator's command.
     Report(serde_json::Value),
 }
 
@@ -212,6 +209,7 @@ impl ApiError {
     #[must_use]
     pub fn with_limit(mut self, limit: LimitReached) -> Self {
         self.inner.limit = Some(limit);
+        // `Retry-After: 0` would invite an immediate retry.
         self.with_retry_after(u32::try_from(limit.retry_after.max(1)).unwrap_or(u32::MAX))
     }
 

@@ -223,7 +223,6 @@ codes! {
 }
 
 impl ErrorCode {
-    /// Codes for an invalid new password.
     pub const BAD_PASSWORD: &[Self] = &[
         Self::PasswordTooShort,
         Self::PasswordTooLong,

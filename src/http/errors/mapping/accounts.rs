@@ -11,6 +11,7 @@ impl From<AccountsError> for ApiError {
                 ErrorCode::EmailInUse,
                 "an account with this e-mail address already exists",
             ),
+            // The partner was removed after the request had been authenticated.
             E::PartnerGone => Self::new(
                 ErrorCode::PartnerTokenInvalid,
                 "the partner token has been revoked",

@@ -20,7 +20,6 @@ use crate::worker_pool::pool::{JobError, PoolFull};
 
 const MIB: u64 = 1024 * 1024;
 
-/// Reads still work when the disk is full or the store has failed; writes are refused with 503.
 impl From<PoolFull> for ApiError {
     fn from(_: PoolFull) -> Self {
         Self::overloaded()
@@ -54,6 +53,7 @@ impl From<StoreError> for ApiError {
                 "the service has no file descriptor left; try again shortly",
             )
             .with_cause(error),
+            // Reads still work; only writes are refused.
             StoreError::Full
             | StoreError::Failed(_)
             | StoreError::NotSynced(_)
@@ -63,6 +63,7 @@ impl From<StoreError> for ApiError {
                 "the store accepts no writes at present; try again shortly",
             )
             .with_cause(error),
+            // Faults of the installation and not of the load: a retry does not help.
             StoreError::Damaged { .. }
             | StoreError::TooLarge { .. }
             | StoreError::InUse

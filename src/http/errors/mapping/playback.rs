@@ -70,6 +70,7 @@ impl From<PlaybackError> for ApiError {
                 ErrorCode::SessionMismatch,
                 "the session belongs to another user, device or asset".into(),
             ),
+            // A heartbeat answers 552 instead if the livestream has live rights by default; see `heartbeat_error`.
             E::NoLiveRights { .. } => (ErrorCode::NoLiveRights, "the program has no live rights".into()),
             E::PinCodeRequired => (
                 ErrorCode::PinCodeRequired,
