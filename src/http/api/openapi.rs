@@ -11,22 +11,18 @@ fn about(http: &HttpState) -> About<'_> {
     About::new(&http.settings, &http.names, &http.messages)
 }
 
-/// `GET /openapi.json` of the partner interface.
 pub(crate) fn public_document(http: &HttpState, _cx: &Context, _: Anyone) -> Answer {
     http.descriptions.json(RouteSet::Public, &about(http))
 }
 
-/// `GET /docs` of the partner interface.
 pub(crate) fn public_page(http: &HttpState, _cx: &Context, _: Anyone) -> Answer {
     http.descriptions.page(RouteSet::Public, &about(http))
 }
 
-/// `GET /openapi.json` of the operations listener.
 pub(crate) fn ops_document(http: &HttpState, _cx: &Context, _: Anyone) -> Answer {
     http.descriptions.json(RouteSet::Ops, &about(http))
 }
 
-/// `GET /docs` of the operations listener.
 pub(crate) fn ops_page(http: &HttpState, _cx: &Context, _: Anyone) -> Answer {
     http.descriptions.page(RouteSet::Ops, &about(http))
 }
