@@ -27,7 +27,6 @@ pub(crate) fn schema(schema: Schema) -> Schema {
 /// A change or a disclosure of secrets, recorded before it happens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditedChange {
-    /// Time of the request.
     pub at: UnixSeconds,
     /// The operator; `None` for callers of the local administration socket.
     pub operator: Option<OperatorId>,
@@ -39,7 +38,6 @@ pub struct AuditedChange {
     pub action: String,
     /// The rest of the route's path, and the query.
     pub target: String,
-    /// The request id, as in the log.
     pub request: String,
     /// The name that a caller of the local socket claimed, if it differs from the kernel's answer. Unverified.
     pub claimed: Option<String>,
@@ -59,7 +57,6 @@ impl AuditedChange {
     }
 }
 
-/// A stored entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     /// Sequence number, starting at 1.
@@ -207,6 +204,7 @@ impl Audit {
         addition: Option<String>,
     ) -> Result<(), StoreError> {
         let batch = move |txn: &mut Txn<'_>| {
+            // The ring may have dropped the entry while a long request ran.
             if let Some(mut record) = txn.get::<Changes>(&!number)? {
                 record.status = Some(status);
                 record.change.target.extend(addition);
@@ -214,12 +212,14 @@ impl Audit {
             }
             Ok(())
         };
+        // Not durable: without its status, the entry reads as that of a process that died.
         self.store.write(Durability::Logged, batch).await
     }
 
     /// Returns up to `limit` entries, newest first, optionally only those before a number. Damaged entries are
     /// skipped; `store verify` reports them.
     pub fn list(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        // Keys are complements: entries before `number` have larger keys.
         let from = before.map(|number| !number.saturating_sub(1));
         let found = self
             .store

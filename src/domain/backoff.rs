@@ -12,6 +12,7 @@ impl Backoff {
     /// together.
     #[must_use]
     pub(crate) fn after(self, failures: u32, random: u64) -> i64 {
+        // The bound keeps the shift from overflowing.
         let factor = 1_i64 << failures.min(20);
         let delay = self.first.saturating_mul(factor).min(self.longest);
         let spread = random % u64::try_from(delay / 2 + 1).unwrap_or(1);

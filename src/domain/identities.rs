@@ -59,14 +59,12 @@ pub enum IdentityError {
     Store(#[from] StoreError),
 }
 
-/// The record of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRecord<Id> {
     pub(super) holder: Id,
     pub(super) created: UnixSeconds,
 }
 
-/// A table of identities of one kind.
 pub trait IdentityTable: Table<Key: Copy + Hash> {
     const KIND: IdentityKind;
     /// Ensures unique names.
@@ -123,6 +121,7 @@ impl<I: IdentityTable> Identities<I> {
         record: impl FnOnce(String) -> I::Record,
     ) -> Result<Commit<(I::Key, Token), IdentityError>, IdentityError> {
         let name = name.trim();
+        // Counted only as far as the limit: the input may be long.
         let length = name.chars().take(NAME_MAX + 1).count();
         if length == 0 || length > NAME_MAX || check_visible(name).is_err() {
             return Err(IdentityError::NameMalformed);
@@ -146,9 +145,9 @@ impl<I: IdentityTable> Identities<I> {
         Some(I::name(&*self.records.get(id)?).to_owned())
     }
 
-    /// Finds an identity by id or name.
     #[must_use]
     pub fn resolve(&self, text: &str) -> Option<I::Key> {
+        // An id wins over a name, since a name may look like the id of another.
         if let Some(id) = I::parse_id(text)
             && self.records.get(&id).is_some()
         {
@@ -172,6 +171,7 @@ impl<I: IdentityTable> Identities<I> {
                 .push(info(hash, token.created));
         });
         for tokens in held.values_mut() {
+            // The handle decides between tokens of the same second, so that the order is stable.
             tokens.sort_by(|a, b| (a.created, &a.handle).cmp(&(b.created, &b.handle)));
         }
         held
@@ -191,6 +191,7 @@ impl<I: IdentityTable> Identities<I> {
             if txn.get::<I>(&id)?.is_none() {
                 return Err(IdentityError::NotFound(I::KIND));
             }
+            // In the write batch: two concurrent requests must not exceed the limit together.
             if I::tokens(txn, &id)?.len() >= I::KIND.tokens_max() {
                 return Err(IdentityError::TooManyTokens(I::KIND));
             }

@@ -28,7 +28,6 @@ pub use crate::store::StoreError;
 /// Tables that every start writes, even without any request.
 pub const OWN_TABLES: [&str; 1] = [clock_guard::TABLE];
 
-/// The schema of all tables.
 #[must_use]
 pub fn schema() -> Schema {
     let schema = clock_guard::schema(Schema::default());

@@ -105,6 +105,7 @@ impl Accounts {
         self.0
             .store
             .read(|txn| txn.for_each_key::<UsersByEmail>(&mut |address| known.add(&address)))?;
+        // Until here, `may_contain` answers yes for every address.
         known.state.lock().complete = true;
         Ok(held)
     }

@@ -50,6 +50,7 @@ impl Undecided {
 
     fn hold(self: &Arc<Self>, subjects: &[AttemptSubject]) -> Hold {
         let keys: Vec<_> = subjects.iter().map(AttemptSubject::key).collect();
+        // One lock for all keys: the attempt becomes undecided for all its subjects at once.
         let mut all = self.0.lock();
         for key in &keys {
             all.entry(*key).or_default().attempts += 1;

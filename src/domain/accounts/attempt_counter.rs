@@ -93,6 +93,7 @@ impl AttemptCounter {
         let below_limit = self.count() < rule.limit;
         if now < self.locked_until && (caused_lock || below_limit) {
             self.locked_until = now;
+            // A right guess must not lengthen the next lock.
             self.level = self.level.saturating_sub(1);
         }
     }
@@ -151,6 +152,7 @@ impl AttemptCounter {
         self.marks
             .retain(|(at, count)| *count > 0 && *at <= latest && now < *at + rule.window);
         let longest = rule.locks.last().copied().unwrap_or(0);
+        // A quiet hour after a lock starts the escalation over.
         if self.locked_until > now + longest || now >= self.locked_until + ESCALATION_WINDOW {
             self.level = 0;
             self.locked_until = UnixSeconds::default();

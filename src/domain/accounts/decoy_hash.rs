@@ -27,6 +27,7 @@ impl DecoyHashes {
     /// In the order of user ids; the search starts there.
     fn position(&self, partner: &PartnerId, email: &Email) -> UserId {
         let mut context = hmac::Context::with_key(&self.0);
+        // The id of the partner has a fixed length, so no two pairs give the same input.
         context.update(partner.as_bytes());
         context.update(email.as_str().as_bytes());
         let mut id = [0; 16];

@@ -109,6 +109,7 @@ impl Accounts {
     fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
         let mut removed = 0;
         loop {
+            // In batches: one commit for all users of a large partner would hold the writer thread.
             let batch = self.change(move |inner, txn| {
                 let users = txn.scan_index::<UsersByEmail>(&partner, BATCH)?;
                 for (_, user) in &users {

@@ -14,6 +14,7 @@ impl Accounts {
         let at = self.0.expiry.at(now);
         Ok(Swept {
             logins: self.run_batches(move |txn| {
+                // The end of the range is exclusive, and a login that expires at `at` is dead.
                 let due =
                     txn.range_index::<LoginsByExpiry>(&UnixSeconds(i64::MIN), &(at + 1), BATCH)?;
                 for (_, token) in &due {
@@ -36,6 +37,7 @@ impl Accounts {
     fn sweep_throttles(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         let limits = &self.0.settings.limits;
         let mut idle = Vec::new();
+        // Scanned in memory: the writer thread sees only counters that are idle.
         self.0.throttles.for_each(|key, counter| {
             if limits
                 .rule_of(key)

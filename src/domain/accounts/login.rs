@@ -53,7 +53,9 @@ impl Accounts {
             if present.generation != found.generation || record.disabled {
                 return Err(AccountsError::InvalidCredentials);
             }
+            // Counted as a failure before the check; the right password takes it back.
             throttle::refund(txn, &inner.settings.limits, &reservation, now)?;
+            // The plain password is known only now: the one moment to replace an imported hash or one of an older cost.
             if let Some(password) = rehashed {
                 txn.put::<CredentialTable>(
                     &id,

@@ -94,6 +94,7 @@ pub(super) fn begin(
     at: UnixSeconds,
 ) -> Result<(), StoreError> {
     let present = txn.scan_index::<LoginsByUser>(&user.id, usize::MAX)?;
+    // Room for this login, whatever the setting.
     let surplus = (present.len() + 1).saturating_sub(settings.logins_per_user.max(1));
     // The index is sorted by creation time, so the first entries are the oldest.
     for (_, oldest) in present.iter().take(surplus) {

@@ -219,6 +219,7 @@ impl Accounts {
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
         let refusals = subjects.iter().filter_map(|s| self.refusal(s, now));
+        // The longest wait is reported, since the others end before it.
         match refusals.max_by_key(|limit| limit.retry_after) {
             Some(limit) => Err(AccountsError::TooManyAttempts(limit)),
             None => Ok(()),

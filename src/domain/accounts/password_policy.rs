@@ -25,6 +25,7 @@ impl Known {
     /// The whole text and its words.
     pub(super) fn add(&mut self, text: &str) {
         let lower = text.to_lowercase();
+        // With dots, because the local parts of addresses have them: `ann.smith`.
         let words = lower.split(|c: char| !c.is_alphanumeric() && c != '.');
         let parts = lower.split(|c: char| !c.is_alphanumeric());
         let all = words.chain(parts).chain([lower.as_str()]);

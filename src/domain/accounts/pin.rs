@@ -50,6 +50,7 @@ impl Accounts {
         pool: &impl HashPool,
         then: impl FnOnce(&Self, &mut HashMemory) -> Result<T, PinError> + Send + 'static,
     ) -> Result<(PinConfirmed, T), PinError> {
+        // Without a PIN there is nothing to guess, so nothing is counted.
         if !self.user(user).is_some_and(|user| user.has_pin) {
             return Err(PinError::NotSet);
         }
@@ -66,6 +67,7 @@ impl Accounts {
             let cost = this.0.settings.cost;
             if !hashing::verify(pin.reveal(), &stored, cost, memory)?.matches {
                 let rule = &this.0.settings.limits.pin;
+                // This attempt is counted already, so the number is what is left after it.
                 let counter = this.0.throttles.get(&subject.key());
                 let attempts_left = counter.map_or(rule.limit, |counter| counter.left(rule));
                 return Err(PinError::Wrong { attempts_left });
@@ -74,6 +76,7 @@ impl Accounts {
         };
         let confirmed = attempt.work(pool, work).await??;
         let (this, reservation) = (self.clone(), attempt.reservation());
+        // Not durable: a refund that a power cut loses costs one attempt.
         let refund = self.0.store.write(Durability::Logged, move |txn| {
             throttle::refund(txn, &this.0.settings.limits, &reservation, now)
         });

@@ -97,7 +97,6 @@ impl AttemptSubject {
     pub(super) fn address(kind: AttemptKind, address: IpAddr) -> Self {
         let id = match address.to_canonical() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
-            // Clears the interface half of the address.
             // The first 64 bits, the usual size of one subscriber's network: a client can change the
             // rest.
             IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,
@@ -189,6 +188,7 @@ impl AttemptLimits {
     }
 
     pub(super) fn rule_of(&self, key: &ThrottleKey) -> Option<&AttemptRule> {
+        // `None` for a kind that this version does not know.
         AttemptKind::ALL
             .into_iter()
             .find(|kind| kind.number() == key.0)

@@ -193,6 +193,7 @@ impl BackupDirectory {
             adopt,
             restore_note: &change.encode()?,
         };
+        // A running server only stages the restore; its next start installs it.
         let restored = if into_place {
             restore.run()?
         } else {

@@ -232,6 +232,7 @@ fn by_bytes(keys: &BTreeMap<KeyId, SealedKey>) -> BTreeMap<[u8; 16], SealedKey> 
 }
 
 fn numbered(rules: &[Arc<Rule>]) -> BTreeMap<u32, Arc<Rule>> {
+    // Keyed by position: removing a rule rewrites those after it.
     (0..).zip(rules.iter().cloned()).collect()
 }
 

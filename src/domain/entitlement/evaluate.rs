@@ -80,6 +80,7 @@ impl EntitlementService {
         address: Option<Country>,
         now: UnixSeconds,
     ) -> Result<Decision, Denied> {
+        // One snapshot for the whole decision: offers and rights of the same catalogue.
         let snapshot = self.catalog.snapshot();
         let subject = self
             .subject(&snapshot, asset)

@@ -48,6 +48,7 @@ impl Grants {
         let mut holders = HashMap::new();
         self.memory.for_each(|grants| {
             let active = grants.values().filter(|grant| grant.is_active(now));
+            // A user with several active grants of one offer counts once.
             let offers: BTreeSet<&OfferId> = active.map(|grant| &grant.offer).collect();
             for offer in offers {
                 *holders.entry(offer.clone()).or_default() += 1;

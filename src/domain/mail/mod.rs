@@ -138,6 +138,7 @@ impl Mail {
         status: MailStatus,
         words: Option<String>,
     ) -> Result<MailId, StoreError> {
+        // Keys hold the complement of the number, so the first record is the newest.
         let newest = txn.scan::<Mails>(&All, 1)?;
         let number = newest.first().map_or(0, |((newest, _), _)| !newest + 1);
         // The table is a ring buffer: the mail that falls out makes room for this one. Queued mails are exempt;

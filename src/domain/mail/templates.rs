@@ -170,6 +170,7 @@ impl Templates {
         source: &str,
     ) -> Result<(), TemplateError> {
         let wrong = |what: String| wrong(language, kind, "txt", what);
+        // A file that was written on Windows has CRLF line ends.
         let source = source.replace("\r\n", "\n");
         let (subject, body) = source
             .strip_prefix("Subject: ")

@@ -78,10 +78,6 @@ impl Operators {
         self.tokens_by_holder().remove(&id).unwrap_or_default()
     }
 
-    /// Removes an operator; their tokens are rejected from the next request on.
-    ///
-    /// # Errors
-    /// [`IdentityError::NotFound`].
     pub fn revoke(&self, id: OperatorId) -> Commit<(), IdentityError> {
         self.change(move |txn| identities::remove::<tables::OperatorTable>(txn, &id))
     }
