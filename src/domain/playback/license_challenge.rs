@@ -45,6 +45,7 @@ fn bytes_of(mut message: &[u8], wanted: u64) -> Option<Vec<&[u8]>> {
     let mut found = Vec::new();
     while !message.is_empty() {
         let key = varint(&mut message)?;
+        // Protocol Buffers encoding: the low three bits of a key are the wire type, the others the field number.
         match key & 7 {
             // Fields of other types are skipped by their length.
             0 => {
@@ -69,6 +70,7 @@ fn bytes_of(mut message: &[u8], wanted: u64) -> Option<Vec<&[u8]>> {
 
 fn varint(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
+    // A varint has at most ten bytes.
     for shift in (0..64).step_by(7) {
         let (byte, rest) = input.split_first()?;
         *input = rest;

@@ -128,6 +128,7 @@ fn substitute(filled: &mut String, name: &str, values: &UrlValues<'_>) -> bool {
         ("expires", _) => write!(filled, "{}", values.expires),
         ("start", Some((start, _))) => write!(filled, "{start}"),
         ("stop", Some((_, stop))) => write!(filled, "{stop}"),
+        // Outside of catch-up the window is empty, so that one template serves both.
         ("start" | "stop", None) => Ok(()),
         _ => return false,
     };

@@ -90,6 +90,7 @@ impl Playback {
             asset: &asset,
             session: &session,
             playing: &entitlement.playing,
+            // Edges compare the expiry with the wall clock.
             expires: self.expiry.token_to_wall(entitlement.expires, now),
             now,
         };

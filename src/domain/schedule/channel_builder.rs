@@ -56,6 +56,7 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn push(&mut self, broadcast: &Broadcast, rights: &BroadcastRights) {
+        // The comma comes before an object and not after it, so that any days in a row are one slice.
         let separator = usize::from(!self.json.is_empty());
         self.json.resize(self.json.len() + separator, b',');
         let at = self.json.len();

@@ -236,6 +236,7 @@ impl ImportApplication<'_> {
             return Ok(());
         }
         chunks.switch(writing, prepared.source_spans)?;
+        // Only the spans of sources have changed; what is served stays the same.
         if unchanged {
             return Ok(());
         }
