@@ -55,7 +55,6 @@ pub struct Services {
     pub entitlement: EntitlementService,
     pub playback: Playback,
     pub licenses: LicenseServers,
-    /// Finds the country of an address, if a database is configured.
     pub geoip: Option<Arc<GeoIp>>,
     pub media: MediaDirectory,
     pub tls: Option<Arc<Tls>>,
@@ -79,5 +78,4 @@ pub struct Services {
     pub store: Store,
 }
 
-/// Asks the process to restart.
 pub type Restart = Box<dyn Fn() + Send + Sync>;

@@ -82,6 +82,7 @@ fn register_store(
         "playgate_backup_newest_age_seconds",
         "Age in seconds of the newest verified backup; absent without one.",
         &[],
+        // A clock that was set back must not give a negative age.
         of(|status, now| Some((now - status.newest?.created.0).max(0))),
     );
     metrics.gauge_if(

@@ -43,14 +43,11 @@ pub use open_store::{StoreOpener, drop_content_keys, has_store, import_store, op
 pub use settings::{backups as backup_settings, license_systems, tls};
 use wiring::Assembly;
 
-/// The assembled service.
 pub struct App {
     pub services: Arc<Services>,
-    /// The services and what the HTTP server adds to them.
     pub http: Arc<HttpState>,
 }
 
-/// Why the service cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     #[error(transparent)]
@@ -125,7 +122,6 @@ impl Ports {
 }
 
 impl App {
-    /// Opens the services and prepares the HTTP server.
     pub fn open(parts: Parts) -> Result<Self, AppError> {
         let (services, settings) = open_services(parts)?;
         let services = Arc::new(services);

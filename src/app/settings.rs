@@ -73,6 +73,7 @@ fn public_url(config: &Config, listener: Option<SocketAddr>) -> String {
             ("localhost".to_owned(), 80)
         }
     };
+    // RFC 3986, 3.2.2: a URL has an IPv6 address in brackets.
     if host.contains(':') {
         format!("{scheme}://[{host}]:{port}")
     } else {

@@ -83,7 +83,6 @@ fn when(table: &TableDecoder<'_>) -> Option<TimeWindow> {
         .ok()
 }
 
-/// Decodes a table of `from` and `to`.
 pub(super) fn window(table: &TableDecoder<'_>, name: &'static str) -> Window {
     table.table(name).map(into_window).unwrap_or_default()
 }

@@ -62,6 +62,7 @@ pub(super) fn parse(text: &str) -> Parsed {
     let mut scanner = Scanner::new(text.as_bytes(), FILE_DEPTH, true);
     match scanner.document() {
         Err(expected) => mistake(scanner.line, format!("expected {expected}")),
+        // `serde_json` decides: what the scanner lets through by mistake is refused here.
         Ok(_) if serde_json::from_str::<IgnoredAny>(text).is_err() => {
             mistake(0, "is not valid JSON".to_owned())
         }

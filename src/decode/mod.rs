@@ -18,7 +18,6 @@ pub(crate) use value::{Member, Node, Parsed, Span, Value};
 
 use std::fmt;
 
-/// A mistake in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mistake {
     /// Line number starting at 1; 0 if unknown.
@@ -46,6 +45,7 @@ pub(crate) fn parse(text: &str) -> Parsed {
 }
 
 pub(crate) fn is_json(text: &str) -> bool {
+    // No TOML file begins with a brace.
     text.trim_start().starts_with('{')
 }
 

@@ -8,7 +8,6 @@ use chrono::DateTime;
 use super::{Member, Mistake, Node, Value};
 use crate::types::{Malformed, UnixSeconds};
 
-/// The mistakes found so far.
 pub(crate) struct Decoder {
     /// The file has a syntax error, so missing members may be its consequence.
     broken: bool,
@@ -112,7 +111,6 @@ impl<'r> TableDecoder<'r> {
         self.decoder.report(line, self.inner(message));
     }
 
-    /// Reports a mistake of the whole table.
     pub(crate) fn report(&self, message: &str) {
         self.report_at(self.line, message);
     }
@@ -122,7 +120,6 @@ impl<'r> TableDecoder<'r> {
         self.report_at(node.span.line, &format!("`{name}` {why}"));
     }
 
-    /// Returns whether there is a member with one of these names.
     pub(crate) fn has_any(&self, names: &[&str]) -> bool {
         let mut members = self.members.iter();
         members.any(|member| names.contains(&member.name.as_str()))
@@ -155,7 +152,6 @@ impl<'r> TableDecoder<'r> {
         node
     }
 
-    /// Reads an optional member; reports an invalid value.
     pub(crate) fn read<T>(
         &self,
         name: &'static str,
@@ -188,7 +184,6 @@ impl<'r> TableDecoder<'r> {
         self.read(name, Node::text)
     }
 
-    /// Parses an optional text member.
     pub(crate) fn parsed<T>(
         &self,
         name: &'static str,
@@ -197,7 +192,6 @@ impl<'r> TableDecoder<'r> {
         self.parse(name, self.node(name)?, parse)
     }
 
-    /// Parses a required text member.
     pub(crate) fn needed_parsed<T>(
         &self,
         name: &'static str,
@@ -239,7 +233,6 @@ impl<'r> TableDecoder<'r> {
         list.unwrap_or_default()
     }
 
-    /// Returns the tables of a list.
     pub(crate) fn tables(&self, name: &'static str) -> Vec<Self> {
         let nodes = self.read(name, |node| match (&node.value, self.what.as_str()) {
             (Value::List(nodes), _) => Ok(nodes.as_slice()),

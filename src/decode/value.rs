@@ -14,7 +14,6 @@ pub(crate) struct Span {
     pub(crate) line: u64,
 }
 
-/// A value and its place in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) span: Span,
@@ -142,7 +141,6 @@ impl Lines {
 /// A file, parsed as far as possible.
 pub(crate) struct Parsed {
     pub(crate) root: Vec<Member>,
-    /// Syntax errors.
     pub(crate) errors: Vec<Mistake>,
 }
 
@@ -157,6 +155,7 @@ impl Parsed {
         let decoder = Decoder::new(!self.errors.is_empty());
         let value = read(&decoder);
         let mut mistakes = decoder.mistakes();
+        // Whatever else is wrong in a broken line follows from its syntax error.
         mistakes.retain(|mistake| !self.is_broken(mistake.line));
         mistakes.extend_from_slice(&self.errors);
         mistakes.sort();

@@ -18,6 +18,7 @@ pub(crate) async fn with_deadline(
     deadline: Duration,
     future: Pin<Box<dyn Future<Output = Answer> + Send>>,
 ) -> Answer {
+    // At the deadline the future is dropped: a job that waits in a pool is cancelled, one that runs goes on to its end.
     match timeout(deadline, catch_panic(future)).await {
         Ok(Some(answer)) => answer,
         Ok(None) => Err(panicked(http)),

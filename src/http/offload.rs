@@ -19,6 +19,7 @@ pub(crate) fn pool<'a>(
     cx: &Context,
     partner: Option<PartnerId>,
 ) -> Offload<'a> {
+    // A network with recent failures waits behind the others, so that guessing does not delay honest logins.
     let turn = Turn {
         standing: services
             .recent_failures

@@ -128,6 +128,7 @@ impl Jobs {
                 task,
                 _alive: alive.clone(),
             };
+            // A failure drops `jobs`, which stops those that run already.
             Builder::new()
                 .name(format!("job-{}", runner.task.name))
                 .spawn(move || runner.run())?;

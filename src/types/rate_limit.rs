@@ -1,6 +1,5 @@
 //! The error for a rate limit that a client has reached.
 
-/// Contains everything a client needs to know about the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the limit `{name}` is {limit} in {window} seconds; wait {retry_after}")]
 pub struct LimitReached {
