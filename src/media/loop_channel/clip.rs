@@ -59,6 +59,7 @@ impl Clip {
                 let media_playlist = matches!(hls, Hls::Media).then(|| (path.clone(), text));
                 let mut playlists: Vec<_> = media_playlist.into_iter().collect();
                 for name in names {
+                    // A URI is relative to the playlist that contains it (RFC 8216, 4.1).
                     let path = resolve(path, &name)?;
                     let text = self::text(media, &path)?;
                     let text = text.ok_or_else(|| clip_error(&path, "is not there"))?;
@@ -105,6 +106,7 @@ impl Clip {
             (Manifest::Hls(Hls::Master(lines)), None) => master(lines, span),
             (Manifest::Hls(Hls::Master(_)), Some(track)) => playlist(track)?,
             (Manifest::Hls(Hls::Media), None) => playlist(0)?,
+            // DASH has one manifest for all tracks; a single media playlist is the clip's only track.
             (Manifest::Dash(_) | Manifest::Hls(Hls::Media), Some(_)) => {
                 return Err(LoopError::Absent);
             }
@@ -241,6 +243,7 @@ fn text(media: &MediaDirectory, path: &MediaPath) -> Result<Option<String>, Loop
     if opened.length > MANIFEST_MAX {
         return Err(clip_error(path, "is longer than a MiB"));
     }
+    // The read is limited too: the file may have grown since it was opened.
     let bytes = read_up_to(&mut opened, MANIFEST_MAX)?;
     let text = String::from_utf8(bytes).map_err(|_| clip_error(path, "is not UTF-8"))?;
     Ok(Some(text))

@@ -48,6 +48,7 @@ impl Dash {
     /// [`LoopError::Unfit`] if a loop cannot be made of the manifest.
     pub(super) fn read(text: &str) -> Result<Self, LoopError> {
         let mut reader = Reader::from_str(text);
+        // An empty element then has an end event, like any other.
         reader.config_mut().expand_empty_elements = true;
         let mut cut = Cut {
             kept: Writer::new(Vec::new()),
@@ -151,6 +152,7 @@ impl Cut {
                 ManifestPart::Kept(format!("<AdaptationSet{attributes}>"))
             }
             "Representation" => {
+                // A `BaseURL` outside a representation names no track.
                 self.file = None;
                 return self.copy_event(Event::Start(start.borrow()));
             }
@@ -281,6 +283,7 @@ fn segments(
         let offset = i128::from(start.0).max(0) * i128::from(second);
         write!(out, " presentationTimeOffset=\"{offset}\"")?;
     }
+    // `r` counts the repetitions, so the first segment is not included.
     write!(
         out,
         " startNumber=\"{first}\" initialization=\"{}\" media=\"{track}-$Number$.m4s\">\

@@ -59,6 +59,7 @@ impl Hls {
                     None => Line::Kept(line.to_owned()),
                 },
                 line if line.starts_with('#') || line.is_empty() => Line::Kept(line.to_owned()),
+                // A line that is no tag is a URI (RFC 8216, 4.1).
                 name => Line::Track(String::new(), track(name), String::new()),
             });
         }
@@ -147,11 +148,13 @@ impl Media {
         let (turn, piece) = timeline.iteration(first);
         let begin = timeline.begin(turn, head.scale).unwrap_or_default();
         let begin = begin.saturating_add(head.pieces.get(piece).map_or(0, |piece| piece.start));
+        // `EXT-X-MAP` requires version 6 (RFC 8216, 7).
         writeln!(out, "#EXTM3U\n#EXT-X-VERSION:6")?;
         // RFC 8216 compares the target duration with rounded segment durations.
         let target = longest.saturating_add(scale / 2) / scale;
         writeln!(out, "#EXT-X-TARGETDURATION:{target}")?;
         writeln!(out, "#EXT-X-MEDIA-SEQUENCE:{first}")?;
+        // An EVENT playlist only grows, a VOD playlist never changes (RFC 8216, 4.3.3.5).
         match (window.span, window.is_open) {
             (ManifestRange::Live, _) => {}
             (ManifestRange::Window { .. }, false) => writeln!(out, "#EXT-X-PLAYLIST-TYPE:VOD")?,
@@ -175,6 +178,7 @@ impl Media {
                 LoopPath::Segment(track, number)
             )?;
         }
+        // Without it players fetch the playlist again and again.
         if !window.is_open {
             writeln!(out, "#EXT-X-ENDLIST")?;
         }

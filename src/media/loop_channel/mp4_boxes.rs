@@ -42,6 +42,7 @@ impl<'a> Boxes<'a> {
         };
         let [a, b, c, d, kind @ ..] = *head;
         let (header, length) = match u32::from_be_bytes([a, b, c, d]) {
+            // A length of 1 announces a 64-bit length after the type.
             1 => match rest.get(8..).and_then(|rest| rest.first_chunk()) {
                 Some(long) => (16, u64::from_be_bytes(*long)),
                 None => return Ok(Next::Cut(kind)),

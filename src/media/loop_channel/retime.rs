@@ -49,6 +49,7 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
     let tracks = Boxes::new(traf.content).all()?;
     let tfdt = only(&tracks, *b"tfdt")?;
     let (_, flags) = Fields(only(&tracks, *b"tfhd")?.content).version()?;
+    // Such offsets point into the clip's file, not into the segment.
     if flags & BASE_DATA_OFFSET != 0 {
         return Err(unfit(
             "the fragments of a track count from the file's beginning",
@@ -136,6 +137,7 @@ fn saio(out: &mut Vec<u8>, saio: &Mp4Box<'_>, growth: Growth) -> Result<(), Loop
     // Everything before the offsets is copied.
     let kept = saio.whole.len() - fields.0.len();
     out.extend_from_slice(saio.whole.get(..kept).unwrap_or_default());
+    // A count beyond the end of the box is an error of `wide`.
     for _ in 0..count {
         let offset = growth.apply(fields.wide(version)?);
         match version {

@@ -66,6 +66,7 @@ impl Timeline {
 
     fn divide(&self, at: UnixSeconds, by: impl Fn(u128, u128) -> u128) -> u64 {
         let (length, scale) = self.piece();
+        // Before 1970 there is only segment 0.
         let seconds = u128::try_from(at.0).unwrap_or(0);
         u64::try_from(by(seconds * u128::from(scale), u128::from(length).max(1)))
             .unwrap_or(u64::MAX)

@@ -93,6 +93,7 @@ fn times(moov: &Mp4Box<'_>) -> Result<(u32, u64), LoopError> {
     let mdia = Boxes::new(only(&boxes, *b"mdia")?.content).all()?;
     let scale = scale(&only(&mdia, *b"mdhd")?)?;
     let mut hdlr = Fields(only(&mdia, *b"hdlr")?.content);
+    // Skips version, flags and a predefined field.
     hdlr.u64()?;
     // Reordered video frames have an edit list too, but hide nothing.
     // Audio encoders write priming samples, which an edit list hides and the index does not count. They
@@ -159,7 +160,9 @@ fn pieces(
     }
     let mut start = fields.wide(version)?;
     let anchor = u64::try_from(anchor).unwrap_or(u64::MAX);
+    // The first offset counts from the end of the index.
     let mut offset = anchor.saturating_add(fields.wide(version)?);
+    // The first two bytes are reserved.
     let [_, _, high, low] = fields.take::<4>()?;
     let count = usize::from(u16::from_be_bytes([high, low]));
     if !(1..=PIECES_MAX).contains(&count) {
