@@ -22,6 +22,7 @@ pub(super) struct Validity {
 
 impl Validity {
     pub(super) fn parse(certificate: &[u8]) -> Option<Self> {
+        // The order of the fields is that of RFC 5280, 4.1.
         let (whole, _) = expect(certificate, SEQUENCE)?;
         let (mut rest, _) = expect(whole, SEQUENCE)?;
         // The version is omitted for v1.
@@ -94,6 +95,7 @@ fn time(bytes: &[u8]) -> Option<(UnixSeconds, &[u8])> {
         UTC_TIME => format!("20{text}"),
         _ => return None,
     };
+    // RFC 5280, 4.1.2.5: seconds are mandatory, and the zone is always `Z`.
     let at = NaiveDateTime::parse_from_str(&text, "%Y%m%d%H%M%SZ").ok()?;
     Some((UnixSeconds(at.and_utc().timestamp()), after))
 }

@@ -67,6 +67,7 @@ impl SeededEntropy {
 impl Entropy for SeededEntropy {
     fn fill(&self, buffer: &mut [u8]) {
         for chunk in buffer.chunks_mut(32) {
+            // The draws must differ; their order between threads does not matter.
             let number = self.drawn.fetch_add(1, Ordering::Relaxed);
             let mut context = digest::Context::new(&digest::SHA256);
             context.update(&self.seed.to_be_bytes());

@@ -155,6 +155,7 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok();
     let asked = text(RETRY_AFTER)?.trim();
     let date = |text: &str| DateTime::parse_from_rfc2822(text).ok();
+    // RFC 9110, 10.2.3: a number of seconds, or a date.
     asked.parse().ok().or_else(|| {
         // Both dates come from the sink, so its clock may be wrong.
         let wait = date(asked)?.signed_duration_since(date(text(DATE)?)?);

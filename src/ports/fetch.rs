@@ -92,7 +92,6 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// The server's `Retry-After`, in seconds.
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         match self {
@@ -180,6 +179,7 @@ pub(crate) async fn get(
     patience: Patience,
 ) -> Result<Option<ServerResponse>, FetchError> {
     let mut address = address.to_owned();
+    // None at first: the operator chose the first target, which may be private.
     let mut before: Option<IpAddr> = None;
     for _ in 0..=REDIRECTS {
         let answer = timeout(patience.answer, ask(&address, known, before)).await;
@@ -285,6 +285,7 @@ fn validators(headers: &HeaderMap) -> Validators {
 fn resolve(address: &str, location: &str) -> Option<String> {
     let (scheme, rest) = address.split_once("://")?;
     let authority = |text: &str| text.split(['/', '?', '#']).next().unwrap_or("").to_owned();
+    // A fragment is not part of a request target (RFC 9110, 7.1).
     let location = location.split('#').next().unwrap_or_default();
     if let Some((to, host)) = location.split_once("://") {
         let to = to.to_ascii_lowercase();
@@ -292,6 +293,7 @@ fn resolve(address: &str, location: &str) -> Option<String> {
         let up = to == "https" || (to == "http" && scheme.eq_ignore_ascii_case("http"));
         return up.then(|| format!("{to}://{host}"));
     }
+    // A reference that keeps only the scheme (RFC 3986, 4.2).
     if location.starts_with("//") {
         return Some(format!("{scheme}:{location}"));
     }
@@ -303,6 +305,7 @@ fn resolve(address: &str, location: &str) -> Option<String> {
     if location.starts_with('?') {
         return Some(format!("{scheme}://{host}{path}{location}"));
     }
+    // A relative reference replaces the last segment of the path.
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     Some(format!("{scheme}://{host}{folder}/{location}"))
 }
@@ -347,10 +350,13 @@ fn embedded_v4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
         Ipv4Addr::new(a, b, c, d)
     };
     match v6.segments() {
+        // IPv4-mapped addresses, and the prefix of NAT64 (RFC 6052).
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             Some(from(high, low))
         }
+        // IPv4-compatible addresses. `::` and `::1` are none: their upper half is 0.
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(from(high, low)),
+        // 6to4 (RFC 3056).
         [0x2002, high, low, ..] => Some(from(high, low)),
         _ => None,
     }
@@ -386,6 +392,7 @@ impl Read for WebReader {
                 return Ok(0);
             };
             let frame = frame.map_err(|error| io::Error::other(cause(&error)))?;
+            // A frame of trailers holds no data: the loop waits for the next frame.
             self.rest = frame.into_data().unwrap_or_default();
             let length = u64::try_from(self.rest.len()).unwrap_or(u64::MAX);
             // Counts what arrives: `Content-Length` may be absent or wrong.

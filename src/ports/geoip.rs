@@ -43,6 +43,7 @@ impl GeoIp {
     #[must_use]
     pub fn country(&self, address: IpAddr) -> Option<Country> {
         let database = self.database.current();
+        // A dual-stack socket reports IPv4 clients as mapped IPv6 addresses.
         country_of(&database.lookup(address.to_canonical()).ok()?)
     }
 

@@ -37,6 +37,7 @@ impl MediaDirectory {
     }
 
     fn try_open(&self, path: &MediaPath) -> io::Result<Option<MediaFile>> {
+        // At each call: the directory may be mounted after the start.
         let root = self.0.canonicalize()?;
         // The path itself contains no `..`; only a symbolic link can lead outside.
         let target = root.join(path.as_str()).canonicalize()?;
@@ -45,6 +46,7 @@ impl MediaDirectory {
             return Ok(None);
         }
         let file = File::open(&target)?;
+        // Of the open file, not of the path: the file may be replaced meanwhile.
         let metadata = file.metadata()?;
         let changed = metadata.modified()?.duration_since(UNIX_EPOCH);
         Ok(Some(MediaFile {

@@ -309,6 +309,7 @@ impl Mask {
     /// Returns the text on one line, truncated, with credentials masked.
     fn words(&self, text: &str) -> String {
         let mut text = text.to_owned();
+        // Masked before the text is cut: the half of a password would not be recognised.
         for secret in &self.0 {
             text = text.replace(secret, "********");
         }

@@ -134,6 +134,7 @@ fn identity(
             path: certificate.to_owned(),
             error,
         })?;
+    // The server's own certificate comes first (RFC 8446, 4.4.2).
     let validity = chain.first().and_then(|first| Validity::parse(first));
     let validity = validity.ok_or_else(none)?;
     let rights = fs::metadata(key).map_err(|error| BadTls::Read {
@@ -155,6 +156,7 @@ fn identity(
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
         .with_single_cert(chain, private)?;
+    // In order of preference.
     config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
     // Sessions of the certificate before stay resumable: a renewal causes no wave of full handshakes.
     config.ticketer = Arc::clone(tickets);

@@ -64,11 +64,13 @@ impl<T, S: PartialEq> Reloadable<T, S> {
         state: impl FnOnce() -> Result<S, E>,
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<bool, E> {
+        // Held while the files are read: a second caller waits instead of reading them too.
         let mut made_of = self.made_of.lock();
         let state = state()?;
         if state == *made_of {
             return Ok(false);
         }
+        // The stamps change only after a success, so that a failure is tried again.
         self.current.store(Arc::new(make()?));
         *made_of = state;
         Ok(true)

@@ -70,6 +70,7 @@ impl MessageSigner {
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is not a valid header name"))
         });
         let named = named.transpose()?;
+        // A configured name wins over the vendor's.
         let usual = |name| Some(named.clone().unwrap_or(HeaderName::from_static(name)));
         let (header, form) = match style {
             Style::Plain => (named, MessageForm::Plain),
@@ -83,12 +84,14 @@ impl MessageSigner {
             }
             Style::Axinom => {
                 let signer = Signer::new(settings)?;
+                // Axinom finds the key by this id.
                 if signer.id.is_none() {
                     return Err(bad("style `axinom` needs `message_key_id`"));
                 }
                 (usual("x-axdrm-message"), MessageForm::Axinom(signer))
             }
             Style::Jwt => {
+                // No vendor defines a header for this format.
                 let header = named.ok_or(bad("style `jwt` needs `custom_data_header`"))?;
                 (Some(header), MessageForm::Jwt(Signer::new(settings)?))
             }
@@ -184,6 +187,7 @@ impl Signer {
 
     fn token(&self, claims: &Value) -> String {
         let mut head = json!({"alg": "HS256", "typ": "JWT"});
+        // The id lets the license server change its key (RFC 7515, 4.1.4).
         if let (Some(id), Value::Object(members)) = (&self.id, &mut head) {
             members.insert("kid".to_owned(), json!(id));
         }

@@ -84,6 +84,7 @@ impl LicenseServers {
             Drm::Widevine => self.widevine.as_deref(),
             Drm::Playready => self.playready.as_deref(),
             Drm::Fairplay => self.fairplay.as_deref(),
+            // Playgate issues Clear Key licenses itself.
             Drm::Clearkey | Drm::None => None,
         }
     }
@@ -139,6 +140,7 @@ impl HttpLicenseServer {
         let authorization = settings.authorization.as_deref().map(|text| {
             let mut value =
                 HeaderValue::from_str(text).map_err(|_| bad("is not a valid header value"))?;
+            // Keeps the credential out of `Debug` output.
             value.set_sensitive(true);
             Ok::<_, BadLicenseServer>(value)
         });
@@ -248,6 +250,7 @@ impl HttpLicenseServer {
 fn is_xml(media: Option<&HeaderValue>) -> bool {
     let text = media.and_then(|media| media.to_str().ok());
     let essence = text.and_then(|text| text.split(';').next());
+    // Also `application/soap+xml`, the type of SOAP 1.2.
     essence.is_some_and(|essence| essence.trim().to_ascii_lowercase().ends_with("xml"))
 }
 
