@@ -32,7 +32,6 @@ impl StoreAdmin {
         self.0.refuses()
     }
 
-    /// Commit counters since the start.
     #[must_use]
     pub fn written(&self) -> Written {
         self.0.written()
@@ -78,7 +77,6 @@ impl StoreExport {
         SnapshotExport::open(snapshot, &super::schema()).map(Self)
     }
 
-    /// Writes every record as a line of text.
     pub(crate) fn write(self, out: &mut dyn Write) -> Result<Exported, StoreError> {
         self.0.write(&super::schema(), out)
     }

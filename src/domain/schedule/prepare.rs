@@ -176,6 +176,7 @@ fn horizon(
 impl PreparedChannel {
     pub(super) fn rows(self, skipped: &mut Skipped) -> (LivestreamId, WritableSpans, Vec<NewRow>) {
         let mut rows: Vec<Option<NewRow>> = Vec::new();
+        // A slot stays empty if the id of its row is invalid.
         rows.resize_with(self.kept.len(), || None);
         // Metadata is packed in the order of the guide, rows are in order of time.
         let mut by_payload: Vec<(usize, KeptRow<u32>)> =

@@ -115,6 +115,7 @@ impl ScheduleSnapshot {
             let channel = self.channel(one.as_str()).ok_or(QueryError::Livestream)?;
             let present = channel.present(now);
             return Ok(ScheduleResponse {
+                // In a gap, and without a guide, the body is an empty object.
                 body: Body::One(present.body.clone().unwrap_or(Bytes::from_static(b"{}"))),
                 tag: present.tag,
                 valid_until: valid_until(present.until, offset),

@@ -23,7 +23,6 @@ pub struct Ratings {
     version: u64,
 }
 
-/// A system with several names.
 struct System {
     names: Vec<String>,
     values: HashMap<String, u8>,
@@ -45,6 +44,7 @@ fn systems(root: &TableDecoder<'_>) -> Vec<System> {
             values.members().iter().filter_map(age).collect()
         });
         table.finish();
+        // The decoder has recorded what is missing; reading on finds all errors at once.
         System {
             names: names.unwrap_or_default(),
             values: values.unwrap_or_default(),

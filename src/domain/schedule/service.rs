@@ -38,7 +38,6 @@ pub struct Schedule {
     pub(super) snapshot: ArcSwap<ScheduleSnapshot>,
     generation: AtomicU64,
     view: ScheduleSettings,
-    /// Which source filled which span.
     pub(super) source_spans: Arc<MemoryTable<AllSourceSpans>>,
     /// Locked by a change of the schedule, so that changes run one at a time.
     pub(super) chunks: Mutex<ChunkStore>,

@@ -101,6 +101,7 @@ impl Ids {
         // About one position in each bucket.
         let bits = (usize::BITS - places.len().leading_zeros()).clamp(1, 30);
         let shift = u64::BITS - bits;
+        // One bound more than buckets: each bucket ends where the next begins.
         let buckets = (0..=1_u64 << bits)
             .map(|bucket| {
                 let before = places.partition_point(|place| place.hash >> shift < bucket);

@@ -138,6 +138,7 @@ pub fn free(span: CoveredSpan, blocked: &[CoveredSpan]) -> Vec<CoveredSpan> {
         rest.from = rest.from.max(gap.to);
     }
     free.push(rest);
+    // Empty before a first gap, after a last one, and between two that touch.
     free.retain(|span| span.from < span.to);
     free
 }

@@ -128,6 +128,7 @@ impl Telemetry {
                     return Ok(members + 1);
                 }
                 Err(error) => {
+                    // If this fails, the next start removes the file.
                     let _ = fs::remove_file(&work.temporary);
                     compression.failed.insert(work.hour, now);
                     return Err(error.into());
@@ -222,6 +223,7 @@ impl CompressionWork {
     /// Returns `None` if the segment is compressed already or too small.
     fn begin(hour: i64, path: &Path, temporary: PathBuf) -> io::Result<Option<Self>> {
         let source = File::open(path)?;
+        // Taken before the content is read, so that any later change is noticed.
         let identity = FileIdentity::from(&source.metadata()?);
         if identity.length < WORTHWHILE || SegmentForm::detect(&source)? == SegmentForm::Packed {
             return Ok(None);

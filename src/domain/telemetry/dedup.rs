@@ -81,6 +81,7 @@ pub(super) struct Merge {
 
 impl Merge {
     pub(super) fn run(self) -> Merged {
+        // Copied: until the merge is in place, uploads look into the shared map.
         let mut fresh: Vec<(u64, u8)> =
             self.fresh.iter().map(|(key, hour)| (*key, *hour)).collect();
         fresh.sort_unstable();

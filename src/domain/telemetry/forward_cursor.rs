@@ -137,12 +137,14 @@ impl Telemetry {
         for hour in inner.directory.hours()? {
             match unpacked_length(&inner.directory.events(hour)) {
                 Ok(length) => extents.push((hour, length)),
+                // Retention removed the hour after it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),
             }
         }
         // Read after the files were listed: a segment that is not open any more by now has been synced.
         let state = inner.state.lock();
+        // Without syncs, which only tests switch off, the length of the file counts.
         for open in state
             .segment
             .iter()

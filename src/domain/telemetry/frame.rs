@@ -63,6 +63,7 @@ fn begin(mark: [u8; 4], body: usize, out: &mut Vec<u8>) -> usize {
     // `parse` rejects such a length.
     let body = u32::try_from(body).unwrap_or(u32::MAX);
     out.extend_from_slice(&body.to_le_bytes());
+    // The place of the checksum, which `seal` fills.
     out.extend_from_slice(&[0; 4]);
     start
 }

@@ -122,6 +122,7 @@ impl Telemetry {
     ) -> Result<Self, TelemetryError> {
         let directory = Directory::open(&settings.directory, settings.sync)?;
         let hour = hour_of(now);
+        // Budgets are by UTC day: rows of older days do not count.
         let saved = store.read(|txn| txn.scan::<DayUsage>(&now.utc_day(), usize::MAX))?;
         let mut state = State {
             usage: Usage::begin(now, saved),
@@ -136,6 +137,7 @@ impl Telemetry {
             for key in directory.fingerprints(recent)? {
                 state.recent.remember(key, recent);
             }
+            // After each hour, so that the maps of unsorted fingerprints stay small.
             state.recent.tidy(hour);
         }
         if directory.events(hour).exists() {

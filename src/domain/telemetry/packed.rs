@@ -187,7 +187,6 @@ pub(super) enum SegmentForm {
 }
 
 impl SegmentForm {
-    /// Detects the form of a file from its first bytes.
     pub(super) fn detect(file: &File) -> io::Result<Self> {
         let mut head = [0; HEAD];
         let read = read_at(file, &mut head, 0)?;
@@ -380,6 +379,7 @@ impl Members {
         let unpacked = DeflateDecoder::new(body)
             .take(limit)
             .read_to_end(&mut bytes);
+        // The tail of a gzip member: CRC-32 and length of the content (RFC 1952).
         let mut expected = crc32fast::hash(&bytes).to_le_bytes().to_vec();
         expected.extend(header.unpacked.to_le_bytes());
         let sound = unpacked.is_ok_and(|length| length as u64 + 1 == limit) && *tail == *expected;

@@ -148,6 +148,7 @@ impl Sums {
             // Players that send both kinds of event report each start twice.
             starts: self.started.max(self.initial),
             startup_millis: mean(self.initial_millis, self.initial),
+            // The playing time is an estimate, which may be shorter than the buffering.
             rebuffering_ratio: (self.rebuffering_millis / played_millis).min(1.0),
             mean_bitrate: mean(self.bitrate, self.bitrates),
             errors: self.errors,

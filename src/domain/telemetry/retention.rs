@@ -126,11 +126,13 @@ impl Inner {
             return Ok(0);
         }
         let count = rows.len();
+        // A power cut loses at most the usage since the last run.
         self.store
             .write(Durability::Logged, move |txn| {
                 for (row, record) in rows {
                     txn.put::<DayUsage>(&row, &record)?;
                 }
+                // Rows of other days do not count any more.
                 let mut old = txn.scan::<DayUsage>(&All, ENTRIES_AT_ONCE)?;
                 old.retain(|((of, _, _), _)| *of != day);
                 for (row, _) in &old {
@@ -171,6 +173,7 @@ impl Inner {
 
     fn drop_entries(&self, oldest: i64) -> Result<usize, StoreError> {
         self.store
+            // Entries that a power cut brings back are deleted by the next run.
             .write(Durability::Logged, move |txn| {
                 let mut entries = txn.scan::<UserHours>(&All, ENTRIES_AT_ONCE)?;
                 entries.retain(|((hour, _), _)| *hour < oldest);
