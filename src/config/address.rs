@@ -27,6 +27,7 @@ impl ListenAddress {
             };
         }
         if let Some(name) = text.strip_prefix("socket:") {
+            // systemd's limit: 255 characters without a colon.
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             return if name.is_empty() || name.len() > 255 || !name.chars().all(plain) {
                 Err("`socket:` must be followed by the name of a passed socket".to_owned())
@@ -79,6 +80,7 @@ impl fmt::Display for ListenAddress {
 pub(super) fn host_name(raw: &Node) -> Read<String> {
     let text = raw.text()?;
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+    // The longest name that DNS can express has 253 characters.
     if text.is_empty() || text.len() > 253 || !text.bytes().all(plain) {
         return Err(format!(
             "`{text}` is not a host name such as ops.example, without a port"

@@ -47,6 +47,7 @@ pub(super) fn byte_size(range: RangeInclusive<u64>) -> impl Fn(&Node) -> Read<By
 }
 
 fn spelled_bytes(text: &str) -> Option<u64> {
+    // The empty unit fits any text, so it is tried last.
     let (digits, unit) = SIZES
         .into_iter()
         .rev()

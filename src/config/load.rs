@@ -51,7 +51,6 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// Whether all syncs are disabled (`PLAYGATE_UNSAFE_NO_SYNC=1`).
     pub unsafe_no_sync: bool,
-    /// Whether standard error is a terminal.
     pub terminal: bool,
 }
 
@@ -59,7 +58,6 @@ pub struct Loaded {
 pub struct KeyInfo {
     pub key: String,
     pub variable: String,
-    /// The default, as written in a variable.
     pub default: Option<&'static str>,
     pub doc: &'static str,
     /// Whether the key can also be given as `key_file` or as a credential.
@@ -93,6 +91,7 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
     let mut found = ConfigSources::new(&mut problems);
     match &inputs.file {
         Some(path) => found.file(path, true),
+        // A demo must not pick up the configuration of an installation.
         None if inputs.demo => {}
         None => found.file(DEFAULT_FILE.as_ref(), false),
     }

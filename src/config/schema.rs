@@ -86,7 +86,6 @@ pub(super) struct Given {
     pub(super) origin: Provenance,
 }
 
-/// Why a value is refused.
 pub(super) enum Refusal {
     /// The end of a sentence that begins with the name of the key.
     Value(String),

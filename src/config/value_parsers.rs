@@ -256,7 +256,6 @@ pub(super) fn date(raw: &Node) -> Read<NaiveDate> {
         .map_err(|_| "must be a date such as \"2027-12-31\"".to_owned())
 }
 
-/// Parses an IANA time zone.
 pub(super) fn zone(raw: &Node) -> Read<Tz> {
     let text = raw.text()?;
     text.parse()
@@ -401,6 +400,7 @@ pub(super) fn header_name(raw: &Node) -> Read<String> {
 
 pub(super) fn language(raw: &Node) -> Read<String> {
     let text = raw.text()?;
+    // A subtag has at most 8 characters (RFC 5646, 2.1); 35 are enough for any tag (4.4.1).
     let part = |part: &str| {
         (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
