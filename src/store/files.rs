@@ -80,6 +80,7 @@ pub(super) fn fill_reserve() {
     while reserved.len() < RESERVE {
         match File::open("/dev/null") {
             Ok(file) => reserved.push(file),
+            // The maintenance thread fills the reserve later.
             Err(_) => return,
         }
     }

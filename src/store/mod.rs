@@ -300,6 +300,7 @@ impl Store {
     fn start_maintenance(&self, on_failure: OnFailure, backups: Option<PathBuf>) {
         let (stop, stopped) = channel();
         let keeper = MaintenanceThread {
+            // Weak, so that the thread does not keep the store open.
             core: Arc::downgrade(&self.0.core),
             writer: self.0.inbox.clone(),
             on_failure,
@@ -424,9 +425,11 @@ impl Store {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // First: the apply thread may wait for an engine that is not ready yet.
         self.core.engine().abandon();
         // The queue may be full. The writer empties it and then finds that all senders are gone.
         let _ = self.inbox.send(Message::Stop);
+        // Dropping the sender ends the maintenance thread.
         self.stop_maintenance.lock().take();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();

@@ -103,7 +103,6 @@ impl Shared {
         std::mem::replace(&mut current, engine)
     }
 
-    /// Hands the waiting commits to the engine.
     pub(super) fn apply_memtable(&self) -> Result<(), StoreError> {
         // Locked until the batch is applied: the engine must not be replaced between taking the commits and
         // applying them.

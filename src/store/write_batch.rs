@@ -30,7 +30,6 @@ impl WriteBatch {
         self.trees.get(tree)?.get(key)
     }
 
-    /// Iterates the changes of one tree within `from..to`, in order.
     pub(super) fn range<'a>(
         &'a self,
         tree: TreeName,

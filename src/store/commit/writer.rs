@@ -179,6 +179,7 @@ impl Writer {
                     next = Some(other);
                     break;
                 }
+                // The queue is empty, or all handles are gone: what was collected is committed.
                 Err(_) => break,
             }
         }

@@ -54,7 +54,6 @@ struct DeferredState {
 }
 
 pub(in crate::store) enum FoundEngine {
-    /// Opened, but not verified yet.
     Unverified(SledEngine, EngineDir),
     Unusable(String),
 }

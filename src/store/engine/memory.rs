@@ -37,6 +37,7 @@ impl Engine for MemoryEngine {
         };
         // Copied, because the lock cannot be held while the caller iterates.
         let pairs: Vec<KeyValue> = tree
+            // No upper bound here: `range` panics if it is reversed.
             .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
             .take_while(|(key, _)| to.is_none_or(|to| key.as_slice() < to))
             .map(|(key, value)| (key.clone(), value.clone()))

@@ -19,6 +19,7 @@ const COPIES: u64 = 3;
 /// # Errors
 /// [`StoreError::InUse`], [`StoreError::Newer`], or a lack of disk space.
 pub fn copy_store(from: &Path, to: &Path, schema: &Schema) -> Result<(), StoreError> {
+    // Not synced: a copy for a check need not survive a power cut.
     let place = StoreLayout::new(from, false);
     let _lock = place.lock()?;
     if place.is_initialised() {
@@ -50,10 +51,6 @@ fn copy_directory(from: &Path, to: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns the size of all files below a directory.
-///
-/// # Errors
-/// [`StoreError::Io`] if a directory cannot be read.
 pub fn bytes_below(directory: &Path) -> Result<u64, StoreError> {
     let mut bytes = 0;
     for entry in fs::read_dir(directory).map_err(at("read the directory", directory))? {

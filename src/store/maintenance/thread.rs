@@ -148,6 +148,7 @@ impl MaintenanceThread {
                 accept_loss: false,
                 backups: self.backups.as_deref(),
                 make_room: &|| false,
+                // The maintenance thread has other work than to wait for a rebuild.
                 patience: Duration::ZERO,
                 rebuilt_from: Arc::default(),
             }

@@ -74,6 +74,7 @@ impl DurableReader {
         for (index, log) in (0..).zip(&reader.log) {
             let visited = reader.visit_segment(log, &log.bytes()?, &mut |tree, _, _| {
                 let segments = &mut logged.entry(tree).or_default().segments;
+                // Segments come in order, so the last entry tells whether this one is listed.
                 if segments.last() != Some(&index) {
                     segments.push(index);
                 }
@@ -167,7 +168,6 @@ impl DurableReader {
         Ok(())
     }
 
-    /// Returns the changes of a tree in the WAL; `None` if there are none.
     fn changes(&self, tree: TreeName) -> Result<Option<&Changes>, StoreError> {
         let Some(logged) = self.logged.get(tree) else {
             return Ok(None);

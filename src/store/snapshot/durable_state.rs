@@ -142,6 +142,7 @@ where
     C: Iterator<Item = (TreeName, Vec<u8>, Option<Place>)>,
 {
     fn value(&mut self, place: &Place) -> Result<Vec<u8>, StoreError> {
+        // Only the file that was read last stays open.
         let open = self
             .open
             .take()

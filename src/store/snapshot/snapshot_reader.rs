@@ -148,7 +148,6 @@ impl SnapshotReader {
         Ok(payload)
     }
 
-    /// Calls `each` with the pairs of a tree, frame by frame.
     pub(in crate::store) fn replay_tree(
         &self,
         tree: TreeName,

@@ -45,6 +45,7 @@ pub(in crate::store) fn frame(
     })?;
     let mut frame = Vec::with_capacity(size(payload.len()));
     frame.extend_from_slice(&length.to_le_bytes());
+    // The place of the checksum.
     frame.extend_from_slice(&[0; 4]);
     frame.extend_from_slice(&number.to_le_bytes());
     frame.extend_from_slice(&synced.to_le_bytes());

@@ -47,7 +47,6 @@ impl Segments {
         }
     }
 
-    /// Requests a sync of the end record.
     pub(in crate::store) fn request_end_sync(&self) {
         // The WAL does it right after its own next sync, so that the record on disk never claims more
         // commits than were synced.
