@@ -195,7 +195,6 @@ async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> Comma
     print_restored(&restored, json)
 }
 
-/// Restores in this process, without a server.
 fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, BackupError> {
     let backups = BackupDirectory::new_offline(backup_settings(&loaded.config));
     let file = match bare_name(file) {

@@ -183,7 +183,6 @@ struct How {
     json: bool,
 }
 
-/// A boolean query parameter: present or absent.
 fn flag(set: bool) -> Option<&'static str> {
     set.then_some("true")
 }
@@ -234,6 +233,7 @@ async fn send(
     );
     let body = request_body::whole(text);
     admin
+        // The text is in memory and sent at once: there is no progress to show.
         .upload(&target, "application/octet-stream", body, String::new)
         .await
 }
@@ -243,7 +243,6 @@ fn is_in_doubt(report: &Value) -> bool {
     doubts.is_some_and(|doubts| !doubts.is_empty())
 }
 
-/// Prints the reasons why an import is held, one per line.
 fn print_doubts(report: &Value) {
     let doubts = report.get("doubts").and_then(Value::as_array);
     for doubt in doubts.into_iter().flatten().filter_map(Value::as_str) {
@@ -254,6 +253,7 @@ fn print_doubts(report: &Value) {
 /// Reads a catalogue file, or standard input for `-`, and inlines the key files that it names: the server
 /// may not be allowed to read them.
 fn read(file: &Path) -> Result<String, Failure> {
+    // One byte more than allowed, so that a longer file is refused and not cut.
     let limit = u64::try_from(FILE_MAX)
         .unwrap_or(u64::MAX)
         .saturating_add(1);

@@ -54,7 +54,6 @@ fn documented() -> clap::Command {
     commands
 }
 
-/// Renders the manual page of one command, with the sections common to all.
 fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     // The text after the help would get a meaningless heading.
@@ -73,6 +72,7 @@ fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
         ".SH FILES\n.I /etc/playgate/playgate.toml\n.br\n.I /var/lib/playgate"
     )?;
     let own = clap_mangen::Man::new(command.clone()).get_filename();
+    // The page of the program itself must not refer to itself.
     let program = if own == "playgate.1" {
         ""
     } else {

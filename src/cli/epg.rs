@@ -89,7 +89,6 @@ pub(super) async fn run(command: EpgCommand, global: &Global) -> CommandResult {
     }
 }
 
-/// A boolean query parameter: present or absent.
 fn flag(set: bool) -> Option<&'static str> {
     set.then_some("true")
 }
@@ -97,6 +96,7 @@ fn flag(set: bool) -> Option<&'static str> {
 async fn import(import: ImportGuide, global: &Global) -> CommandResult {
     let Some(guide) = &import.guide else {
         let which = RefreshSource {
+            // Present: the arguments require a source where there is no guide.
             source: import.source.unwrap_or_default(),
             dry_run: import.dry_run,
             accept: import.accept,
@@ -121,6 +121,7 @@ async fn import(import: ImportGuide, global: &Global) -> CommandResult {
             ("createLivestreams", flag(import.create_livestreams)),
         ],
     );
+    // An import may be the first command of an installation.
     let mut admin = global.admin_or_new().await?;
     let answer = admin
         .upload(&target, "application/octet-stream", body, || {

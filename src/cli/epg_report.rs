@@ -63,6 +63,7 @@ pub(super) fn show(report: &Value, done: bool, json: bool) -> CommandResult {
     ] {
         let ids = report.get(member).and_then(Value::as_array);
         let shown = match member {
+            // Created channels are new anyway: one list is enough.
             "newChannels" => report.get("created") != report.get(member),
             // A held import creates nothing.
             "created" => done || !is_in_doubt(report),
@@ -88,14 +89,12 @@ pub(super) fn show(report: &Value, done: bool, json: bool) -> CommandResult {
     Ok(())
 }
 
-/// Returns whether the guide looks wrong.
 #[must_use]
 pub(super) fn is_in_doubt(report: &Value) -> bool {
     let doubts = report.get("doubts").and_then(Value::as_array);
     doubts.is_some_and(|doubts| !doubts.is_empty())
 }
 
-/// Advice for a held import.
 #[must_use]
 pub(super) fn hint(report: &Value) -> &'static str {
     let programmes = report.get("programmes").and_then(Value::as_u64);
@@ -131,7 +130,6 @@ fn reason(kind: &str) -> &str {
     }
 }
 
-/// Lists the changes by livestream.
 fn changes(report: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     let livestreams = report.get("changes").and_then(Value::as_array);
@@ -148,6 +146,7 @@ fn changes(report: &Value) -> Vec<String> {
         let edits = one.get("edits").and_then(Value::as_array);
         let edits = edits.map_or(&[][..], Vec::as_slice);
         lines.extend(edits.iter().map(|one| edit(one, zone)));
+        // The report lists only the first edits of a livestream.
         let rest = (added + changed + removed).saturating_sub(edits.len().try_into().unwrap_or(0));
         if rest > 0 {
             lines.push(format!("  … {rest} more"));

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::exit::CommandResult;
 use super::output;
 
-/// Prints the steps of the decision, one per line, and the result.
 pub(super) fn show(why: &Value, json: bool) -> CommandResult {
     if json {
         return output::json(why);

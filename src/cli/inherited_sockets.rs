@@ -122,6 +122,7 @@ pub(super) fn register(
     address: &ListenAddress,
     socket: PassedSocket,
 ) -> io::Result<PassedSocket> {
+    // First, so that an error closes the socket.
     let handle = socket.handle()?;
     HELD.lock().push(InheritedSocket {
         name: own_name(key, address),
@@ -180,8 +181,10 @@ pub(super) fn export(command: &mut Command) -> io::Result<()> {
     }
     let names: Vec<&str> = held.iter().map(|each| each.name.as_str()).collect();
     command
+        // Programs ignore sockets that are meant for another process; `exec` keeps the process id.
         .env("LISTEN_PID", std::process::id().to_string())
         .env("LISTEN_FDS", held.len().to_string())
+        // An extension of the crate `listenfd`: systemd always begins at 3.
         .env("LISTEN_FDS_FIRST_FD", first.to_string())
         .env(NAMES, names.join(":"));
     Ok(())

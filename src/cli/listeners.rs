@@ -86,6 +86,7 @@ async fn one(
 }
 
 pub(super) async fn probe(address: &ListenAddress, key: &str) -> Result<(), Failure> {
+    // Opened and closed again: this shows whether the next start can bind it.
     let opened = open(address).await;
     opened.map_err(|error| refusal(key, address, &error))?;
     Ok(())
@@ -128,6 +129,7 @@ async fn open(address: &ListenAddress) -> io::Result<Vec<PassedSocket>> {
         ListenAddress::Tcp { host, port } => {
             let address = lookup_host((host.as_str(), *port))
                 .await?
+                // Only the first address of a host name.
                 .next()
                 .ok_or_else(|| io::Error::other("the host name has no address"))?;
             PassedSocket::Tcp(tcp_socket(address)?)

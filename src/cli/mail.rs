@@ -109,7 +109,6 @@ pub(super) async fn run(command: MailCommand, global: &Global) -> CommandResult 
     }
 }
 
-/// Prints the SMTP dialogue and its result.
 fn print_dialogue(report: &Value) -> CommandResult {
     let lines = report.get("dialogue").and_then(Value::as_array);
     for line in lines.into_iter().flatten().filter_map(Value::as_str) {
@@ -123,7 +122,6 @@ fn print_dialogue(report: &Value) -> CommandResult {
     }
 }
 
-/// Prints a message as headers and text, or as HTML or JSON.
 fn print_mail(mail: &Value, html: bool, json: bool) -> CommandResult {
     let member = |name: &str| mail.get(name).and_then(Value::as_str).unwrap_or("-");
     if json {

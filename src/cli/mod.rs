@@ -151,6 +151,7 @@ impl Global {
     /// invalid, so that operators can keep working. Requires an explicit data directory: the default could
     /// belong to another server.
     async fn admin_with_invalid_config(&self) -> Result<Option<Admin>, Failure> {
+        // Reads an invalid configuration too, with defaults in place of what is wrong.
         let (Some(loaded), _) = read(&self.inputs()?) else {
             return Ok(None);
         };
@@ -304,7 +305,9 @@ fn run(arguments: Arguments) -> CommandResult {
 
 /// Runs a client of the operators' interface to completion.
 fn wait(command: impl Future<Output = CommandResult>) -> CommandResult {
+    // The runtime would panic without free descriptors.
     descriptors::check()?;
+    // One thread: a command waits for one request at a time.
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

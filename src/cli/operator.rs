@@ -65,6 +65,7 @@ impl RoleName {
 }
 
 pub(super) async fn run(command: OperatorCommand, global: &Global) -> CommandResult {
+    // Adding an operator may be the first command of an installation.
     let mut admin = match &command {
         OperatorCommand::Add { .. } => global.admin_or_new().await?,
         _ => global.admin().await?,

@@ -10,6 +10,7 @@ use super::exit::Failure;
 
 pub(super) fn line(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
+    // Flushed here: an error at the end of the process would go unnoticed.
     ignore_broken_pipe(writeln!(out, "{text}").and_then(|()| out.flush()))
 }
 
@@ -79,6 +80,7 @@ pub(super) fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<()
         columns
             .iter()
             .map(|(_, member)| {
+                // The member is a JSON pointer; its last part tells whether it is a time.
                 let name = member.rsplit('/').next().unwrap_or_default();
                 cell(name, row.pointer(&format!("/{member}")))
             })
@@ -191,6 +193,7 @@ fn cell(member: &str, value: Option<&Value>) -> String {
 }
 
 const fn changes_direction(c: char) -> bool {
+    // Marks, embeddings, overrides and isolates: they reorder the text around them.
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

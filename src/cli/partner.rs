@@ -111,7 +111,6 @@ pub(super) async fn run(command: PartnerCommand, global: &Global) -> CommandResu
     }
 }
 
-/// Finds a partner by id or name.
 async fn find(admin: &mut Admin, partner: &str) -> Result<Value, Failure> {
     let partners = admin.get(&path(&["partners"])).await?;
     let named = |one: &&Value| ["partnerId", "name"].iter().any(|of| one[*of] == partner);

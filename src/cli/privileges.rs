@@ -18,6 +18,7 @@ pub(super) fn caller() -> String {
         let mut named = named.into_iter().flatten();
         named.find_map(|name| name.into_string().ok())
     };
+    // Only from root: anybody else could set these variables to hide behind another name.
     own.is_root()
         .then(before)
         .flatten()

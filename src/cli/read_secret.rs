@@ -19,6 +19,7 @@ pub(super) fn read(path: &Path) -> Result<String, Failure> {
         File::open(path).and_then(|file| file.take(SECRET_MAX).read_to_string(&mut text))
     };
     read.map_err(|error| Failure::file(path, &error))?;
+    // One line end of either form; whatever precedes it is part of the secret.
     let secret = text.strip_suffix('\n').unwrap_or(&text);
     let secret = secret.strip_suffix('\r').unwrap_or(secret);
     // An empty file is a mistake of the script that wrote it, not an empty password.

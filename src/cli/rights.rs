@@ -150,7 +150,6 @@ impl RightsArgs {
     }
 }
 
-/// The members that have a value.
 fn object(members: &[(&str, Value)]) -> Map<String, Value> {
     let given = members.iter().filter(|(_, value)| !value.is_null());
     given
@@ -158,7 +157,6 @@ fn object(members: &[(&str, Value)]) -> Map<String, Value> {
         .collect()
 }
 
-/// The table, or null if it is empty.
 fn table(members: Map<String, Value>) -> Value {
     match members.is_empty() {
         true => Value::Null,
@@ -199,6 +197,7 @@ pub(super) async fn run(command: RightsCommand, global: &Global) -> CommandResul
             let target = match (&scope.livestream, &scope.broadcast) {
                 (Some(livestream), None) => path(&["livestreams", livestream, "rights"]),
                 (None, Some(broadcast)) => path(&["broadcasts", broadcast, "rights"]),
+                // The argument group allows exactly one.
                 _ => return Err(Failure::usage("name a livestream or a broadcast")),
             };
             let body = Value::Object(rights.body());
@@ -306,7 +305,6 @@ fn elements<'a>(value: &'a Value, member: &str) -> impl Iterator<Item = &'a Valu
     list.into_iter().flatten()
 }
 
-/// Formats a layer without a rule in one line.
 fn said(says: Option<&Value>) -> String {
     let members = says.and_then(Value::as_object).into_iter().flatten();
     let mut words = Vec::new();

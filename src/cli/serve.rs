@@ -28,7 +28,6 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Returns the flags as configuration keys.
     pub(super) fn flags(&self) -> Vec<(&'static str, &'static str, String)> {
         let mut flags = Vec::new();
         if !self.listen.is_empty() {
@@ -40,7 +39,6 @@ impl Addresses {
         flags
     }
 
-    /// Returns whether a listener uses port 0.
     pub(super) fn any_port(&self) -> bool {
         // A test that asks for any port must not collide with another server's operations port.
         self.ops_listen.is_none() && self.listen.iter().any(|address| address.ends_with(":0"))

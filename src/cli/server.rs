@@ -86,6 +86,7 @@ impl Server {
             sync,
             fail,
             failures,
+            // Applied when the store was opened.
             accept_loss: _,
         } = startup;
         let (restarted, restarts) = mpsc::channel(1);

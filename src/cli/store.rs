@@ -157,6 +157,7 @@ async fn export(
             let mut admin = global.admin().await?;
             // Once it is open, it stays readable.
             admin
+                // Whatever the error: it is retried only if the snapshot is gone.
                 .read_new_snapshot(store_admin::StoreExport::open, |_| true)
                 .await?
         }

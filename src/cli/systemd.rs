@@ -11,7 +11,7 @@ const RESTART_TIME: Duration = Duration::from_secs(15 * 60);
 
 pub(super) fn notify_ready(status: &str) {
     let mut states = vec![NotifyState::Ready, NotifyState::Status(status)];
-    // A restart has disabled the watchdog.
+    // A restart has set the watchdog to a longer time.
     states.extend(sd_notify::watchdog_enabled().map(watchdog_every));
     notify(&states);
 }
@@ -21,6 +21,7 @@ pub(super) fn notify_reloading() {
 }
 
 pub(super) fn notify_restarting() {
+    // Nobody feeds the watchdog until the new program is ready.
     reloading(&[watchdog_every(RESTART_TIME)]);
 }
 
@@ -28,7 +29,7 @@ pub(super) fn notify_stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
-/// Reports maintenance mode and its reason. The watchdog is disabled: nothing can hang in this state.
+/// Reports maintenance mode and its reason, and feeds the watchdog. The caller repeats it every few seconds.
 pub(super) fn notify_maintenance(reason: &str) {
     let status = format!("maintenance mode: {reason}");
     notify(&[

@@ -237,7 +237,6 @@ const OFFERS: [output::Column; 5] = [
     ("EXPIRES", "expiry"),
 ];
 
-/// Parses a date, a time or Unix seconds.
 fn instant(text: &str) -> Result<i64, &'static str> {
     let day = NaiveDate::parse_from_str(text, "%Y-%m-%d")
         .ok()
@@ -348,7 +347,6 @@ async fn remove(admin: &mut Admin, user: &Named, yes: bool) -> CommandResult {
     Ok(())
 }
 
-/// Fetches all pages of the user list.
 async fn all(admin: &mut Admin, partner: Option<&str>) -> Result<Value, Failure> {
     let mut users = Vec::new();
     let mut after: Option<String> = None;
@@ -361,6 +359,7 @@ async fn all(admin: &mut Admin, partner: Option<&str>) -> Result<Value, Failure>
             return Err(Failure::failed("the response is not a list of users"));
         };
         let last = page.last().and_then(|user| user.get("userId")?.as_str());
+        // The page after the last user is empty.
         match last {
             None => return Ok(Value::Array(users)),
             Some(id) => after = Some(id.to_owned()),

@@ -52,7 +52,6 @@ pub(super) async fn run(
     }
 }
 
-/// Counts the lines of the file if progress is shown and the file can be read twice.
 fn total(file: &Path) -> io::Result<Option<u64>> {
     // The lines are counted for the progress display only, which reads the file a second time.
     if !output::watched() || file.as_os_str() == "-" || !file.metadata()?.is_file() {
@@ -104,6 +103,7 @@ fn show(report: &Value, as_json: bool) -> CommandResult {
             );
             output::print_note(&format!("line {line}: {message}"));
         }
+        // The report lists only the first failures.
         let more = count("rejected").saturating_sub(u64::try_from(failed.len()).unwrap_or(0));
         if more > 0 {
             output::print_note(&format!("and {more} more lines"));

@@ -64,6 +64,7 @@ fn wait(mut child: Child, path: &Path) -> Result<BackupContents, BackupError> {
         });
     let said = reader.ok().and_then(|_| said.recv_timeout(patience).ok());
     if said.is_none() {
+        // It may have ended by itself by now.
         let _ = child.kill();
     }
     let status = child

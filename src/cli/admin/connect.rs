@@ -61,11 +61,13 @@ impl Admin {
             ports,
             config: loaded.config,
             store,
+            // This process serves only itself: no address is bound.
             listener: None,
             tls: None,
             sync: !loaded.unsafe_no_sync,
             on_failure: Box::new(|error| output::print_note(&format!("error: {error}"))),
             examine: verify_subprocess::verify_in_subprocess(),
+            // A command ends after its request: there is nothing to restart.
             restart: None,
         })?;
         Self::to(app.http).await

@@ -95,6 +95,7 @@ impl From<AdminError> for Failure {
         }
         let failure = Self::new(refusal.exit(), message);
         match refusal.details.get("field").and_then(Value::as_str) {
+            // The interface names the member of the body; users know it as a flag.
             Some("partner") => failure.hint("name it with `--partner NAME`"),
             _ => failure,
         }

@@ -6,7 +6,6 @@ use crate::cli::exit::{Exit, Failure};
 use crate::ports::fetch::{self, FetchError, Patience, Validators};
 use crate::ports::http_client::WebBody;
 
-/// Returns whether an argument is a URL and not a file.
 #[must_use]
 pub(crate) fn is_address(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")

@@ -170,6 +170,7 @@ impl Admin {
             // HTTP/1.1 requires a host; the administration socket has none.
             .header(HOST, "localhost")
             .header(CONTENT_TYPE, HeaderValue::from_static(content_type))
+            // The kernel reports only the user of this process, and not who called `sudo`.
             .header(AUTHORIZATION, format!("{NAMED}{}", privileges::caller()))
             .body(body)
             .map_err(|error| Failure::usage(error.to_string()))?;
@@ -269,6 +270,7 @@ pub(super) fn with_query(mut path: String, parameters: &[(&str, Option<&str>)]) 
 
 fn encode(path: &mut String, text: &str) {
     for byte in text.bytes() {
+        // The unreserved characters of RFC 3986, 2.3.
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             path.push(char::from(byte));
         } else {

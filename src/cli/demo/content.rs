@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::cli::exit::Failure;
 
-/// The catalogue file.
 pub(super) const CATALOG: &str = include_str!("../../../data/demo/catalog.toml");
 
 /// Example calls for the whole interface, without the variables that they use.
@@ -34,7 +33,6 @@ const CLIP: &[(&str, &[u8])] = clip![
     "encrypted/video-360.mp4",
 ];
 
-/// Writes the clip into the media directory.
 pub(super) fn unpack(media: &Path) -> Result<(), Failure> {
     for (name, bytes) in CLIP {
         let path = media.join(name);

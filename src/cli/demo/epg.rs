@@ -23,7 +23,6 @@ pub(super) struct Guide {
     pub catchup: String,
 }
 
-/// Builds the guide of a demo that starts at `now`.
 pub(super) fn around(now: UnixSeconds) -> Guide {
     let now = now.0;
     let slot = now - now.rem_euclid(SLOT);

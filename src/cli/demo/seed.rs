@@ -32,6 +32,7 @@ pub(super) async fn fill(http: &Arc<HttpState>) -> Result<Filled, Failure> {
     let services = &http.services;
     content::unpack(&services.config.origin.media_dir)?;
     let mut admin = Admin::to(Arc::clone(http)).await?;
+    // The catalogue first: broadcasts of unknown livestreams would be skipped.
     import(
         &mut admin,
         path(&["catalog", "import"]),

@@ -26,7 +26,6 @@ impl TempDataDir {
         Ok(Self(path))
     }
 
-    /// The path as configuration text.
     pub(super) fn text(&self) -> Result<String, Failure> {
         let text = self.0.to_str().map(str::to_owned);
         text.ok_or_else(|| Failure::usage("the temporary directory's path is not UTF-8"))

@@ -69,6 +69,7 @@ fn space(directory: &Path) -> io::Result<(u64, u64)> {
     // Before the first start the directory does not exist yet.
     let there = directory.ancestors().find(|path| path.exists());
     let disk = statvfs(there.unwrap_or(Path::new("/")))?;
+    // Without the blocks reserved for root, which the service cannot use.
     Ok((disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize))
 }
 
@@ -92,6 +93,7 @@ fn disk(directory: &Path) -> Finding {
 
 fn rights(directory: &Path) -> Option<Finding> {
     let mode = fs::metadata(directory).ok()?.permissions().mode();
+    // The directory holds hashes of passwords and tokens, and the users' addresses.
     (mode & 0o007 != 0).then(|| {
         let place = directory.display();
         let said = format!("{place} is accessible to all users of this machine");
@@ -135,6 +137,7 @@ fn on_one_disk(one: &Path, other: &Path) -> bool {
 }
 
 fn unit() -> Option<Finding> {
+    // Without systemd, as in a container, there is no unit to check.
     if !sd_notify::booted().unwrap_or(false) {
         return None;
     }

@@ -32,7 +32,6 @@ pub(super) async fn check_configuration(loaded: &Loaded) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether an address is reachable from this machine only.
 fn is_local(address: &ListenAddress) -> bool {
     match address {
         ListenAddress::Tcp { host, .. } => {
@@ -112,6 +111,7 @@ async fn mail(config: &Config) -> Finding {
             "set `smtp.host` and `mail.from`",
         );
     };
+    // Only a connection: a test mail would need a recipient.
     match connected(host, smtp.port()).await {
         Ok(finding) => Finding::ok("mail", finding),
         Err(trouble) => Finding::problem(
@@ -177,6 +177,7 @@ pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Opt
 /// Checks what the service reports about itself: readiness, partners, EPG sources, ratings.
 pub(super) async fn check_store(service: &mut Admin, findings: &mut Vec<Finding>) -> CommandResult {
     let response = service.ask(Method::GET, "/readyz", None).await?;
+    // The body of an error response lists the reasons.
     let body = response.unwrap_or_else(|refusal| refusal.into_body());
     findings.extend(listed(&body, "reasons", |said| {
         Finding::problem("service", said, "see the log and docs/operating.md")
@@ -242,7 +243,6 @@ fn unrated(figures: &str) -> Option<Finding> {
     })
 }
 
-/// Reports offers limited to countries when no geolocation is configured.
 pub(super) async fn countries(
     service: &mut Admin,
     config: &Config,
@@ -254,6 +254,7 @@ pub(super) async fn countries(
     }
     let catalogue = service.get("/admin/v1/catalog?format=json").await?;
     let offers = catalogue.get("offer").and_then(Value::as_array);
+    // An offer without `countries` holds in every country.
     let names = |offer: &&Value| {
         let countries = offer.get("countries").and_then(Value::as_array);
         countries.is_some_and(|countries| !countries.is_empty())
@@ -280,7 +281,6 @@ pub(super) async fn media(
     Ok(missing.map(|said| Finding::warning("media", said, FIX)))
 }
 
-/// Reports an EPG source that fails or is held.
 fn guide(source: &Value) -> Option<Finding> {
     let name = output::text(source, "name");
     let said = match source["state"].as_str()? {

@@ -26,6 +26,7 @@ const BINARY: &str = "./usr/bin/playgate";
 /// Runs `upgrade check` of a binary. Whatever prevents that is a problem of the binary.
 pub(super) async fn check_binary(binary: &Path, global: &Global) -> Report {
     let name = binary.display();
+    // The version judges itself: only it knows which formats it can read.
     let mut command = Command::new(binary);
     command.args(["upgrade", "check", "--json"]);
     for (flag, value) in [
@@ -63,6 +64,7 @@ struct CandidateExit {
 }
 
 async fn wait(mut child: Child) -> io::Result<CandidateExit> {
+    // A child that fills a pipe nobody reads would never end.
     let out = child.stdout.take().map(read_on_thread).transpose()?;
     let err = child.stderr.take().map(read_on_thread).transpose()?;
     let deadline = Instant::now() + PATIENCE;
@@ -89,7 +91,6 @@ async fn wait(mut child: Child) -> io::Result<CandidateExit> {
     })
 }
 
-/// Reads a pipe so that the child never waits for it.
 fn read_on_thread(from: impl io::Read + Send + 'static) -> io::Result<JoinHandle<String>> {
     std::thread::Builder::new().spawn(move || {
         let mut text = Vec::new();
@@ -99,7 +100,6 @@ fn read_on_thread(from: impl io::Read + Send + 'static) -> io::Result<JoinHandle
     })
 }
 
-/// Checks the binary in a Debian package for this machine.
 pub(super) async fn check_deb(deb: &Path, global: &Global) -> Result<Report, Failure> {
     // `dpkg-deb` would report a missing file as a broken package.
     File::open(deb).map_err(|error| Failure::file(deb, &error))?;
@@ -159,7 +159,6 @@ fn tool(command: &mut Command) -> Result<Result<String, String>, Failure> {
     })
 }
 
-/// Writes the binary of a package to a file.
 fn unpack(deb: &Path, target: &Path) -> io::Result<()> {
     let mut child = Command::new("dpkg-deb")
         .arg("--fsys-tarfile")

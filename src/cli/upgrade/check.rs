@@ -107,11 +107,13 @@ pub(super) async fn check(global: &Global) -> Result<Report, Failure> {
 
 async fn try_store(loaded: &Loaded, report: &mut Report) -> CommandResult {
     let config = &loaded.config;
+    // A new installation: there is only the configuration to check.
     if !has_store(config) {
         return Ok(());
     }
     let directory = CheckDirectory::create(&config.server.data_dir)?;
     let mut copied = config.clone();
+    // The server's own data and backups must not be touched.
     copied.server.data_dir = directory.data();
     copied.backup.dir = directory.data().join("backups");
     copy(loaded, &copied).await?;
@@ -127,6 +129,7 @@ async fn copy(loaded: &Loaded, to: &Config) -> CommandResult {
         Some(mut admin) => copy_from_server(&mut admin, to).await?,
         None => copy_store(from, to_data, &domain::schema())?,
     }
+    // Without its keys the copy could not open sealed records.
     let keys = from.join("keys");
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -144,13 +147,13 @@ async fn copy(loaded: &Loaded, to: &Config) -> CommandResult {
     Ok(())
 }
 
-/// Unpacks a new snapshot of the running server.
 async fn copy_from_server(admin: &mut Admin, to: &Config) -> CommandResult {
     let ports = Ports::for_machine(to);
     let restore = |snapshot: &Path| {
         let restoring = Restoring {
             instance: ports.entropy.array(),
             timeline: ports.entropy.array(),
+            // The copy is a new installation, to which the snapshot is foreign.
             adopt: true,
             change: offline_change("upgrade_check", DIRECTORY.to_owned(), &*ports.clock),
         };
@@ -233,6 +236,7 @@ impl CheckDirectory {
             .write(true)
             .open(&lock);
         let opened = opened.map_err(|error| Failure::file(&lock, &error))?;
+        // The lock ends with the process, even if it is killed.
         if opened.try_lock().is_err() {
             return Err(Failure::failed("another upgrade check is running"));
         }
@@ -250,7 +254,6 @@ impl CheckDirectory {
         Ok(directory)
     }
 
-    /// The data directory of the copy.
     fn data(&self) -> PathBuf {
         self.path.join("data")
     }

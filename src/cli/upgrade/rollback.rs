@@ -23,6 +23,7 @@ pub(super) async fn run(yes: bool, global: &Global) -> CommandResult {
         )
         .hint("`apt list -a playgate` shows earlier versions, `apt install playgate=VERSION` installs one"));
     }
+    // Before the question and the restart: a refusal leaves the service running.
     let report = check_binary(previous, global).await;
     if !report.ok {
         return Err(Failure::failed(format!(
