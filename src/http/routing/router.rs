@@ -75,6 +75,7 @@ impl PathEntry {
         let mut names = Vec::new();
         for (_, route) in self.routes.iter().flatten() {
             names.push(route.method.as_str());
+            // HEAD is served wherever GET is (RFC 9110, 9.3.2).
             if route.method == RouteMethod::Get {
                 names.push("HEAD");
             }
@@ -93,6 +94,7 @@ impl PathEntry {
             None => allowed.to_owned(),
         };
         let message = format!("{method} is not allowed here; use {allowed}");
+        // A 405 must list the allowed methods (RFC 9110, 15.5.6).
         ApiError::new(ErrorCode::MethodNotAllowed, message).with_header(ALLOW, self.allow.clone())
     }
 
@@ -112,6 +114,7 @@ impl Router {
         let mut entries: Vec<PathEntry> = Vec::new();
         let mut patterns: Vec<&str> = Vec::new();
         for (index, route) in table.iter().enumerate() {
+            // The same path with another method shares its entry.
             let known = patterns.iter().position(|p| *p == route.pattern);
             let at = known.unwrap_or_else(|| {
                 #[expect(
@@ -170,6 +173,7 @@ impl RouteSet {
             Method::POST => RouteMethod::Post,
             Method::PUT => RouteMethod::Put,
             Method::DELETE => RouteMethod::Delete,
+            // OPTIONS is answered for the path; other methods are refused with its list.
             _ => return Ok(RouteMatch::Path(entry)),
         };
         let Some((index, route)) = entry.get(verb) else {
@@ -201,6 +205,7 @@ fn shorten(path: &str) -> String {
         short => short,
     };
     let mut shown = path.split('/').map(short).collect::<Vec<_>>().join("/");
+    // Bounds the message, which repeats what a client sent.
     if let Some((end, _)) = shown.char_indices().nth(ECHO) {
         shown.truncate(end);
         shown.push('…');

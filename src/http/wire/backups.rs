@@ -49,7 +49,6 @@ pub struct ContentsBody {
     /// Always true: a damaged backup is reported as an error instead.
     pub sound: bool,
     pub created_at: i64,
-    /// Number of the last commit in the backup.
     pub number: u64,
     pub records: u64,
     pub tables: BTreeMap<String, u64>,

@@ -39,6 +39,7 @@ impl OfferReply {
         snapshot: &CatalogSnapshot,
         now: UnixSeconds,
     ) -> impl Iterator<Item = Self> {
+        // Every user has the default offers while they are on sale.
         let now_open = move |offer: &&std::sync::Arc<Offer>| {
             offer.kind == OfferKind::Default && offer.sale.contains(now)
         };

@@ -22,9 +22,11 @@ pub(crate) fn source<'a>(
     mut unpacked: Box<dyn Read + 'a>,
     options: XmltvOptions,
 ) -> Result<Box<dyn GuideEvents + 'a>, GuideError> {
+    // The first bytes decide: names and media types of files do not tell the format.
     let mut head = Vec::new();
     let read = unpacked.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
     read.map_err(|error| GuideError::Unreadable(error.to_string()))?;
+    // A byte order mark may precede the text.
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
     let json = matches!(first, Some(b'{' | b'['));
@@ -286,6 +288,7 @@ fn facts(wire: WireBroadcast) -> Metadata {
     let images = wire.images.unwrap_or_default().into_iter();
     let description = wire.description.filter(|text| !text.trim().is_empty());
     Metadata {
+        // Rows without a title are skipped later, like those of XMLTV.
         title: wire.title.unwrap_or_default().trim().into(),
         description: description.map(|text| text.trim().into()),
         images: images

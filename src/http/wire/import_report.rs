@@ -128,7 +128,6 @@ pub(crate) fn problem(error: &GuideError) -> ImportProblem {
     }
 }
 
-/// Describes an error of an EPG file.
 #[must_use]
 pub(crate) fn guide_fault(error: &GuideError) -> String {
     match error {

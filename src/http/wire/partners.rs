@@ -62,7 +62,6 @@ impl From<&TokenInfo> for TokenLine {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedToken<'a> {
-    /// The id by which the token is revoked.
     pub token_id: String,
     pub access_token: &'a str,
 }
@@ -97,7 +96,6 @@ pub(crate) struct AddedOperator<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedOperatorToken<'a> {
-    /// The id by which the token is revoked.
     pub token_id: String,
     pub token: &'a str,
 }

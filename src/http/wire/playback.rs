@@ -75,6 +75,7 @@ impl ClearKeyBody {
         };
         Self {
             keys: keys.iter().map(key).collect(),
+            // The session type of Encrypted Media Extensions: players do not store the keys.
             r#type: "temporary",
         }
     }
@@ -142,6 +143,7 @@ impl PlaybackSessionBody {
         let (width, height) = view.resolution;
         Self {
             session_id: view.id.to_string(),
+            // Left out: it is the user's own list.
             user_id: None,
             email: None,
             asset_id: view.asset.as_str().to_owned(),

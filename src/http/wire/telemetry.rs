@@ -124,6 +124,7 @@ impl<'de> Visitor<'de> for Elements {
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
 fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
+    // A JSON text has none (RFC 8259, 8.1).
     if body.starts_with(&[0xef, 0xbb, 0xbf]) {
         return Err(ApiError::field(
             "body",
@@ -135,6 +136,7 @@ fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
         .deserialize_seq(Elements)
         .and_then(|elements| from.end().map(|()| elements));
     let (texts, more) = read.map_err(|error| {
+        // Named first: the parser would report both as a syntax error.
         let what = match error.classify() {
             _ if body.is_empty() => "is empty".to_owned(),
             _ if body.starts_with(GZIP_MAGIC) => {
@@ -168,6 +170,7 @@ fn event(text: &str) -> Result<NewEvent, RefusedEvent> {
     let Value::Object(members) = strict(text.as_bytes()).map_err(invalid)? else {
         return Err(invalid("must be an object"));
     };
+    // Only what the interface describes is checked; other members are stored as they are.
     for name in ["source", "component"] {
         if member(&members, name).is_some_and(|value| !value.is_string()) {
             return Err(invalid(format!("{name}: must be a string")));

@@ -47,6 +47,7 @@ impl EventPieces {
     }
 
     fn piece(&mut self) -> Result<Vec<u8>, BodyError> {
+        // With room for the event that crosses the size of a piece.
         let mut out = Vec::with_capacity(PIECE + PIECE / 8);
         while out.len() < PIECE
             && let Some(event) = self.events.next()
@@ -69,6 +70,7 @@ impl Iterator for EventPieces {
             return Some(Ok(head));
         }
         match self.piece() {
+            // No event is left: the array is closed.
             Ok(piece) if piece.is_empty() => self.end.take().map(|end| Ok(end.into())),
             piece => Some(piece.map(Bytes::from)),
         }

@@ -72,6 +72,7 @@ fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
 fn rating(out: &mut String, rating: Option<&str>, age: Option<u8>) {
     let age = age.map(|age| age.to_string());
     let (system, value) = match (rating, &age) {
+        // Stored as `system:value`, or as a value of no known system.
         (Some(rating), _) => match rating.split_once(':') {
             Some((system, value)) => (Some(system), value),
             None => (None, rating),

@@ -96,7 +96,6 @@ impl ParseRequest for PreflightRequest {
 pub(crate) struct LicenseRequest {
     pub system: Drm,
     pub session: SessionId,
-    /// Hash of the Entitlement Token. `None` if the text cannot be a token.
     pub entitlement: Option<TokenHash>,
     pub challenge: Bytes,
     pub kids: Vec<[u8; 16]>,
@@ -147,6 +146,7 @@ fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
         return Err(ApiError::field("kids", "must have 1 to 64 key ids"));
     }
     let mut kids = Vec::with_capacity(request.kids.len());
+    // All wrong ids are reported at once.
     let mut wrong: Option<ApiError> = None;
     for (at, text) in request.kids.iter().enumerate() {
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok();
@@ -167,7 +167,6 @@ fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
 
 pub(crate) struct HeartbeatRequest {
     pub session: SessionId,
-    /// Hash of the Entitlement Token. `None` if the text cannot be a token.
     pub entitlement: Option<TokenHash>,
     pub device: DeviceId,
     pub timestamp: i64,

@@ -30,6 +30,7 @@ impl DeviceHeaders {
     }
 
     pub(crate) fn check(input: &Input<'_>) -> Result<DeviceId, ApiError> {
+        // Checked and dropped: the session knows its device.
         let (_, _, _, id) =
             (platform(input), kind(input), model(input), device_id(input)).combine()?;
         Ok(id)

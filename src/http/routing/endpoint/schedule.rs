@@ -164,6 +164,7 @@ impl<T> PageRequest<T> {
         id: impl FnOnce(&str) -> Result<T, Malformed>,
     ) -> Result<Self, ApiError> {
         let limit = input.query.parsed("limit", |text| {
+            // `parse` alone would accept a plus sign.
             let plain = text.bytes().all(|b| b.is_ascii_digit());
             let limit = text.parse().ok().filter(|_| plain);
             limit
@@ -181,6 +182,7 @@ pub(crate) struct M3uRequest {
 
 impl ParseRequest for M3uRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        // Players that only take an address send the token in the query.
         let sent = match input.heads.access_token.ascii() {
             Some(token) => token.into(),
             None => input.query.one("accessToken")?.unwrap_or_default(),

@@ -155,6 +155,7 @@ impl ParseRequest for ChangePinRequest {
         let body = payload.object()?;
         let given = match body.text("password") {
             Ok(None) => Ok(None),
+            // `password` reports a value that is no text.
             Ok(Some(_)) | Err(_) => password(&body, "password").map(Some),
         };
         let (current, password, new) = (

@@ -36,7 +36,6 @@ impl ParseRequest for RestoreBackupRequest {
 }
 
 pub(crate) struct RestoreSentBackupRequest {
-    /// Permits a backup of another installation.
     pub adopt: bool,
     pub file: BodyStream,
 }

@@ -44,7 +44,6 @@ impl ParseRequest for MoveClockRequest {
     }
 }
 
-/// Parses the name of a partner or operator.
 fn name(body: &Object) -> Result<String, ApiError> {
     body.required("name", |text| {
         let text = text.trim();
@@ -161,7 +160,6 @@ pub(crate) enum OperatorRef {
 }
 
 impl OperatorRef {
-    /// Text that has the form of an id is an id.
     fn read(text: &str) -> Self {
         OperatorId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }
@@ -183,7 +181,6 @@ impl ParseRequest for OperatorRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OperatorTokenRequest {
     pub operator: OperatorRef,
-    /// The id of the token in the list of tokens, not the token itself.
     pub token: String,
 }
 

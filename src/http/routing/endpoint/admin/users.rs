@@ -33,6 +33,7 @@ fn partner(input: &Input<'_>) -> Result<Option<PartnerRef>, ApiError> {
 impl UserRef {
     pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let text = input.text("user")?;
+        // An id contains no `@`, so it cannot be an address.
         if let Ok(user) = UserId::parse(&text) {
             return Ok(Self::Id(user));
         }
@@ -90,6 +91,7 @@ impl AddUserRequest {
             partner: partner.map(PartnerRef::read),
             email,
             password,
+            // An empty name in a file means none.
             name: name.filter(|name| !name.as_str().is_empty()),
             locale,
             country,
@@ -102,6 +104,7 @@ impl ParseRequest for AddUserRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let (mut request, of_query) = (Self::read(&body), partner(input)).combine()?;
+        // A partner in the body takes precedence over the one in the query.
         request.partner = request.partner.or(of_query);
         Ok(request)
     }
