@@ -33,7 +33,6 @@ use crate::worker_pool::recent_failures::RecentFailures;
 pub struct Services {
     /// The clock. The service reads it once per request.
     pub clock: Arc<dyn Clock>,
-    /// The same clock, if operators may move it.
     pub lab: Option<Arc<LabClock>>,
     /// Detects clock jumps; expiry is judged by its time.
     pub clock_guard: Arc<ClockGuard>,

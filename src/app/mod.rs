@@ -76,22 +76,18 @@ pub fn check(config: &Config) -> Vec<AppError> {
     settings::check(config)
 }
 
-/// What the services are opened with.
 pub struct Parts {
     pub config: Config,
     pub store: Store,
     pub ports: Ports,
     /// Address of the partner interface, if it has one.
     pub listener: Option<SocketAddr>,
-    /// TLS of the partner interface, if configured.
     pub tls: Option<Arc<Tls>>,
     /// Whether files are synced; disabled only in control runs of durability tests.
     pub sync: bool,
     /// Called when a file of the service has failed and the process must restart.
     pub on_failure: Box<dyn Fn(String) + Send + Sync>,
-    /// Verifies a backup completely.
     pub examine: Examine,
-    /// Restarts the process, if possible.
     pub restart: Option<Restart>,
 }
 
@@ -136,7 +132,6 @@ impl App {
     }
 }
 
-/// Opens the services, and derives the settings of the HTTP server.
 pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
     let Parts {
         config,

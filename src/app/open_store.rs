@@ -16,7 +16,6 @@ use crate::store::{self, Import, Imported, OnFailure, Options, Store, StoreError
 const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
 
 pub struct StoreOpener {
-    /// Whether files are synced; disabled only in control runs of durability tests.
     pub sync: bool,
     pub accept_loss: bool,
     pub examine: Examine,

@@ -62,7 +62,6 @@ fn check(global: &Global, as_json: bool) -> CommandResult {
     }
 }
 
-/// Returns the warnings of a valid configuration and of the files that it names.
 fn warnings(loaded: Loaded) -> Vec<String> {
     let mut warnings = loaded.warnings;
     // An expired certificate is a warning and not an error: the server starts with it, since the clock may be wrong.

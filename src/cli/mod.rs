@@ -70,7 +70,6 @@ struct Arguments {
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 not found, \
                           4 held for approval, 5 fatal I/O error.";
 
-/// Help heading of the global options.
 const GLOBAL_HEADING: &str = "Global options";
 
 #[derive(Args)]
@@ -303,7 +302,6 @@ fn run(arguments: Arguments) -> CommandResult {
     }
 }
 
-/// Runs a client of the operators' interface to completion.
 fn wait(command: impl Future<Output = CommandResult>) -> CommandResult {
     // The runtime would panic without free descriptors.
     descriptors::check()?;

@@ -319,7 +319,6 @@ fn said(says: Option<&Value>) -> String {
     words.join(", ")
 }
 
-/// Formats a time of a broadcast in the zone of its livestream.
 fn clock(why: &Value, member: &str) -> String {
     clock_in(why, member, &output::text(why, "zone"))
 }

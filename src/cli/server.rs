@@ -27,7 +27,6 @@ use crate::store::Store;
 
 const JOBS_TIME: Duration = Duration::from_secs(5);
 
-/// Why a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerExit {
     Stopped,

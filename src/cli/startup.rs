@@ -80,7 +80,6 @@ impl Startup {
         import_store(&self.config, &self.ports, self.opener(), input, bytes)
     }
 
-    /// Deletes the content keys that the key file cannot decrypt; returns their number.
     pub(super) fn drop_content_keys(&self) -> Result<usize, AppError> {
         drop_content_keys(&self.config, &self.ports, self.opener())
     }

@@ -90,7 +90,6 @@ impl fmt::Display for Network {
     }
 }
 
-/// Browser origins that may read responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorsOrigins {
     Any,

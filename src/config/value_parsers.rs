@@ -19,7 +19,6 @@ use crate::domain::catalog::Unrated;
 /// The result of parsing a value. The error is a sentence without the name of the key.
 pub(super) type Read<T> = Result<T, String>;
 
-/// A type of configuration values.
 pub(super) trait Setting: Sized {
     /// Whether the value is masked and can come from a file or a credential.
     const SECRET: bool = false;
@@ -231,7 +230,6 @@ pub(super) fn network(raw: &Node) -> Read<Network> {
     Network::parse(text).map_err(|why| format!("`{text}`: {why}"))
 }
 
-/// Returns a TOML date or time as text.
 fn date_or_time(raw: &Node) -> Read<&str> {
     match &raw.value {
         Value::Time(text) => Ok(text),

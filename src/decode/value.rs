@@ -43,7 +43,6 @@ pub(crate) struct Member {
 }
 
 impl Value {
-    /// The type's name in messages.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) | Self::Loose(_) => "a string",

@@ -69,7 +69,6 @@ pub trait IdentityTable: Table<Key: Copy + Hash> {
     const KIND: IdentityKind;
     /// Ensures unique names.
     type ByName: Index<Table = Self, Key = String>;
-    /// Tokens by hash.
     type Tokens: Table<Key = TokenHash, Record = TokenRecord<Self::Key>>;
 
     fn name(record: &Self::Record) -> &str;

@@ -11,7 +11,6 @@ use crate::ports::Entropy;
 #[serde(transparent)]
 pub(crate) struct Sealed(Box<[u8]>);
 
-/// Seals and opens secrets of one kind.
 pub(crate) struct Sealer(LessSafeKey);
 
 impl Sealer {

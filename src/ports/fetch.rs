@@ -49,7 +49,6 @@ impl Default for Patience {
     }
 }
 
-/// HTTP validators of a version of an EPG file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validators {
     /// `ETag`; for a local file its length and modification time.

@@ -29,7 +29,6 @@ const MOST: u64 = 1 << 20;
 /// renewal happens with a month or a third of the lifetime left.
 const LATE: i64 = 7 * DAY;
 
-/// Why a certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadTls {
     #[error("{}: {error}", path.display())]

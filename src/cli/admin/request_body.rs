@@ -36,7 +36,6 @@ pub(crate) fn whole(bytes: impl Into<Bytes>) -> RequestBody {
         .boxed_unsync()
 }
 
-/// Counters of sent data, for the progress display.
 #[derive(Clone, Default)]
 pub(crate) struct Sent(Arc<BodyCounts>);
 

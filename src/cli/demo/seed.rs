@@ -14,7 +14,6 @@ use crate::http::state::HttpState;
 pub(super) const IDENTITY: &str = "demo@example.com";
 pub(super) const ACCESS_KEY: &str = "demo pass phrase";
 pub(super) const PIN_CODE: &str = "2580";
-/// Age limit of the demo's user.
 const LIMIT: u8 = 15;
 /// Name of the demo's partner and operator.
 const NAME: &str = "demo";

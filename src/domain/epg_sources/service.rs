@@ -62,7 +62,6 @@ impl From<StoreError> for EpgSourceError {
 pub struct Refresh {
     pub dry_run: bool,
     pub accept: bool,
-    /// Create livestreams for channels that the catalogue does not have.
     pub create_livestreams: bool,
 }
 

@@ -77,7 +77,6 @@ impl Table for OperatorTable {
     }
 }
 
-/// Ensures unique names.
 pub struct OperatorsByName;
 
 impl Index for OperatorsByName {

@@ -18,7 +18,6 @@ pub(crate) fn schema(schema: Schema) -> Schema {
         .with::<tables::PartnerTokens>()
 }
 
-/// A partner as shown to operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partner {
     pub id: PartnerId,
@@ -35,7 +34,6 @@ pub struct Partner {
 /// Changes to a partner; `None` keeps the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartnerUpdate {
-    /// Whether its tokens are rejected.
     pub disabled: Option<bool>,
     /// Duration unit of its players; an inner `None` selects the configured one.
     pub duration_unit: Option<Option<DurationUnit>>,
@@ -89,7 +87,6 @@ impl Partners {
         partners
     }
 
-    /// The partner's duration unit, if it differs from the configured one.
     #[must_use]
     pub fn duration_unit(&self, id: &PartnerId) -> Option<DurationUnit> {
         self.records.get(id)?.duration_unit

@@ -12,7 +12,6 @@ pub struct PartnerRecord {
     pub(super) name: String,
     pub(super) created: UnixSeconds,
     pub(super) disabled: bool,
-    /// Duration unit of its players, if it differs from the configured one.
     pub(super) duration_unit: Option<DurationUnit>,
 }
 
@@ -76,7 +75,6 @@ impl Table for PartnerTable {
     }
 }
 
-/// Ensures unique names.
 pub struct PartnersByName;
 
 impl Index for PartnersByName {

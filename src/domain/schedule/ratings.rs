@@ -14,7 +14,6 @@ const BUILT_IN: &str = include_str!("../../../data/ratings.toml");
 /// Larger ages are mistakes: no rating board uses more than 21.
 const AGE_MAX: u8 = 21;
 
-/// The ages that a table may have.
 const AGES: RangeInclusive<i64> = 0..=255;
 
 #[derive(Debug, Clone, Default)]

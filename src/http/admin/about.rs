@@ -20,8 +20,6 @@ struct AboutBody<'a> {
     name: Option<String>,
 }
 
-/// `GET /admin/v1/about`: returns version and environment of the service, and the operator's name
-/// and role.
 pub(crate) fn about(
     http: &HttpState,
     _cx: &Context,

@@ -9,7 +9,6 @@ use crate::http::routing::endpoint::admin::system::AuditRequest;
 use crate::http::wire::audit::AuditLine;
 use crate::services::Services;
 
-/// `GET /admin/v1/audit`: lists audit entries, newest first.
 pub(crate) async fn audit(
     services: &Services,
     _cx: &Context,

@@ -14,10 +14,6 @@ use crate::http::routing::endpoint::admin::backups::{
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 use crate::services::{Restart, Services};
 
-/// `GET /admin/v1/backups`: lists the backups, newest first.
-///
-/// # Errors
-/// `BACKUP_FAILED` if the directory cannot be read.
 pub(crate) async fn list(
     services: &Services,
     _cx: &Context,
@@ -29,10 +25,6 @@ pub(crate) async fn list(
     Reply::json(&lines)
 }
 
-/// `POST /admin/v1/backups`: creates a backup.
-///
-/// # Errors
-/// `BACKUP_FAILED`.
 pub(crate) async fn create(
     services: &Services,
     cx: &Context,
@@ -44,10 +36,6 @@ pub(crate) async fn create(
     Reply::made(&line.name, &line)
 }
 
-/// `POST /admin/v1/backups/{backup}/verify`: reads a backup to its end and checks it.
-///
-/// # Errors
-/// `BACKUP_NOT_FOUND`, `BACKUP_UNUSABLE`.
 pub(crate) async fn verify(
     services: &Services,
     _cx: &Context,
@@ -82,10 +70,6 @@ pub(crate) async fn restore(
     restart_with(services, restart, restored)
 }
 
-/// `POST /admin/v1/backups/restore`: restores the backup in the request body.
-///
-/// # Errors
-/// `BACKUP_UNUSABLE`, `BACKUP_FOREIGN`, `RESTART_NOT_POSSIBLE`.
 pub(crate) async fn restore_sent(
     services: &Services,
     cx: &Context,

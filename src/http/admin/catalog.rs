@@ -97,8 +97,6 @@ pub(crate) async fn import_catalog(
     Reply::json(&reply)
 }
 
-/// `GET /admin/v1/catalog/history`: lists the versions that imports and undos replaced, newest
-/// first.
 pub(crate) async fn history(
     services: &Services,
     _cx: &Context,
@@ -110,10 +108,6 @@ pub(crate) async fn history(
     Reply::json(&lines)
 }
 
-/// `POST /admin/v1/catalog/undo`: replaces the catalogue by an earlier version.
-///
-/// # Errors
-/// `CATALOG_VERSION_NOT_FOUND`; `IMPORT_INVALID` if the version no longer fits the schedule.
 pub(crate) async fn undo(
     services: &Services,
     cx: &Context,

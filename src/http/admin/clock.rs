@@ -51,10 +51,6 @@ pub(crate) fn read(
     body(services)
 }
 
-/// `PUT /admin/v1/clock`: moves the lab clock.
-///
-/// # Errors
-/// `LAB_CLOCK_OFF`.
 pub(crate) async fn shift(
     services: &Services,
     _cx: &Context,
@@ -70,10 +66,6 @@ pub(crate) async fn shift(
     respond_after_move(services).await
 }
 
-/// `DELETE /admin/v1/clock`: returns to real time.
-///
-/// # Errors
-/// `LAB_CLOCK_OFF`.
 pub(crate) async fn reset(
     services: &Services,
     _cx: &Context,

@@ -10,7 +10,6 @@ use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::public::ConsoleFileRequest;
 use crate::http::state::HttpState;
 
-/// `GET /` and `GET /console`: redirects to the console.
 pub(crate) fn entry(_http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     Ok(Reply::no_content()
         .with_status(StatusCode::FOUND)
@@ -22,10 +21,6 @@ pub(crate) fn page(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, 
     find(http, "index.html")
 }
 
-/// `GET /console/{file}`: returns a file of the console.
-///
-/// # Errors
-/// `PATH_NOT_FOUND`.
 pub(crate) fn file(
     http: &HttpState,
     _cx: &Context,

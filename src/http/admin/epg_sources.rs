@@ -25,10 +25,6 @@ pub(crate) fn sources(
     Reply::json(&sources)
 }
 
-/// `GET /admin/v1/epg/sources/{source}`: returns one source.
-///
-/// # Errors
-/// `GUIDE_SOURCE_NOT_FOUND`.
 pub(crate) fn source(
     services: &Services,
     _cx: &Context,

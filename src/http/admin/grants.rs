@@ -33,10 +33,6 @@ pub(crate) async fn grants(
     Reply::json(&lines)
 }
 
-/// `PUT /admin/v1/users/{user}/grants/{offer}`: grants an offer, or renews the grant.
-///
-/// # Errors
-/// `USER_NOT_FOUND`; `OFFER_NOT_FOUND`; `INVALID_REQUEST` for an expiry in the past.
 pub(crate) async fn grant(
     services: &Services,
     cx: &Context,

@@ -14,7 +14,6 @@ use crate::services::Services;
 
 const LISTED: usize = 1_000;
 
-/// `GET /admin/v1/mail`: lists queued and sent mails.
 pub(crate) async fn mails(
     services: &Services,
     _cx: &Context,
@@ -49,7 +48,6 @@ pub(crate) async fn show(
     Reply::json(&MailReply::from(mail))
 }
 
-/// `GET /admin/v1/mail/preview/{kind}`: renders a mail with sample values.
 pub(crate) fn preview(
     services: &Services,
     _cx: &Context,
@@ -64,7 +62,6 @@ pub(crate) fn preview(
     })
 }
 
-/// `POST /admin/v1/mail/test`: sends a test mail and returns the SMTP dialogue.
 pub(crate) async fn test(
     services: &Services,
     cx: &Context,

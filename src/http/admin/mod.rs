@@ -1,5 +1,5 @@
 //! Handlers of the administration interface, the console's files and the probes of the operations
-//! listener.
+//! listener. The route table names their routes; `data/openapi/` describes parameters and error codes.
 
 pub(crate) mod about;
 pub(crate) mod audit;

@@ -21,10 +21,6 @@ pub(crate) async fn operators(
     Reply::json(&lines)
 }
 
-/// `POST /admin/v1/operators`: adds an operator and returns its first token.
-///
-/// # Errors
-/// `NAME_IN_USE`.
 pub(crate) async fn add_operator(
     services: &Services,
     cx: &Context,
@@ -45,10 +41,6 @@ pub(crate) async fn add_operator(
     )
 }
 
-/// `DELETE /admin/v1/operators/{operator}`: removes an operator and revokes its tokens.
-///
-/// # Errors
-/// `OPERATOR_NOT_FOUND`.
 pub(crate) async fn revoke_operator(
     services: &Services,
     _cx: &Context,
@@ -60,10 +52,6 @@ pub(crate) async fn revoke_operator(
     Ok(Reply::no_content())
 }
 
-/// `GET /admin/v1/operators/{operator}/tokens`: lists the tokens of an operator.
-///
-/// # Errors
-/// `OPERATOR_NOT_FOUND`.
 pub(crate) async fn tokens(
     services: &Services,
     _cx: &Context,
@@ -75,10 +63,6 @@ pub(crate) async fn tokens(
     Reply::json(&tokens.iter().map(TokenLine::from).collect::<Vec<_>>())
 }
 
-/// `POST /admin/v1/operators/{operator}/tokens`: issues a token.
-///
-/// # Errors
-/// `OPERATOR_NOT_FOUND`.
 pub(crate) async fn add_token(
     services: &Services,
     cx: &Context,
@@ -98,10 +82,6 @@ pub(crate) async fn add_token(
     )
 }
 
-/// `DELETE /admin/v1/operators/{operator}/tokens/{token}`: revokes a token.
-///
-/// # Errors
-/// `OPERATOR_NOT_FOUND`, `TOKEN_NOT_FOUND`.
 pub(crate) async fn revoke_token(
     services: &Services,
     _cx: &Context,

@@ -27,10 +27,6 @@ pub(crate) async fn partners(
     Reply::json(&lines)
 }
 
-/// `POST /admin/v1/partners`: adds a partner and returns its first access token.
-///
-/// # Errors
-/// `NAME_IN_USE`.
 pub(crate) async fn add_partner(
     services: &Services,
     cx: &Context,
@@ -86,10 +82,6 @@ pub(crate) async fn remove_partner(
     Ok(Reply::no_content())
 }
 
-/// `GET /admin/v1/partners/{partner}/tokens`: lists the access tokens.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND`.
 pub(crate) async fn tokens(
     services: &Services,
     _cx: &Context,
@@ -107,10 +99,6 @@ pub(crate) async fn tokens(
     Reply::json(&lines)
 }
 
-/// `POST /admin/v1/partners/{partner}/tokens`: issues an access token.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND`.
 pub(crate) async fn add_token(
     services: &Services,
     cx: &Context,
@@ -130,10 +118,6 @@ pub(crate) async fn add_token(
     )
 }
 
-/// `DELETE /admin/v1/partners/{partner}/tokens/{token}`: revokes an access token.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND`, `TOKEN_NOT_FOUND`.
 pub(crate) async fn revoke_token(
     services: &Services,
     _cx: &Context,

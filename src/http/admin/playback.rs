@@ -12,7 +12,6 @@ use crate::services::Services;
 /// hold.
 const SESSIONS_MAX: usize = 1_000;
 
-/// `GET /admin/v1/sessions`: lists the running sessions, oldest first.
 pub(crate) async fn sessions(
     services: &Services,
     cx: &Context,
@@ -34,10 +33,6 @@ pub(crate) async fn sessions(
     Reply::json(&bodies)
 }
 
-/// `DELETE /admin/v1/sessions/{session}`: ends a session.
-///
-/// # Errors
-/// `SESSION_NOT_FOUND`, `SESSION_ENDED`.
 pub(crate) async fn end(
     services: &Services,
     cx: &Context,

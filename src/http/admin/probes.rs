@@ -56,7 +56,6 @@ pub(crate) fn readyz(services: &Services, _cx: &Context, _: Anyone) -> Result<Re
     Reply::json_with(status, &body)
 }
 
-/// `GET /metrics`: returns the metrics in the text format of Prometheus.
 pub(crate) fn metrics(services: &Services, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     Ok(Reply::bytes(media::METRICS, services.metrics.render()))
 }

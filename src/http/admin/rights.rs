@@ -17,10 +17,6 @@ use crate::http::wire::rights::{ExplainRightsReply, RuleLine};
 use crate::services::Services;
 use crate::types::{BroadcastId, LivestreamId};
 
-/// `GET /admin/v1/broadcasts/{broadcast}/why`: explains the effective rights of a broadcast.
-///
-/// # Errors
-/// `BROADCAST_NOT_FOUND`.
 pub(crate) async fn why(
     services: &Services,
     _cx: &Context,
@@ -39,10 +35,6 @@ pub(crate) async fn why(
     Reply::json(&reply)
 }
 
-/// `PUT /admin/v1/broadcasts/{broadcast}/rights`: replaces the override of a broadcast.
-///
-/// # Errors
-/// `BROADCAST_NOT_FOUND`; `IMPORT_INVALID` with every mistake in the body.
 pub(crate) async fn set(
     services: &Services,
     _cx: &Context,
@@ -67,10 +59,6 @@ pub(crate) async fn clear(
     edit(services, CatalogEdit::Forget(request.broadcast), touched).await
 }
 
-/// `PUT /admin/v1/livestreams/{livestream}/rights`: changes the default rights of a livestream.
-///
-/// # Errors
-/// `LIVESTREAM_NOT_FOUND`; `IMPORT_INVALID` with every mistake in the body.
 pub(crate) async fn set_defaults(
     services: &Services,
     _cx: &Context,
@@ -82,7 +70,6 @@ pub(crate) async fn set_defaults(
     edit(services, change, touched).await
 }
 
-/// `GET /admin/v1/rules`: lists the rules in their order.
 pub(crate) fn rules(
     services: &Services,
     _cx: &Context,
@@ -120,10 +107,6 @@ pub(crate) async fn add_rule(
     .await
 }
 
-/// `DELETE /admin/v1/rules/{rule}`: removes a rule.
-///
-/// # Errors
-/// `RULE_NOT_FOUND`.
 pub(crate) async fn remove_rule(
     services: &Services,
     _cx: &Context,

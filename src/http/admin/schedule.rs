@@ -12,10 +12,6 @@ use crate::http::routing::endpoint::admin::schedule::{ScheduleDayRequest, Schedu
 use crate::services::Services;
 use crate::types::LivestreamId;
 
-/// `GET /admin/v1/schedule/live`: returns the current broadcasts.
-///
-/// # Errors
-/// `LIVESTREAM_NOT_FOUND` if none of the named livestreams exists.
 pub(crate) fn live(
     services: &Services,
     cx: &Context,
@@ -28,10 +24,6 @@ pub(crate) fn live(
     })
 }
 
-/// `GET /admin/v1/schedule/day/{date}`: returns the broadcasts of a TV day.
-///
-/// # Errors
-/// `LIVESTREAM_NOT_FOUND` if none of the named livestreams exists.
 pub(crate) fn day(
     services: &Services,
     _cx: &Context,

@@ -102,10 +102,6 @@ pub(crate) async fn verify(
     answer(services, StoreAdmin::verify).await
 }
 
-/// `POST /admin/v1/store/rebuild`: rebuilds the indexes and reports what was wrong.
-///
-/// # Errors
-/// `STORE_UNAVAILABLE`.
 pub(crate) async fn rebuild(
     services: &Services,
     _cx: &Context,
@@ -119,10 +115,6 @@ struct SnapshotBody {
     path: PathBuf,
 }
 
-/// `POST /admin/v1/store/base`: writes a new snapshot and returns its path on the server.
-///
-/// # Errors
-/// `STORE_UNAVAILABLE` if the disk has no room.
 pub(crate) async fn base(
     services: &Services,
     _cx: &Context,

@@ -15,8 +15,6 @@ use crate::services::Services;
 use crate::types::time::DAY;
 use crate::types::{PartnerId, UnixSeconds};
 
-/// `GET /admin/v1/telemetry/events`: streams the selected events as NDJSON in the order of their
-/// arrival.
 pub(crate) async fn export(
     services: &Services,
     _cx: &Context,
@@ -34,10 +32,6 @@ pub(crate) async fn export(
     Ok(Reply::stream(media::NDJSON, None, Box::pin(body)))
 }
 
-/// `GET /admin/v1/telemetry/report`: returns the quality of playback per minute and asset.
-///
-/// # Errors
-/// `INVALID_REQUEST` if the period is longer than 31 days.
 pub(crate) async fn report(
     services: &Services,
     cx: &Context,

@@ -14,10 +14,6 @@ use crate::http::routing::endpoint::admin::users::{
 use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
 use crate::services::Services;
 
-/// `GET /admin/v1/users`: lists users.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND`.
 pub(crate) async fn users(
     services: &Services,
     _cx: &Context,
@@ -40,10 +36,6 @@ pub(crate) async fn users(
     Reply::json(&lines)
 }
 
-/// `POST /admin/v1/users`: adds a user.
-///
-/// # Errors
-/// `EMAIL_IN_USE`, and the codes of an unacceptable password.
 pub(crate) async fn add_user(
     services: &Services,
     cx: &Context,
@@ -71,10 +63,6 @@ pub(crate) async fn add_user(
     )
 }
 
-/// `GET /admin/v1/users/{user}`: returns a user.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn show_user(
     services: &Services,
     _cx: &Context,
@@ -85,10 +73,6 @@ pub(crate) async fn show_user(
     Reply::json(&ManagedUser::from(&*user))
 }
 
-/// `PUT /admin/v1/users/{user}`: changes a user. Absent members keep their values.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn change_user(
     services: &Services,
     cx: &Context,
@@ -121,10 +105,6 @@ pub(crate) async fn change_user(
     Reply::json(&ManagedUser::from(&*user))
 }
 
-/// `DELETE /admin/v1/users/{user}`: removes a user with all their data.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn remove_user(
     services: &Services,
     cx: &Context,
@@ -157,10 +137,6 @@ pub(crate) async fn set_pin(
     Ok(Reply::empty_object())
 }
 
-/// `POST /admin/v1/users/{user}/reset-mail`: mails the user a link to choose a new password.
-///
-/// # Errors
-/// `USER_NOT_FOUND`; `INVALID_REQUEST` for a disabled user.
 pub(crate) async fn mail_reset(
     services: &Services,
     cx: &Context,
@@ -175,10 +151,6 @@ pub(crate) async fn mail_reset(
     Ok(Reply::empty_object())
 }
 
-/// `GET /admin/v1/users/{user}/sessions`: lists the login sessions.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn sessions(
     services: &Services,
     cx: &Context,
@@ -195,10 +167,6 @@ pub(crate) async fn sessions(
     Reply::json(&lines)
 }
 
-/// `POST /admin/v1/users/{user}/logout`: ends all login sessions and all playback.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn logout(
     services: &Services,
     cx: &Context,
@@ -215,10 +183,6 @@ pub(crate) async fn logout(
     Ok(Reply::empty_object())
 }
 
-/// `DELETE /admin/v1/users/{user}/devices`: removes all devices and ends playback on them.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn clear_devices(
     services: &Services,
     cx: &Context,

@@ -16,7 +16,6 @@ use crate::http::wire::catalog::{AssetReply, LivestreamReply};
 use crate::services::Services;
 use crate::types::{AssetId, LivestreamId};
 
-/// `GET /api/catalog/v1/livestreams`: lists the livestreams, ordered by id.
 pub(crate) fn livestreams(
     services: &Services,
     _cx: &Context,
@@ -30,7 +29,6 @@ pub(crate) fn livestreams(
     reply(services, lines.collect(), next)
 }
 
-/// `GET /api/catalog/v1/assets`: lists the videos on demand, ordered by id.
 pub(crate) fn assets(
     services: &Services,
     _cx: &Context,

@@ -15,7 +15,6 @@ async fn registered(services: &Services, auth: UserAuth) -> Result<Vec<Registere
     cold(services, move || playback.devices_of(&auth.user())).await
 }
 
-/// `GET /api/user/v1/users/{userId}/devices`: lists the devices, oldest first.
 pub(crate) async fn devices(
     services: &Services,
     _cx: &Context,
@@ -26,10 +25,6 @@ pub(crate) async fn devices(
     Reply::json(&bodies)
 }
 
-/// `GET /api/user/v1/users/{userId}/devices/{deviceId}`: returns a device.
-///
-/// # Errors
-/// `DEVICE_NOT_FOUND`.
 pub(crate) async fn device(
     services: &Services,
     _cx: &Context,
@@ -44,7 +39,6 @@ pub(crate) async fn device(
     Reply::json(&DeviceBody::from(found))
 }
 
-/// `DELETE /api/user/v1/users/{userId}/devices`: removes all devices and ends playback on them.
 pub(crate) async fn clear_devices(
     services: &Services,
     cx: &Context,
@@ -57,11 +51,6 @@ pub(crate) async fn clear_devices(
     Ok(Reply::no_content())
 }
 
-/// `DELETE /api/user/v1/users/{userId}/devices/{deviceId}`: removes a device and ends playback on
-/// it.
-///
-/// # Errors
-/// `DEVICE_NOT_FOUND`.
 pub(crate) async fn remove_device(
     services: &Services,
     cx: &Context,

@@ -66,7 +66,6 @@ fn exported_livestreams(services: &Services) -> Vec<Arc<Livestream>> {
     exported.cloned().collect()
 }
 
-/// `GET /api/schedule/v1/m3u`: lists the livestreams that every viewer may watch, as M3U.
 pub(crate) fn m3u(
     http: &HttpState,
     cx: &Context,
@@ -108,7 +107,6 @@ pub(crate) fn m3u(
     }))
 }
 
-/// `GET /api/schedule/v1/m3u/{livestreamId}/{manifest}`: redirects to the manifest of a livestream.
 pub(crate) fn watch(
     http: &HttpState,
     cx: &Context,

@@ -106,10 +106,6 @@ fn not_configured(drm: Drm) -> ApiError {
     )
 }
 
-/// `GET /api/playback/v1/fairplay/certificate`: returns the FairPlay certificate.
-///
-/// # Errors
-/// `CERTIFICATE_NOT_CONFIGURED`.
 pub(crate) async fn fairplay_certificate(
     services: &Services,
     _cx: &Context,

@@ -26,11 +26,6 @@ const RESET_FLOOR: Duration = Duration::from_millis(25);
 /// average it out.
 const RESET_SPREAD: u64 = 10_000;
 
-/// `PUT /api/login/v2/auth/email`: creates an account and logs the user in.
-///
-/// # Errors
-/// `EMAIL_IN_USE`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`, `PASSWORD_TOO_COMMON`,
-/// `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn sign_up(
     services: &Services,
     cx: &Context,
@@ -64,10 +59,6 @@ pub(crate) async fn sign_up(
     Reply::json(&LoginReply::new(&opened, true))
 }
 
-/// `POST /api/login/v2/auth/email`: logs a user in.
-///
-/// # Errors
-/// `INVALID_CREDENTIALS`, `PASSWORD_TOO_LONG`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn login(
     services: &Services,
     cx: &Context,
@@ -94,7 +85,6 @@ pub(crate) async fn login(
     Reply::json(&LoginReply::new(&opened, false))
 }
 
-/// `POST /api/login/v2/auth/logout`: ends the login session and all playback of the user.
 pub(crate) async fn logout(
     services: &Services,
     cx: &Context,
@@ -136,11 +126,6 @@ pub(crate) async fn send_reset(
     Ok(Reply::empty_object())
 }
 
-/// `POST /api/login/v2/password/reset`: sets a new password.
-///
-/// # Errors
-/// `RESET_TOKEN_INVALID`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`, `PASSWORD_TOO_COMMON`,
-/// `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn reset(
     services: &Services,
     cx: &Context,

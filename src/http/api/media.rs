@@ -20,11 +20,6 @@ enum FoundMedia {
     Generated(Vec<u8>),
 }
 
-/// `GET /origin/v1/{token}/{path}`: returns a file of the origin or a range of it, or a generated
-/// manifest or segment of a loop channel.
-///
-/// # Errors
-/// `PLAYLIST_TOKEN_INVALID`, `FILE_NOT_FOUND`.
 pub(crate) async fn origin(
     services: &Services,
     cx: &Context,

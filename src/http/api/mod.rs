@@ -1,5 +1,6 @@
 //! Handlers of the partner interface, one file per resource. A handler calls the domain with typed
-//! parameters and builds the reply. It contains no business rules.
+//! parameters and builds the reply. It contains no business rules. The route table names its route;
+//! `data/openapi/` describes parameters and error codes.
 
 pub(crate) mod catalog;
 pub(crate) mod devices;

@@ -7,8 +7,6 @@ use crate::http::response::reply::Reply;
 use crate::http::wire::entitlement::OfferReply;
 use crate::services::Services;
 
-/// `GET /api/user/v1/users/{userId}/offers`: lists the default offers, then the user's grants,
-/// oldest first, with expired and revoked ones.
 pub(crate) async fn offers(
     services: &Services,
     cx: &Context,

@@ -23,11 +23,6 @@ use crate::types::{Drm, UnixSeconds};
 
 const HEARTBEAT_INTERVAL: u32 = 10;
 
-/// `POST /api/entitlement/v2/asset/{assetId}`: issues an Entitlement Token.
-///
-/// # Errors
-/// `ASSET_NOT_FOUND`, `GEO_BLOCKED`, `NOT_ENTITLED`, `NOT_AVAILABLE`, `NO_LIVE_RIGHTS`,
-/// `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`, `PIN_CODE_LOCKED`.
 pub(crate) async fn entitlement(
     services: &Services,
     cx: &Context,
@@ -85,12 +80,6 @@ async fn unlock(
     locked.unlock(|_| Ok(()))
 }
 
-/// `POST /api/playback/v2/preflight/asset/{assetId}`: starts a playback session and returns its
-/// addresses.
-///
-/// # Errors
-/// `DRM_PROTOCOL_MISMATCH`, `ENTITLEMENT_INVALID`, `GEO_BLOCKED`, `DEVICE_LIMIT_REACHED`,
-/// `STREAM_LIMIT_REACHED`, `ASSET_NOT_FOUND`, `PROTOCOL_NOT_AVAILABLE`.
 pub(crate) async fn preflight(
     http: &HttpState,
     cx: &Context,
@@ -196,10 +185,6 @@ fn heartbeat_reply(now: UnixSeconds) -> Reply {
     Reply::bytes(media::JSON, body)
 }
 
-/// `DELETE /api/playback/v1/heartbeat`: ends a session.
-///
-/// # Errors
-/// `SESSION_NOT_FOUND`, `SESSION_ENDED`, `SESSION_MISMATCH`.
 pub(crate) async fn end_playback(
     services: &Services,
     cx: &Context,
@@ -214,7 +199,6 @@ pub(crate) async fn end_playback(
     Ok(Reply::no_content())
 }
 
-/// Returns the authenticated user.
 pub(super) fn user(services: &Services, auth: UserAuth) -> Result<Arc<User>, ApiError> {
     // The account can be erased between authentication and this call.
     services.accounts.user(&auth.user()).ok_or_else(|| {
@@ -222,7 +206,6 @@ pub(super) fn user(services: &Services, auth: UserAuth) -> Result<Arc<User>, Api
     })
 }
 
-/// Maps an error of a heartbeat.
 fn heartbeat_error(error: PlaybackError) -> ApiError {
     match error {
         // Only on a livestream whose programs have live rights by default. Elsewhere a program without them is no

@@ -14,11 +14,6 @@ use crate::http::routing::endpoint::schedule::{
 };
 use crate::services::Services;
 
-/// `GET /api/schedule/v1/broadcasts/live`: returns the live view (current,
-/// previous and next broadcast) of livestreams.
-///
-/// # Errors
-/// `LIVESTREAM_NOT_FOUND` if none of the livestreams exists.
 pub(crate) fn live(
     services: &Services,
     cx: &Context,
@@ -34,11 +29,6 @@ pub(crate) fn live(
     )
 }
 
-/// `GET /api/schedule/v1/livestreams/{livestreamId}/live` (deprecated): returns the live
-/// view of one livestream.
-///
-/// # Errors
-/// `LIVESTREAM_NOT_FOUND`, `NO_CURRENT_BROADCAST`.
 pub(crate) fn live_one(
     services: &Services,
     cx: &Context,
@@ -50,10 +40,6 @@ pub(crate) fn live_one(
     respond(services, cx, answer)
 }
 
-/// `GET /api/schedule/v1/broadcasts/day/{date}`: returns the broadcasts of livestreams on a TV day.
-///
-/// # Errors
-/// `LIVESTREAM_NOT_FOUND` if none of the livestreams exists.
 pub(crate) fn day(
     services: &Services,
     cx: &Context,
@@ -66,11 +52,6 @@ pub(crate) fn day(
     respond(services, cx, answer)
 }
 
-/// `GET /api/schedule/v1/livestreams/{livestreamId}/day/{date}` (deprecated): returns the
-/// broadcasts of one livestream on a TV day.
-///
-/// # Errors
-/// `LIVESTREAM_NOT_FOUND`.
 pub(crate) fn day_one(
     services: &Services,
     cx: &Context,
@@ -82,10 +63,6 @@ pub(crate) fn day_one(
     respond(services, cx, answer)
 }
 
-/// `GET /api/schedule/v1/broadcasts/{broadcastId}`: returns one broadcast.
-///
-/// # Errors
-/// `BROADCAST_NOT_FOUND`.
 pub(crate) fn broadcast(
     services: &Services,
     cx: &Context,
@@ -99,7 +76,6 @@ pub(crate) fn broadcast(
     )
 }
 
-/// `GET /api/schedule/v1/broadcasts`: returns broadcasts by id. Unknown ids are left out.
 pub(crate) fn broadcasts(
     services: &Services,
     cx: &Context,

@@ -15,8 +15,6 @@ use crate::http::wire::playback::{PlaybackSessionBody, SessionBody};
 use crate::http::wire::users::LoginLine;
 use crate::services::Services;
 
-/// `GET /api/user/v1/users/{userId}/sessions`: lists login sessions, then playback sessions, each
-/// oldest first.
 pub(crate) async fn sessions(
     services: &Services,
     cx: &Context,
@@ -34,10 +32,6 @@ pub(crate) async fn sessions(
     Reply::json(&logins.chain(playing).collect::<Vec<_>>())
 }
 
-/// `GET /api/user/v1/users/{userId}/sessions/{sessionId}`: returns a session.
-///
-/// # Errors
-/// `SESSION_NOT_FOUND`.
 pub(crate) async fn session(
     services: &Services,
     cx: &Context,
@@ -62,7 +56,6 @@ pub(crate) async fn session(
     Reply::json(&SessionBody::Login(line))
 }
 
-/// `DELETE /api/user/v1/users/{userId}/sessions`: ends all login and playback sessions.
 pub(crate) async fn end_sessions(
     services: &Services,
     cx: &Context,
@@ -76,10 +69,6 @@ pub(crate) async fn end_sessions(
     Ok(Reply::no_content())
 }
 
-/// `DELETE /api/user/v1/users/{userId}/sessions/{sessionId}`: ends a session.
-///
-/// # Errors
-/// `SESSION_NOT_FOUND`.
 pub(crate) async fn end_session(
     services: &Services,
     cx: &Context,

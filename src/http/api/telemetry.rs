@@ -35,11 +35,6 @@ impl From<TelemetryError> for ApiError {
     }
 }
 
-/// `POST /api/tracker/v1/telemetry-events`: stores a batch of events. Returns 202 with the numbers
-/// of accepted and duplicate events and the rejected ones.
-///
-/// # Errors
-/// `INVALID_REQUEST`, `PAYLOAD_TOO_LARGE`, `RATE_LIMITED`, `STORE_UNAVAILABLE`, `OVERLOADED`.
 pub(crate) async fn telemetry(
     services: &Services,
     cx: &Context,

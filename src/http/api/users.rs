@@ -16,10 +16,6 @@ use crate::http::wire::telemetry_export::EventPieces;
 use crate::http::wire::users::{ExportReply, UserReply};
 use crate::services::Services;
 
-/// `GET /api/user/v1/users/{userId}`: returns the account.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn read_user(
     services: &Services,
     _cx: &Context,
@@ -32,10 +28,6 @@ pub(crate) async fn read_user(
     Reply::json(&UserReply::from(&*user))
 }
 
-/// `PUT /api/user/v1/users/{userId}`: changes the account. Absent members keep their values.
-///
-/// # Errors
-/// `USER_NOT_FOUND`, `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`, `PIN_CODE_LOCKED`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn update_user(
     services: &Services,
     cx: &Context,
@@ -63,10 +55,6 @@ pub(crate) async fn update_user(
     Reply::json(&UserReply::from(&*user))
 }
 
-/// `DELETE /api/user/v1/users/{userId}`: erases the account.
-///
-/// # Errors
-/// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_LONG`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn delete_user(
     services: &Services,
     cx: &Context,
@@ -84,11 +72,6 @@ pub(crate) async fn delete_user(
     Ok(Reply::no_content())
 }
 
-/// `PUT /api/user/v1/users/{userId}/password`: changes the password.
-///
-/// # Errors
-/// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_SHORT`, `PASSWORD_TOO_LONG`,
-/// `PASSWORD_TOO_COMMON`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn change_password(
     services: &Services,
     cx: &Context,
@@ -139,10 +122,6 @@ pub(crate) async fn change_pin(
     Ok(Reply::empty_object())
 }
 
-/// `POST /api/user/v1/users/{userId}/pin/reset`: generates a PIN and mails it.
-///
-/// # Errors
-/// `USER_NOT_FOUND`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn reset_pin(
     services: &Services,
     cx: &Context,
@@ -155,10 +134,6 @@ pub(crate) async fn reset_pin(
     Ok(Reply::empty_object())
 }
 
-/// `GET /api/user/v1/users/{userId}/export`: exports all data of the user.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn export(
     services: &Services,
     cx: &Context,

@@ -59,7 +59,6 @@ impl GzipExport {
         self.identity.as_ref()
     }
 
-    /// Decompresses the export piece by piece.
     pub fn inflated(&self) -> impl Iterator<Item = Piece> + Send + Unpin + use<> {
         let mut decoder = GzDecoder::new(io::Cursor::new(self.gzip.clone()));
         std::iter::from_fn(move || {

@@ -31,7 +31,6 @@ impl From<Answer> for Outcome {
 #[derive(Clone, Copy, Debug)]
 pub struct Handler<A: 'static> {
     pub(crate) serve: fn(Call<'_>, A) -> Result<Outcome, ApiError>,
-    /// Parses only.
     #[cfg(any(test, fuzzing))]
     pub(crate) parse: fn(&Input<'_>, Payload) -> Result<(), ApiError>,
 }

@@ -11,7 +11,6 @@ use crate::http::request::path_validation::decode;
 use crate::http::routing::route::{Route, RouteMethod};
 use crate::http::routing::route_table::{OPS, PUBLIC};
 
-/// The routes that a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RouteSet {
     Public,

@@ -17,7 +17,6 @@ use crate::store::write_batch::WriteBatch;
 /// Time limit of one engine call. A call takes milliseconds at most, and a disk that stalls for
 /// longer is as bad as a failed one.
 const STEP_LIMIT: Duration = Duration::from_secs(20);
-/// How often the running calls are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Maximum number of supervised calls at a time; more than there are reading threads.
 const CALLS_MAX: usize = 64;

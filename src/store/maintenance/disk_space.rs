@@ -88,7 +88,6 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Returns the highest priority that is rejected.
     #[must_use]
     pub(crate) fn refuses(&self) -> Option<WritePriority> {
         NEEDS

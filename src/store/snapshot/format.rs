@@ -324,7 +324,6 @@ impl Snapshot {
         damaged(&self.path, &format!("{what}, at frame {}", self.number + 1))
     }
 
-    /// Returns whether there are more pairs.
     fn advance(&mut self) -> Result<bool, StoreError> {
         // The last frame is the footer; which one it is shows only at the end of the file.
         let Some(next) = self.frame()? else {

@@ -19,7 +19,6 @@ use crate::store::write_batch::visit;
 /// Number of recently read frames to cache, since neighbouring keys are often read in sequence.
 const FRAMES_KEPT: usize = 8;
 
-/// The offset and the first key of each frame are in memory.
 pub(in crate::store) struct SnapshotReader {
     path: PathBuf,
     file: File,

@@ -128,7 +128,6 @@ pub(crate) trait ParseRequest: Sized + Send + 'static {
     }
 }
 
-/// The request of a route without parameters.
 impl ParseRequest for () {
     fn parse(_input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(())
