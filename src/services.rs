@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::Config;
+use crate::config::http::Environment;
 use crate::config::limits::LimitsConfig;
 use crate::domain::accounts::{Accounts, HashMemory};
 use crate::domain::audit::Audit;
@@ -75,6 +76,15 @@ pub struct Services {
 
     /// The store. The last field, so that it is dropped after the services that use it.
     pub store: Store,
+}
+
+impl Services {
+    /// Whether this installation may have lab partners.
+    #[must_use]
+    pub fn allows_lab(&self) -> bool {
+        let config = &self.config;
+        config.server.environment != Environment::Production || config.lab.allow_in_production
+    }
 }
 
 pub type Restart = Box<dyn Fn() + Send + Sync>;

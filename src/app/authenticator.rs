@@ -7,7 +7,9 @@ use dashmap::DashMap;
 use crate::domain::accounts::{Accounts, AccountsError};
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
-use crate::http::access::auth::{Authenticator, OperatorIdentity, PARTNER_LIMIT, UserIdentity};
+use crate::http::access::auth::{
+    Authenticator, OperatorIdentity, PARTNER_LIMIT, PartnerIdentity, UserIdentity,
+};
 use crate::http::routing::route::RateClass;
 use crate::services::Services;
 use crate::types::{LimitReached, Locale, PartnerId, TokenHash, UnixSeconds, UserId};
@@ -33,8 +35,9 @@ impl TokenAuthenticator {
 }
 
 impl Authenticator for TokenAuthenticator {
-    fn partner(&self, token: &TokenHash) -> Option<PartnerId> {
-        self.partners.authenticate(token)
+    fn partner(&self, token: &TokenHash, now: UnixSeconds) -> Option<PartnerIdentity> {
+        let (partner, kind) = self.partners.authenticate(token, now)?;
+        Some(PartnerIdentity { partner, kind })
     }
 
     fn user(
@@ -51,8 +54,8 @@ impl Authenticator for TokenAuthenticator {
         })
     }
 
-    fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity> {
-        let operator = self.operators.authenticate(token)?;
+    fn operator(&self, token: &TokenHash, now: UnixSeconds) -> Option<OperatorIdentity> {
+        let operator = self.operators.authenticate(token, now)?;
         Some(OperatorIdentity {
             operator: operator.id,
             role: operator.role,

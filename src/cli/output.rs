@@ -146,7 +146,7 @@ pub(super) fn text(value: &Value, member: &str) -> String {
 }
 
 /// Members with times, which are shown as dates.
-const INSTANTS: [&str; 11] = [
+const INSTANTS: [&str; 12] = [
     "at",
     "createdAt",
     "createdTimestamp",
@@ -154,6 +154,7 @@ const INSTANTS: [&str; 11] = [
     "expiry",
     "lastAttempt",
     "lastSuccess",
+    "lastUsedTimestamp",
     "minute",
     "next",
     "purchasedAt",

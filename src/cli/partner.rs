@@ -16,6 +16,9 @@ pub(super) enum PartnerCommand {
     Add {
         /// Name
         name: String,
+        /// Create a lab partner, for testing clients; refused in production
+        #[arg(long)]
+        lab: bool,
         /// Print {"partnerId","accessToken"}
         #[arg(long)]
         json: bool,
@@ -77,8 +80,9 @@ pub(super) async fn run(command: PartnerCommand, global: &Global) -> CommandResu
         _ => global.admin().await?,
     };
     match command {
-        PartnerCommand::Add { name, json } => {
-            let body = json!({"name": name});
+        PartnerCommand::Add { name, lab, json } => {
+            let kind = if lab { "lab" } else { "standard" };
+            let body = json!({"name": name, "kind": kind});
             let made = admin
                 .call(Method::POST, &path(&["partners"]), Some(&body))
                 .await?;
@@ -88,7 +92,12 @@ pub(super) async fn run(command: PartnerCommand, global: &Global) -> CommandResu
             let partners = admin.get(&path(&["partners"])).await?;
             output::list(
                 &partners,
-                &[("ID", "partnerId"), ("NAME", "name"), ("USERS", "users")],
+                &[
+                    ("ID", "partnerId"),
+                    ("NAME", "name"),
+                    ("KIND", "kind"),
+                    ("USERS", "users"),
+                ],
                 json,
             )
         }

@@ -24,6 +24,7 @@ use crate::jobs::Jobs;
 use crate::observe::log;
 use crate::services::{Restart, Services};
 use crate::store::Store;
+use crate::types::PartnerKind;
 
 const JOBS_TIME: Duration = Duration::from_secs(5);
 
@@ -69,6 +70,22 @@ pub(super) fn start_log(loaded: &Loaded) -> CommandResult {
     Ok(())
 }
 
+/// Refuses to serve viewers where a lab partner can make requests fail.
+fn check_lab_partners(services: &Services) -> CommandResult {
+    let partners = services.partners.list();
+    let lab = partners
+        .iter()
+        .find(|partner| partner.kind == PartnerKind::Lab);
+    match lab {
+        Some(partner) if !services.allows_lab() => Err(Failure::usage(format!(
+            "partner {0} is a lab partner, which production does not allow; run \
+             `playgate partner remove '{0}'`, set `environment` to staging, or set `lab.allow_in_production`",
+            partner.name
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
 impl Server {
     /// Starts the server. The store comes first: its lock shows whether the data directory is free. `again`
     /// holds the inputs for a restart; without it the server never restarts, as with a temporary data
@@ -108,6 +125,7 @@ impl Server {
             examine: verify_subprocess::verify_in_subprocess(),
             restart: again.is_some().then_some(restart),
         })?;
+        check_lab_partners(&services)?;
         let jobs =
             Jobs::start(&services).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         // Running sessions get a full 35 seconds from now on: their last heartbeats were kept in memory only.

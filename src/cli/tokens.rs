@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use http::Method;
+use serde_json::json;
 
 use super::admin::{Admin, path};
 use super::exit::CommandResult;
@@ -15,11 +16,14 @@ pub(super) enum Tokens {
         /// Id or name of the owner
         #[arg(allow_hyphen_values = true)]
         owner: String,
+        /// By which to recognise the token
+        #[arg(long)]
+        label: Option<String>,
         /// Print {"tokenId","accessToken"}, for an operator {"tokenId","token"}
         #[arg(long)]
         json: bool,
     },
-    /// List tokens by id, without their values
+    /// List tokens with label and last use, without their values
     List {
         /// Id or name of the owner
         #[arg(allow_hyphen_values = true)]
@@ -41,14 +45,20 @@ pub(super) enum Tokens {
 impl Tokens {
     pub(super) async fn run(self, admin: &mut Admin, collection: &str) -> CommandResult {
         match self {
-            Self::Add { owner, json } => {
+            Self::Add { owner, label, json } => {
                 let tokens = path(&[collection, &owner, "tokens"]);
-                let made = admin.call(Method::POST, &tokens, None).await?;
+                let body = json!({"label": label});
+                let made = admin.call(Method::POST, &tokens, Some(&body)).await?;
                 output::record(&made, json)
             }
             Self::List { owner, json } => {
                 let tokens = admin.get(&path(&[collection, &owner, "tokens"])).await?;
-                let columns = [("ID", "tokenId"), ("SINCE", "createdTimestamp")];
+                let columns = [
+                    ("ID", "tokenId"),
+                    ("LABEL", "label"),
+                    ("SINCE", "createdTimestamp"),
+                    ("LAST USE", "lastUsedTimestamp"),
+                ];
                 output::list(&tokens, &columns, json)
             }
             Self::Revoke { owner, token } => {

@@ -327,6 +327,8 @@ section! {
     pub struct LabConfig {
         /// Allow operators to move the clock.
         clock: bool = flag, Some("false");
+        /// Start in production although there are lab partners, whose faults and clocks clients can meet.
+        allow_in_production: bool = flag, Some("false");
     }
 }
 

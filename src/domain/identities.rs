@@ -1,12 +1,14 @@
 //! Identities that hold access tokens: what partners and operators have in common.
 //!
-//! Names are unique. A token is shown once; only its hash is stored.
+//! Names are unique. A token is shown once; only its hash is stored. The last use of a token is kept in memory and
+//! written by a job, so that no request waits for it.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ports::Entropy;
@@ -16,6 +18,11 @@ use crate::types::{Token, TokenHash, TokenInfo, UnixSeconds};
 
 /// Maximum length of a name in characters.
 const NAME_MAX: usize = 128;
+/// Maximum length of a token's label in characters.
+const LABEL_MAX: usize = 64;
+/// Resolution of the last use of a token in seconds: enough to finish a rotation, and a token in use writes to the
+/// shared map, and later to the store, once in this time.
+const USE_RESOLUTION: u64 = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdentityKind {
@@ -47,6 +54,9 @@ pub enum IdentityError {
     /// The name is empty, longer than 128 characters or has control characters.
     #[error("a name has 1 to 128 visible characters")]
     NameMalformed,
+    /// The label is longer than 64 characters or has control characters.
+    #[error("a label has at most 64 visible characters")]
+    LabelMalformed,
     #[error("another {0} has this name")]
     NameInUse(IdentityKind),
     #[error("no such {0}")]
@@ -63,6 +73,21 @@ pub enum IdentityError {
 pub struct TokenRecord<Id> {
     pub(super) holder: Id,
     pub(super) created: UnixSeconds,
+    /// By which operators recognise the token; may be empty.
+    pub(super) label: String,
+    /// The last use that was written. [`Identities::uses`] may know a newer one.
+    pub(super) used: Option<UnixSeconds>,
+}
+
+impl<Id> TokenRecord<Id> {
+    pub(super) fn new(holder: Id, created: UnixSeconds) -> Self {
+        Self {
+            holder,
+            created,
+            label: String::new(),
+            used: None,
+        }
+    }
 }
 
 pub trait IdentityTable: Table<Key: Copy + Hash> {
@@ -87,6 +112,8 @@ pub struct Identities<I: IdentityTable> {
     entropy: Arc<dyn Entropy>,
     pub(super) records: Arc<MemoryTable<I>>,
     pub(super) tokens: Arc<MemoryTable<I::Tokens>>,
+    /// Last uses since the start, at most [`USE_RESOLUTION`] old.
+    uses: Arc<DashMap<TokenHash, UnixSeconds>>,
 }
 
 impl<I: IdentityTable> Identities<I> {
@@ -100,6 +127,7 @@ impl<I: IdentityTable> Identities<I> {
             entropy,
             records,
             tokens,
+            uses: Arc::default(),
         })
     }
 
@@ -107,6 +135,49 @@ impl<I: IdentityTable> Identities<I> {
     pub(super) fn holder(&self, token: &TokenHash) -> Option<(I::Key, Arc<I::Record>)> {
         let id = self.tokens.get(token)?.holder;
         Some((id, self.records.get(&id)?))
+    }
+
+    /// Records in memory that a valid token was used.
+    pub(super) fn record_use(&self, token: &TokenHash, now: UnixSeconds) {
+        let recent = |used: UnixSeconds| used.0.abs_diff(now.0) < USE_RESOLUTION;
+        // Read before write: requests with one token share the entry, and a write excludes them all.
+        if !self.uses.get(token).is_some_and(|used| recent(*used)) {
+            self.uses.insert(*token, now);
+        }
+    }
+
+    /// Writes the last uses that the store does not have, in one commit; returns their number.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn save_uses(&self) -> Result<usize, IdentityError> {
+        let mut unsaved = Vec::new();
+        self.uses.retain(|hash, used| {
+            let record = self.tokens.get(hash);
+            if record
+                .as_ref()
+                .is_some_and(|token| token.used != Some(*used))
+            {
+                unsaved.push((*hash, *used));
+            }
+            // The token was revoked, or its use is in the store.
+            record.is_some_and(|token| token.used != Some(*used))
+        });
+        if unsaved.is_empty() {
+            return Ok(0);
+        }
+        let batch = move |txn: &mut Txn<'_>| -> Result<usize, IdentityError> {
+            for (hash, used) in &unsaved {
+                // Revoked in the meantime: nothing to write.
+                if let Some(token) = txn.get::<I::Tokens>(hash)? {
+                    let used = Some(*used);
+                    txn.put::<I::Tokens>(hash, &TokenRecord { used, ..token })?;
+                }
+            }
+            Ok(unsaved.len())
+        };
+        // Logged: after a power cut a use may be missing, which costs nobody anything.
+        self.store.write(Durability::Logged, batch).wait()
     }
 
     /// Creates an identity with a first token, which is returned only here.
@@ -134,7 +205,7 @@ impl<I: IdentityTable> Identities<I> {
                 return Err(IdentityError::NameInUse(I::KIND));
             }
             txn.put::<I>(&id, &record)?;
-            insert_token::<I>(txn, &token, id, now)?;
+            txn.put::<I::Tokens>(&token.hash(), &TokenRecord::new(id, now))?;
             Ok((id, token))
         }))
     }
@@ -165,9 +236,9 @@ impl<I: IdentityTable> Identities<I> {
     pub(super) fn tokens_by_holder(&self) -> HashMap<I::Key, Vec<TokenInfo>> {
         let mut held: HashMap<_, Vec<TokenInfo>> = HashMap::new();
         self.tokens.for_each(|hash, token| {
-            held.entry(token.holder)
-                .or_default()
-                .push(info(hash, token.created));
+            let mut info = info(hash, token);
+            info.used = self.uses.get(hash).map(|used| *used).or(token.used);
+            held.entry(token.holder).or_default().push(info);
         });
         for tokens in held.values_mut() {
             // The handle decides between tokens of the same second, so that the order is stable.
@@ -179,14 +250,25 @@ impl<I: IdentityTable> Identities<I> {
     /// Adds a token, which is returned only here.
     ///
     /// # Errors
-    /// [`IdentityError::NotFound`], [`IdentityError::TooManyTokens`].
+    /// [`IdentityError::LabelMalformed`], [`IdentityError::NotFound`], [`IdentityError::TooManyTokens`].
     pub fn add_token(
         &self,
         id: I::Key,
+        label: &str,
         now: UnixSeconds,
-    ) -> Commit<(TokenInfo, Token), IdentityError> {
+    ) -> Result<Commit<(TokenInfo, Token), IdentityError>, IdentityError> {
+        let label = label.trim();
+        if label.chars().take(LABEL_MAX + 1).count() > LABEL_MAX
+            || (!label.is_empty() && check_visible(label).is_err())
+        {
+            return Err(IdentityError::LabelMalformed);
+        }
+        let record = TokenRecord {
+            label: label.to_owned(),
+            ..TokenRecord::new(id, now)
+        };
         let token = I::new_token(&*self.entropy);
-        self.change(move |txn| {
+        Ok(self.change(move |txn| {
             if txn.get::<I>(&id)?.is_none() {
                 return Err(IdentityError::NotFound(I::KIND));
             }
@@ -194,9 +276,9 @@ impl<I: IdentityTable> Identities<I> {
             if I::tokens(txn, &id)?.len() >= I::KIND.tokens_max() {
                 return Err(IdentityError::TooManyTokens(I::KIND));
             }
-            insert_token::<I>(txn, &token, id, now)?;
-            Ok((info(&token.hash(), now), token))
-        })
+            txn.put::<I::Tokens>(&token.hash(), &record)?;
+            Ok((info(&token.hash(), &record), token))
+        }))
     }
 
     /// Revokes a token by its handle; the next request with it is rejected.
@@ -239,18 +321,11 @@ pub(super) fn remove<I: IdentityTable>(
     Ok(txn.delete::<I>(id)?)
 }
 
-fn info(hash: &TokenHash, created: UnixSeconds) -> TokenInfo {
+fn info<Id>(hash: &TokenHash, record: &TokenRecord<Id>) -> TokenInfo {
     TokenInfo {
         handle: hash.handle(),
-        created,
+        created: record.created,
+        label: record.label.clone(),
+        used: record.used,
     }
-}
-
-fn insert_token<I: IdentityTable>(
-    txn: &mut Txn<'_>,
-    token: &Token,
-    holder: I::Key,
-    created: UnixSeconds,
-) -> Result<(), StoreError> {
-    txn.put::<I::Tokens>(&token.hash(), &TokenRecord { holder, created })
 }

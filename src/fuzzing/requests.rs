@@ -10,7 +10,8 @@ use serde_json::{Number, Value};
 use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::license_challenge::key_ids;
 use crate::http::access::auth::{
-    Administrator, Authenticator, Credentials, OperatorIdentity, Proof, UserIdentity, prove,
+    Administrator, Authenticator, Credentials, OperatorIdentity, PartnerIdentity, Proof,
+    UserIdentity, prove,
 };
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
 use crate::http::request::path_validation::check_path;
@@ -22,16 +23,19 @@ use crate::http::routing::route::{BodyRule, RateClass};
 use crate::http::routing::router::{RouteMatch, RouteSet};
 use crate::types::{
     AssetId, BirthDate, BroadcastId, Country, DeviceId, Drm, Email, LimitReached, LivestreamId,
-    Locale, LoginId, MediaPath, OperatorId, PartnerId, Pin, Protocol, Role, TokenHash, UnixSeconds,
-    UserId,
+    Locale, LoginId, MediaPath, OperatorId, PartnerId, PartnerKind, Pin, Protocol, Role, TokenHash,
+    UnixSeconds, UserId,
 };
 
 /// Lets everybody in: what is looked at comes after it.
 struct Open;
 
 impl Authenticator for Open {
-    fn partner(&self, _: &TokenHash) -> Option<PartnerId> {
-        Some(PartnerId::from_bytes([1; 16]))
+    fn partner(&self, _: &TokenHash, _: UnixSeconds) -> Option<PartnerIdentity> {
+        Some(PartnerIdentity {
+            partner: PartnerId::from_bytes([1; 16]),
+            kind: PartnerKind::Standard,
+        })
     }
 
     fn user(&self, _: &TokenHash, _: PartnerId, _: UnixSeconds) -> Option<UserIdentity> {
@@ -41,7 +45,7 @@ impl Authenticator for Open {
         })
     }
 
-    fn operator(&self, _: &TokenHash) -> Option<OperatorIdentity> {
+    fn operator(&self, _: &TokenHash, _: UnixSeconds) -> Option<OperatorIdentity> {
         Some(OperatorIdentity {
             operator: OperatorId::from_bytes([3; 16]),
             role: Role::Admin,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::Task;
 use crate::domain::accounts::AccountsError;
+use crate::domain::identities::IdentityError;
 use crate::domain::telemetry::TelemetryError;
 use crate::services::Services;
 
@@ -17,6 +18,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
     let mut tasks = vec![clock(services)];
+    tasks.push(token_uses(services));
     tasks.extend(accounts(services));
     tasks.extend(playback(services));
     tasks.push(schedule(services));
@@ -40,6 +42,14 @@ fn clock(services: &Arc<Services>) -> Task {
     // Runs at once, so that a process that is killed early leaves a time for the next one to compare with.
     task.waker.wake();
     task
+}
+
+/// Writes the last uses of tokens, which requests record in memory.
+fn token_uses(services: &Arc<Services>) -> Task {
+    let (partners, operators) = (services.partners.clone(), services.operators.clone());
+    Task::new("token-uses", MINUTE, move |_| {
+        Ok::<_, IdentityError>(partners.save_uses()? + operators.save_uses()?)
+    })
 }
 
 fn accounts(services: &Arc<Services>) -> [Task; 3] {

@@ -9,7 +9,8 @@ pub(crate) mod email;
 pub(crate) mod html_escape;
 pub(crate) mod ids;
 pub(crate) mod media_path;
-pub(crate) mod profile;
+pub(crate) mod partner_kind;
+mod profile;
 pub(crate) mod rate_limit;
 pub(crate) mod role;
 pub(crate) mod secret;
@@ -25,6 +26,7 @@ pub use ids::{
     OperatorId, PartnerId, SessionId, UserId,
 };
 pub use media_path::MediaPath;
+pub use partner_kind::PartnerKind;
 pub use profile::{BirthDate, Country, Locale, PersonName};
 pub use rate_limit::LimitReached;
 pub use role::Role;

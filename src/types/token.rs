@@ -84,6 +84,10 @@ impl TokenHash {
 pub struct TokenInfo {
     pub handle: String,
     pub created: UnixSeconds,
+    /// By which operators recognise it; may be empty.
+    pub label: String,
+    /// Last use, to the minute. `None` if it was never used.
+    pub used: Option<UnixSeconds>,
 }
 
 impl fmt::Debug for TokenHash {

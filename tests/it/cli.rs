@@ -169,7 +169,22 @@ fn administer(data: &Data) {
     }
     assert_eq!(data.fails(&[&set[..], &["h"]].concat()).0, 2);
     assert_eq!(data.fails(&["partner", "show", "nobody"]).0, 3);
-    let second = data.json(&["partner", "token", "add", "Acme", "--json"]);
+    let add = [
+        "partner",
+        "token",
+        "add",
+        "Acme",
+        "--label",
+        "television",
+        "--json",
+    ];
+    let second = data.json(&add);
+    let tokens = data.json(&["partner", "token", "list", "Acme", "--json"]);
+    let last = &tokens.as_array().unwrap()[1];
+    assert_eq!(
+        (&last["label"], last.get("lastUsedTimestamp")),
+        (&json!("television"), None)
+    );
     assert_ne!(second["accessToken"], acme["accessToken"]);
     let token = second["tokenId"].as_str().unwrap();
     data.ok(&["partner", "token", "revoke", "Acme", token]);
@@ -919,6 +934,60 @@ fn demo(arguments: &[&str], place: &Path) -> Running {
         // Where temporary stores are made.
         .env("TMPDIR", place);
     Running::start(command)
+}
+
+#[test]
+fn a_lab_partner_needs_an_installation_that_is_not_production() {
+    let data = Data::new();
+    let staging = |arguments: &[&str]| {
+        let mut command = binary();
+        command
+            .env("PLAYGATE_ENVIRONMENT", "staging")
+            .args(arguments);
+        command.arg("--data-dir").arg(data.path());
+        command
+    };
+    let (code, why) = data.fails(&["partner", "add", "Lab", "--lab"]);
+    assert!(
+        code == 1 && why.contains("not allowed in production"),
+        "{why}"
+    );
+    let add = staging(&["partner", "add", "Lab", "--lab"])
+        .output()
+        .unwrap();
+    assert!(add.status.success(), "{}", err(&add));
+    data.ok(&["partner", "add", "Acme"]);
+    let kinds = |partners: &Value| {
+        let all = partners.as_array().unwrap().iter();
+        all.map(|one| one["kind"].clone()).collect::<Vec<_>>()
+    };
+    // Without the server, production can still list and remove it.
+    let partners = data.json(&["partner", "list", "--json"]);
+    assert_eq!(kinds(&partners), ["standard", "lab"]);
+
+    let refused = data.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
+    assert!(
+        err(&refused).contains("partner Lab is a lab partner"),
+        "{}",
+        err(&refused)
+    );
+    let mut allowed = binary();
+    allowed.env("PLAYGATE_LAB_ALLOW_IN_PRODUCTION", "true");
+    allowed.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+    let running = Running::start({
+        allowed.arg(data.path());
+        allowed
+    });
+    let findings: Value = serde_json::from_slice(&data.run(&["doctor", "--json"]).stdout).unwrap();
+    let warned = findings.as_array().unwrap().iter().any(|finding| {
+        let words = finding["finding"].as_str().unwrap();
+        finding["state"] == "warning" && words.contains("lab partners exist, for tests only: Lab")
+    });
+    assert!(warned, "{findings}");
+    assert_eq!(running.end(), 0);
+    data.ok(&["partner", "remove", "Lab", "--yes"]);
+    assert_eq!(data.serve().end(), 0);
 }
 
 #[test]

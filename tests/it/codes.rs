@@ -72,6 +72,7 @@ const OPERATORS_ONLY: &[ErrorCode] = &[
     ErrorCode::ImportInvalid,
     ErrorCode::OperatorTokenInvalid,
     ErrorCode::RoleNotAllowed,
+    ErrorCode::LabNotAllowed,
     ErrorCode::OfferNotFound,
     ErrorCode::PartnerNotFound,
     ErrorCode::TokenNotFound,
@@ -151,7 +152,7 @@ fn pipeline_errors_have_their_codes() {
 
 #[test]
 fn operator_errors_have_their_codes() {
-    let house = TestServer::with(&[("lab.clock", "false")]);
+    let house = TestServer::with(&[("lab.clock", "false"), ("environment", "production")]);
     for (method, target, status, code) in [
         ("DELETE", "partners/nobody", 404, "PARTNER_NOT_FOUND"),
         ("GET", "partners/nobody/tokens", 404, "PARTNER_NOT_FOUND"),
@@ -162,6 +163,9 @@ fn operator_errors_have_their_codes() {
         let answer = house.operator(method, target, &Value::Null);
         assert_eq!(refusal(&answer), (status, code.to_owned()), "{target}");
     }
+    let lab = json!({"name": "Lab", "kind": "lab"});
+    let refused = house.operator("POST", "partners", &lab);
+    assert_eq!(refusal(&refused), (403, "LAB_NOT_ALLOWED".to_owned()));
     let moved = house.operator("PUT", "clock", &json!({"offset": 60}));
     assert_eq!(refusal(&moved), (403, "LAB_CLOCK_OFF".to_owned()));
     let read = house.operator("GET", "clock", &Value::Null).json();

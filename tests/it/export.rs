@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use playgate::config::http::Network;
-use playgate::http::access::auth::Authenticator as _;
 use playgate::types::PartnerId;
 use playgate::worker_pool::fair_queue::Turn;
 use serde_json::json;
@@ -70,7 +69,7 @@ impl HeldPool {
         let waits = Arc::new(Mutex::new(waits));
         let (begun, begins) = mpsc::channel();
         let held = Self {
-            partner: lab.gate.partner(&lab.gate.tokens.partner.hash()),
+            partner: lab.gate.partner_id(),
             go,
             threads: thread::available_parallelism().unwrap().get(),
         };

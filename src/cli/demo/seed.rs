@@ -9,6 +9,7 @@ use super::{content, epg};
 use crate::cli::admin::request_body;
 use crate::cli::admin::{Admin, AdminError, path, with_query};
 use crate::cli::exit::{CommandResult, Failure};
+use crate::config::http::Environment;
 use crate::http::state::HttpState;
 
 pub(super) const IDENTITY: &str = "demo@example.com";
@@ -42,7 +43,9 @@ pub(super) async fn fill(http: &Arc<HttpState>) -> Result<Filled, Failure> {
     // After a long pause between two demos on one store, the guide would be held as implausible.
     let target = with_query(path(&["epg", "import"]), &[("accept", Some("true"))]);
     import(&mut admin, target, guide.json.to_string()).await?;
-    let partner_token = partner(&mut admin).await?;
+    // A demo that was set to production has a standard partner.
+    let lab = services.config.server.environment != Environment::Production;
+    let partner_token = partner(&mut admin, lab).await?;
     user(&mut admin).await?;
     Ok(Filled {
         partner_token,
@@ -74,8 +77,9 @@ fn text(value: &Value, member: &str) -> Result<String, Failure> {
     text.ok_or_else(|| Failure::failed(format!("the answer has no `{member}`")))
 }
 
-async fn partner(admin: &mut Admin) -> Result<String, Failure> {
-    let body = json!({"name": NAME});
+async fn partner(admin: &mut Admin, lab: bool) -> Result<String, Failure> {
+    let kind = if lab { "lab" } else { "standard" };
+    let body = json!({"name": NAME, "kind": kind});
     let answer = admin
         .ask(Method::POST, &path(&["partners"]), Some(&body))
         .await?;

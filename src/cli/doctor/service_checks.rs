@@ -201,11 +201,27 @@ pub(super) async fn check_store(service: &mut Admin, findings: &mut Vec<Finding>
             "playgate partner add NAME",
         ));
     }
+    findings.extend(lab_partners(&partners));
     let sources = service.get(&path(&["epg", "sources"])).await?;
     findings.extend(sources.as_array().into_iter().flatten().filter_map(guide));
     let figures = service.text("/metrics").await?;
     findings.extend(unrated(&figures));
     Ok(())
+}
+
+/// Warns of lab partners: whoever has the token of an operator can make them fail.
+fn lab_partners(partners: &Value) -> Option<Finding> {
+    let all = partners.as_array().into_iter().flatten();
+    let labs = all.filter(|partner| partner["kind"] == "lab");
+    let names: Vec<&str> = labs
+        .filter_map(|partner| partner["name"].as_str())
+        .collect();
+    let first = names.first()?;
+    Some(Finding::warning(
+        "partners",
+        format!("lab partners exist, for tests only: {}", names.join(", ")),
+        format!("playgate partner remove '{first}'; ignore this if the installation is a lab"),
+    ))
 }
 
 /// Reports livestreams and assets that no player can play although users are granted them.

@@ -79,6 +79,7 @@ impl From<IdentityError> for AccountsError {
             IdentityError::Store(error) => Self::Store(error),
             IdentityError::NotFound(_)
             | IdentityError::NameMalformed
+            | IdentityError::LabelMalformed
             | IdentityError::NameInUse(_)
             | IdentityError::TokenNotFound(_)
             | IdentityError::TooManyTokens(_) => Self::PartnerNotFound,

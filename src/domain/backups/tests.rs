@@ -14,7 +14,7 @@ use crate::ports::Clock as _;
 use crate::ports::clock::ManualClock;
 use crate::ports::entropy::SeededEntropy;
 use crate::store::Options;
-use crate::types::Role;
+use crate::types::{PartnerKind, Role};
 
 /// 2026-01-05T12:00:00Z.
 const NOON: UnixSeconds = UnixSeconds(1_767_614_400);
@@ -100,7 +100,11 @@ impl Place {
 
 impl Machine {
     fn add(&self, name: &str) {
-        self.partners.add(name, NOON).unwrap().wait().unwrap();
+        self.partners
+            .add(name, PartnerKind::Standard, NOON)
+            .unwrap()
+            .wait()
+            .unwrap();
     }
 
     fn names(&self) -> Vec<String> {

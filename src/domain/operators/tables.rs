@@ -86,15 +86,15 @@ impl Index for OperatorsByName {
 }
 
 impl Record for TokenRecord<OperatorId> {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
     fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
         match version {
-            1 => read_record::<v1::OperatorTokenRecord>(bytes).map(|old| Self {
-                holder: old.operator,
-                // Version 1 did not store it.
-                created: UnixSeconds::default(),
-            }),
+            1 => read_record::<v1::OperatorTokenRecord>(bytes)
+                // Version 1 did not store the time of creation.
+                .map(|old| Self::new(old.operator, UnixSeconds::default())),
+            // Version 2 lacks label and last use; zero bytes mean an empty text and `None`.
+            2 => read_record(&[bytes, &[0, 0]].concat()),
             _ => None,
         }
     }

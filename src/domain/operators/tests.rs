@@ -20,7 +20,7 @@ fn token_authenticates_its_operator_until_they_are_revoked() {
         .wait()
         .unwrap();
     let presented = TokenHash::hash_presented(TokenKind::Operator, token.reveal()).unwrap();
-    let found = operators.authenticate(&presented).unwrap();
+    let found = operators.authenticate(&presented, NOW).unwrap();
     assert_eq!((found.id, found.role), (id, Role::Agent));
     assert_eq!(
         operators
@@ -39,10 +39,10 @@ fn token_authenticates_its_operator_until_they_are_revoked() {
     assert_eq!(operators.resolve("Eva"), Some(id));
     assert_eq!(operators.resolve(&id.to_string()), Some(id));
     let again = Operators::open(store.clone(), Arc::new(SeededEntropy::new(2))).unwrap();
-    assert!(again.authenticate(&presented).is_some());
+    assert!(again.authenticate(&presented, NOW).is_some());
     operators.revoke(id).wait().unwrap();
-    assert_eq!(operators.authenticate(&presented), None);
-    assert_eq!(again.authenticate(&presented), None);
+    assert_eq!(operators.authenticate(&presented, NOW), None);
+    assert_eq!(again.authenticate(&presented, NOW), None);
     assert_eq!(
         operators.revoke(id).wait(),
         Err(IdentityError::NotFound(IdentityKind::Operator))
@@ -64,10 +64,16 @@ fn tokens_can_be_rotated_one_by_one() {
         .unwrap()
         .wait()
         .unwrap();
-    let (info, second) = operators.add_token(eva, NOW + 1).wait().unwrap();
+    let (info, second) = operators
+        .add_token(eva, "spare", NOW + 1)
+        .unwrap()
+        .wait()
+        .unwrap();
     let operator_of = |token: &Token| {
         let hash = TokenHash::hash_presented(TokenKind::Operator, token.reveal()).unwrap();
-        operators.authenticate(&hash).map(|operator| operator.id)
+        operators
+            .authenticate(&hash, NOW + 2)
+            .map(|operator| operator.id)
     };
     let listed = operators.tokens_of(eva);
     assert_eq!((listed.len(), &listed[1]), (2, &info));
@@ -86,16 +92,24 @@ fn tokens_can_be_rotated_one_by_one() {
     );
     assert_eq!(operators.revoke_token(eva, &old).wait(), missing);
     for _ in 1..IdentityKind::Operator.tokens_max() {
-        operators.add_token(eva, NOW).wait().unwrap();
+        operators.add_token(eva, "", NOW).unwrap().wait().unwrap();
     }
-    let refused = operators.add_token(eva, NOW).wait().map(|_| ());
+    let refused = operators
+        .add_token(eva, "", NOW)
+        .unwrap()
+        .wait()
+        .map(|_| ());
     assert_eq!(
         refused,
         Err(IdentityError::TooManyTokens(IdentityKind::Operator))
     );
     operators.revoke(eva).wait().unwrap();
     assert_eq!((operator_of(&second), operator_of(&als)), (None, Some(al)));
-    let refused = operators.add_token(eva, NOW).wait().map(|_| ());
+    let refused = operators
+        .add_token(eva, "", NOW)
+        .unwrap()
+        .wait()
+        .map(|_| ());
     assert_eq!(
         refused,
         Err(IdentityError::NotFound(IdentityKind::Operator))
@@ -111,12 +125,11 @@ fn record_bytes_are_stable() {
         created: UnixSeconds(1),
     };
     assert_eq!(crate::store::golden(&operator), "0201410202");
-    let token = TokenRecord {
-        holder: OperatorId::from_bytes([7; 16]),
-        created: UnixSeconds(1),
-    };
-    let expected = format!("02{}02", "07".repeat(16));
+    let token = TokenRecord::new(OperatorId::from_bytes([7; 16]), UnixSeconds(1));
+    let expected = format!("03{}020000", "07".repeat(16));
     assert_eq!(crate::store::golden(&token), expected);
+    let version_2 = [&[7; 16][..], &[2]].concat();
+    assert_eq!(TokenRecord::upgrade(2, &version_2), Some(token));
 }
 
 #[test]

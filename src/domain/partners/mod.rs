@@ -8,7 +8,9 @@ mod tests;
 
 use crate::domain::identities::{self, Identities, IdentityError, IdentityKind};
 use crate::store::{Commit, Schema, StoreError, Txn};
-use crate::types::{DurationUnit, PartnerId, Token, TokenHash, TokenInfo, UnixSeconds};
+use crate::types::{
+    DurationUnit, PartnerId, PartnerKind, Token, TokenHash, TokenInfo, UnixSeconds,
+};
 use tables::PartnerRecord;
 
 #[must_use]
@@ -27,6 +29,7 @@ pub struct Partner {
     pub disabled: bool,
     /// Duration unit of its players, if it differs from the configured one.
     pub duration_unit: Option<DurationUnit>,
+    pub kind: PartnerKind,
     /// Tokens, oldest first.
     pub tokens: Vec<TokenInfo>,
 }
@@ -45,10 +48,18 @@ impl Partners {
     /// Authenticates an access token from memory. Returns `None` for unknown and revoked tokens and for
     /// disabled or removed partners.
     #[must_use]
-    pub fn authenticate(&self, token: &TokenHash) -> Option<PartnerId> {
+    pub fn authenticate(
+        &self,
+        token: &TokenHash,
+        now: UnixSeconds,
+    ) -> Option<(PartnerId, PartnerKind)> {
         let (partner, record) = self.holder(token)?;
         // Checked here and not at disabling, so that enabling the partner restores its tokens.
-        (!record.disabled).then_some(partner)
+        if record.disabled {
+            return None;
+        }
+        self.record_use(token, now);
+        Some((partner, record.kind))
     }
 
     /// Creates a partner with a first token, which is returned only here.
@@ -58,6 +69,7 @@ impl Partners {
     pub fn add(
         &self,
         name: &str,
+        kind: PartnerKind,
         now: UnixSeconds,
     ) -> Result<Commit<(PartnerId, Token), IdentityError>, IdentityError> {
         self.insert(name, now, |name| PartnerRecord {
@@ -65,6 +77,7 @@ impl Partners {
             created: now,
             disabled: false,
             duration_unit: None,
+            kind,
         })
     }
 
@@ -80,11 +93,18 @@ impl Partners {
                 created: record.created,
                 disabled: record.disabled,
                 duration_unit: record.duration_unit,
+                kind: record.kind,
                 tokens: tokens.remove(id).unwrap_or_default(),
             });
         });
         partners.sort_by(|a, b| a.name.cmp(&b.name));
         partners
+    }
+
+    /// The partner's kind; `None` if there is no such partner.
+    #[must_use]
+    pub fn kind(&self, id: &PartnerId) -> Option<PartnerKind> {
+        Some(self.records.get(id)?.kind)
     }
 
     #[must_use]
@@ -149,6 +169,7 @@ pub fn seed(store: &crate::store::Store, id: PartnerId, name: &str) {
         created: UnixSeconds(0),
         disabled: false,
         duration_unit: None,
+        kind: PartnerKind::Standard,
     };
     let batch = move |txn: &mut Txn<'_>| txn.put::<tables::PartnerTable>(&id, &record);
     store

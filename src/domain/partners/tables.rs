@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::identities::{IdentityKind, IdentityTable, TokenRecord};
 use crate::ports::Entropy;
 use crate::store::{Entries, Index, Record, StoreError, Table, TreeName, Txn, read_record};
-use crate::types::{DurationUnit, PartnerId, Token, TokenHash, UnixSeconds};
+use crate::types::{DurationUnit, PartnerId, PartnerKind, Token, TokenHash, UnixSeconds};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartnerRecord {
@@ -13,15 +13,17 @@ pub struct PartnerRecord {
     pub(super) created: UnixSeconds,
     pub(super) disabled: bool,
     pub(super) duration_unit: Option<DurationUnit>,
+    pub(super) kind: PartnerKind,
 }
 
 impl Record for PartnerRecord {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
-    /// Version 1 lacks `duration_unit`; a zero byte means `None`.
+    /// Version 1 lacks `duration_unit`, version 2 `kind`. Zero bytes mean `None` and `Standard`.
     fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
         match version {
-            1 => read_record(&[bytes, &[0]].concat()),
+            1 => read_record(&[bytes, &[0, 0]].concat()),
+            2 => read_record(&[bytes, &[0]].concat()),
             _ => None,
         }
     }
@@ -70,6 +72,7 @@ impl Table for PartnerTable {
             created: _,
             disabled: _,
             duration_unit: _,
+            kind: _,
         } = record;
         entries.add::<PartnersByName>(name, key);
     }
@@ -83,7 +86,17 @@ impl Index for PartnersByName {
     type Key = String;
 }
 
-impl Record for TokenRecord<PartnerId> {}
+impl Record for TokenRecord<PartnerId> {
+    const VERSION: u8 = 2;
+
+    /// Version 1 lacks label and last use; zero bytes mean an empty text and `None`.
+    fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+        match version {
+            1 => read_record(&[bytes, &[0, 0]].concat()),
+            _ => None,
+        }
+    }
+}
 
 /// Access tokens by hash; kept in a memory table.
 #[derive(Clone)]
@@ -96,7 +109,12 @@ impl Table for PartnerTokens {
     const INDEXES: &'static [TreeName] = &[TokensByPartner::NAME];
 
     fn index(key: &TokenHash, record: &TokenRecord<PartnerId>, entries: &mut Entries) {
-        let TokenRecord { holder, created } = record;
+        let TokenRecord {
+            holder,
+            created,
+            label: _,
+            used: _,
+        } = record;
         entries.add::<TokensByPartner>(&(*holder, *created), key);
     }
 }

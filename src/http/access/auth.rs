@@ -14,9 +14,15 @@ use crate::http::request::query::Query;
 use crate::http::routing::handler::Handler;
 use crate::http::routing::route::{Endpoint, RateClass, Route};
 use crate::types::{
-    LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, TokenHash, TokenKind, UnixSeconds,
-    UserId,
+    LimitReached, Locale, LoginId, OperatorId, PartnerId, PartnerKind, Role, TokenHash, TokenKind,
+    UnixSeconds, UserId,
 };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartnerIdentity {
+    pub partner: PartnerId,
+    pub kind: PartnerKind,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserIdentity {
@@ -34,14 +40,14 @@ pub const PARTNER_LIMIT: &str = "partner";
 
 /// Looks up tokens and applies the rate limits that need no body. Every answer comes from memory.
 pub trait Authenticator: Send + Sync {
-    fn partner(&self, token: &TokenHash) -> Option<PartnerId>;
+    fn partner(&self, token: &TokenHash, now: UnixSeconds) -> Option<PartnerIdentity>;
 
     /// Returns the user of a token, if the user belongs to `partner` and both the token and its login session
     /// are valid at `now`.
     fn user(&self, token: &TokenHash, partner: PartnerId, now: UnixSeconds)
     -> Option<UserIdentity>;
 
-    fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity>;
+    fn operator(&self, token: &TokenHash, now: UnixSeconds) -> Option<OperatorIdentity>;
 
     fn locale(&self, user: UserId) -> Option<Locale>;
 
@@ -64,20 +70,20 @@ pub struct Anyone(());
 
 #[derive(Clone, Copy, Debug)]
 pub struct PartnerAuth {
-    partner: PartnerId,
+    identity: PartnerIdentity,
 }
 
 impl PartnerAuth {
     #[must_use]
     pub const fn partner(&self) -> PartnerId {
-        self.partner
+        self.identity.partner
     }
 }
 
 /// Proof that a partner token and a user token of that partner were checked.
 #[derive(Clone, Copy, Debug)]
 pub struct UserAuth {
-    partner: PartnerId,
+    identity: PartnerIdentity,
     user: UserId,
     login: LoginId,
 }
@@ -85,7 +91,7 @@ pub struct UserAuth {
 impl UserAuth {
     #[must_use]
     pub const fn partner(&self) -> PartnerId {
-        self.partner
+        self.identity.partner
     }
 
     #[must_use]
@@ -193,9 +199,28 @@ pub enum Proof {
 impl Proof {
     #[must_use]
     pub const fn partner(&self) -> Option<PartnerId> {
+        match self.identity() {
+            Some(identity) => Some(identity.partner),
+            None => None,
+        }
+    }
+
+    /// The partner, if it is a lab partner.
+    #[must_use]
+    pub const fn lab(&self) -> Option<PartnerId> {
+        match self.identity() {
+            Some(PartnerIdentity {
+                partner,
+                kind: PartnerKind::Lab,
+            }) => Some(partner),
+            Some(_) | None => None,
+        }
+    }
+
+    const fn identity(&self) -> Option<PartnerIdentity> {
         match self {
-            Self::Partner(auth, _) => Some(auth.partner),
-            Self::User(auth, _) => Some(auth.partner),
+            Self::Partner(auth, _) => Some(auth.identity),
+            Self::User(auth, _) => Some(auth.identity),
             Self::Open(..) | Self::Operator(..) => None,
         }
     }
@@ -232,26 +257,26 @@ pub fn prove(
     match route.endpoint {
         Endpoint::Open(to) => Ok(Proof::Open(Anyone(()), to)),
         Endpoint::Partner(to) => {
-            let partner = partner(gate, route, credentials)?;
-            Ok(Proof::Partner(PartnerAuth { partner }, to))
+            let identity = partner(gate, route, credentials, now)?;
+            Ok(Proof::Partner(PartnerAuth { identity }, to))
         }
         Endpoint::User(to) => {
-            let partner = partner(gate, route, credentials)?;
+            let identity = partner(gate, route, credentials, now)?;
             let hash =
                 bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
             let UserIdentity { user, login } = gate
-                .user(&hash, partner, now)
+                .user(&hash, identity.partner, now)
                 // Users are looked up within the partner: a token of another partner's user is unknown here.
                 .ok_or_else(|| user_refused(AuthRefusal::Sent))?;
             let auth = UserAuth {
-                partner,
+                identity,
                 user,
                 login,
             };
             Ok(Proof::User(auth, to))
         }
         Endpoint::Operator(to) => {
-            operator(gate, route, credentials).map(|auth| Proof::Operator(auth, to))
+            operator(gate, route, credentials, now).map(|auth| Proof::Operator(auth, to))
         }
     }
 }
@@ -260,7 +285,8 @@ fn partner(
     gate: &dyn Authenticator,
     route: &Route,
     credentials: &Credentials<'_>,
-) -> Result<PartnerId, ApiError> {
+    now: UnixSeconds,
+) -> Result<PartnerIdentity, ApiError> {
     let header = || credentials.names.full(ACCESS_TOKEN);
     let (hash, place) = match credentials.heads.access_token {
         SingleHeader::One(value) => {
@@ -280,14 +306,15 @@ fn partner(
             (TokenHash::hash_partner_token(&text), TokenPlace::Query)
         }
     };
-    hash.and_then(|hash| gate.partner(&hash)).ok_or_else(|| {
-        let place = match place {
-            TokenPlace::Header => format!("header {}", header()),
-            TokenPlace::Query => format!("parameter {TOKEN_IN_QUERY}"),
-        };
-        let message = format!("{place}: the partner token is unknown or revoked");
-        ApiError::new(ErrorCode::PartnerTokenInvalid, message)
-    })
+    hash.and_then(|hash| gate.partner(&hash, now))
+        .ok_or_else(|| {
+            let place = match place {
+                TokenPlace::Header => format!("header {}", header()),
+                TokenPlace::Query => format!("parameter {TOKEN_IN_QUERY}"),
+            };
+            let message = format!("{place}: the partner token is unknown or revoked");
+            ApiError::new(ErrorCode::PartnerTokenInvalid, message)
+        })
 }
 
 const ACCESS_TOKEN: &str = "AccessToken";
@@ -364,6 +391,7 @@ fn operator(
     gate: &dyn Authenticator,
     route: &Route,
     credentials: &Credentials<'_>,
+    now: UnixSeconds,
 ) -> Result<OperatorAuth, ApiError> {
     // The file mode of the socket is the access control; a token would have to be stored next to it.
     if let Some(administrator) = credentials.local {
@@ -381,7 +409,7 @@ fn operator(
     };
     let hash = bearer(credentials.heads.authorization, TokenKind::Operator)?.map_err(refused)?;
     let known = gate
-        .operator(&hash)
+        .operator(&hash, now)
         .ok_or_else(|| refused(AuthRefusal::Sent))?;
     // A route that names no role is open to no operator.
     if route.roles.is_some_and(|roles| roles.contains(&known.role)) {

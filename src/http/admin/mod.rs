@@ -10,6 +10,7 @@ pub(crate) mod console;
 pub(crate) mod content;
 pub(crate) mod epg_sources;
 pub(crate) mod grants;
+pub(crate) mod lab;
 pub(crate) mod mail;
 pub(crate) mod operators;
 pub(crate) mod partners;

@@ -6,7 +6,7 @@ use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::system::{
-    AddOperatorRequest, OperatorRequest, OperatorTokenRequest,
+    AddOperatorRequest, AddOperatorTokenRequest, OperatorRequest, OperatorTokenRequest,
 };
 use crate::http::wire::partners::{AddedOperator, AddedOperatorToken, OperatorLine, TokenLine};
 use crate::services::Services;
@@ -67,10 +67,11 @@ pub(crate) async fn add_token(
     services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
-    request: OperatorRequest,
+    request: AddOperatorTokenRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::operator(services, &request.operator)?;
-    let (info, token) = services.operators.add_token(id, cx.now).await?;
+    let added = services.operators.add_token(id, &request.label, cx.now)?;
+    let (info, token) = added.await?;
     let token_id = info.handle;
     let token = token.reveal();
     Reply::made(

@@ -1,16 +1,18 @@
 //! Handlers of partners and their access tokens.
 
-use super::resolve;
+use super::{lab, resolve};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::offload::bulk;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::system::{
-    AddPartnerRequest, ChangePartnerRequest, PartnerRequest, PartnerTokenRequest,
+    AddPartnerRequest, AddPartnerTokenRequest, ChangePartnerRequest, PartnerRequest,
+    PartnerTokenRequest,
 };
 use crate::http::wire::partners::{AddedPartner, AddedToken, PartnerLine, TokenLine};
 use crate::services::Services;
+use crate::types::PartnerKind;
 
 pub(crate) async fn partners(
     services: &Services,
@@ -33,7 +35,11 @@ pub(crate) async fn add_partner(
     _auth: OperatorAuth,
     request: AddPartnerRequest,
 ) -> Result<Reply, ApiError> {
-    let (id, token) = services.partners.add(&request.name, cx.now)?.await?;
+    if request.kind == PartnerKind::Lab {
+        lab::check_environment(services)?;
+    }
+    let added = services.partners.add(&request.name, request.kind, cx.now)?;
+    let (id, token) = added.await?;
     let id = id.to_string();
     // The only time that the token is shown: the store has its hash.
     let access_token = token.reveal();
@@ -103,10 +109,11 @@ pub(crate) async fn add_token(
     services: &Services,
     cx: &Context,
     _auth: OperatorAuth,
-    request: PartnerRequest,
+    request: AddPartnerTokenRequest,
 ) -> Result<Reply, ApiError> {
     let id = resolve::partner(services, &request.partner)?;
-    let (info, token) = services.partners.add_token(id, cx.now).await?;
+    let added = services.partners.add_token(id, &request.label, cx.now)?;
+    let (info, token) = added.await?;
     let token_id = info.handle;
     let access_token = token.reveal();
     Reply::made(

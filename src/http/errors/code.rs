@@ -198,6 +198,8 @@ codes! {
     RestartNotPossible = 409, "RESTART_NOT_POSSIBLE";
     /// The clock cannot be moved on this server.
     LabClockOff = 403, "LAB_CLOCK_OFF";
+    /// Lab functions need a lab partner, outside production.
+    LabNotAllowed = 403, "LAB_NOT_ALLOWED";
 
     // The service.
     /// No route matches the path.

@@ -17,9 +17,10 @@ use crate::http::routing::endpoint::admin::rights::{
 };
 use crate::http::routing::endpoint::admin::schedule::{ScheduleDayRequest, ScheduleLiveRequest};
 use crate::http::routing::endpoint::admin::system::{
-    AddOperatorRequest, AddPartnerRequest, AuditRequest, ChangePartnerRequest,
-    EndPlaybackSessionRequest, MailRequest, MoveClockRequest, OperatorRequest,
-    OperatorTokenRequest, PartnerRequest, PartnerTokenRequest, PreviewMailRequest, TestMailRequest,
+    AddOperatorRequest, AddOperatorTokenRequest, AddPartnerRequest, AddPartnerTokenRequest,
+    AuditRequest, ChangePartnerRequest, EndPlaybackSessionRequest, MailRequest, MoveClockRequest,
+    OperatorRequest, OperatorTokenRequest, PartnerRequest, PartnerTokenRequest, PreviewMailRequest,
+    TestMailRequest,
 };
 use crate::http::routing::endpoint::admin::telemetry::{
     ExportTelemetryRequest, ReportTelemetryRequest,
@@ -227,13 +228,13 @@ pub(crate) static OPS: &[Route] = &[
     ops(Put, "/admin/v1/partners/{partner}", "admin_change_partner", EDIT_SYSTEM, later!(ChangePartnerRequest => admin::partners::change_partner), SMALL, Store),
     ops(Delete, "/admin/v1/partners/{partner}", "admin_remove_partner", EDIT_SYSTEM, later!(PartnerRequest => admin::partners::remove_partner), Ignored, Store),
     ops(Get, "/admin/v1/partners/{partner}/tokens", "admin_partner_tokens", READ_SYSTEM, later!(PartnerRequest => admin::partners::tokens), Ignored, Store),
-    ops(Post, "/admin/v1/partners/{partner}/tokens", "admin_add_partner_token", EDIT_SYSTEM, later!(PartnerRequest => admin::partners::add_token), Ignored, Store),
+    ops(Post, "/admin/v1/partners/{partner}/tokens", "admin_add_partner_token", EDIT_SYSTEM, later!(AddPartnerTokenRequest => admin::partners::add_token), SMALL, Store),
     ops(Delete, "/admin/v1/partners/{partner}/tokens/{token}", "admin_revoke_partner_token", EDIT_SYSTEM, later!(PartnerTokenRequest => admin::partners::revoke_token), Ignored, Store),
     ops(Get, "/admin/v1/operators", "admin_operators", READ_SYSTEM, later!(admin::operators::operators), Ignored, Store),
     ops(Post, "/admin/v1/operators", "admin_add_operator", EDIT_SYSTEM, later!(AddOperatorRequest => admin::operators::add_operator), SMALL, Store),
     ops(Delete, "/admin/v1/operators/{operator}", "admin_revoke_operator", EDIT_SYSTEM, later!(OperatorRequest => admin::operators::revoke_operator), Ignored, Store),
     ops(Get, "/admin/v1/operators/{operator}/tokens", "admin_operator_tokens", READ_SYSTEM, later!(OperatorRequest => admin::operators::tokens), Ignored, Store),
-    ops(Post, "/admin/v1/operators/{operator}/tokens", "admin_add_operator_token", EDIT_SYSTEM, later!(OperatorRequest => admin::operators::add_token), Ignored, Store),
+    ops(Post, "/admin/v1/operators/{operator}/tokens", "admin_add_operator_token", EDIT_SYSTEM, later!(AddOperatorTokenRequest => admin::operators::add_token), SMALL, Store),
     ops(Delete, "/admin/v1/operators/{operator}/tokens/{token}", "admin_revoke_operator_token", EDIT_SYSTEM, later!(OperatorTokenRequest => admin::operators::revoke_token), Ignored, Store),
     ops(Get, "/admin/v1/audit", "admin_audit", READ_SYSTEM, later!(AuditRequest => admin::audit::audit), Ignored, Store),
     ops(Get, "/admin/v1/catalog", "admin_export_catalog", READ_CONTENT, later!(ExportCatalogRequest => admin::catalog::export_catalog), Ignored, Store),

@@ -11,6 +11,7 @@ use crate::types::{DurationUnit, TokenInfo};
 pub(crate) struct PartnerLine {
     pub partner_id: String,
     pub name: String,
+    pub kind: &'static str,
     pub created_timestamp: i64,
     pub disabled: bool,
     pub telemetry_duration_unit: &'static str,
@@ -24,6 +25,7 @@ impl PartnerLine {
         Self {
             partner_id: partner.id.to_string(),
             name: partner.name.clone(),
+            kind: partner.kind.as_str(),
             created_timestamp: partner.created.0,
             disabled: partner.disabled,
             telemetry_duration_unit: partner
@@ -47,14 +49,19 @@ pub(crate) struct AddedPartner<'a> {
 pub(crate) struct TokenLine {
     /// The id by which the token is revoked.
     pub token_id: String,
+    pub label: String,
     pub created_timestamp: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_used_timestamp: Option<i64>,
 }
 
 impl From<&TokenInfo> for TokenLine {
     fn from(token: &TokenInfo) -> Self {
         Self {
             token_id: token.handle.clone(),
+            label: token.label.clone(),
             created_timestamp: token.created.0,
+            last_used_timestamp: token.used.map(|used| used.0),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::thread;
 
 use playgate::domain;
 use playgate::store::{Options, Store};
-use playgate::types::Role;
+use playgate::types::{PartnerKind, Role};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -236,7 +236,7 @@ impl Cast {
         let partner = house
             .services
             .partners
-            .add(&format!("Acme{act}"), NOON)
+            .add(&format!("Acme{act}"), PartnerKind::Standard, NOON)
             .unwrap()
             .wait();
         let (admin, partner) = (operator.unwrap().1, partner.unwrap().1);

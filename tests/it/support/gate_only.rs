@@ -12,7 +12,9 @@ use playgate::config::http::HttpSettings;
 use playgate::config::limits::LimitsConfig;
 use playgate::config::{Inputs, load};
 use playgate::domain::accounts::{FirstPassword, HashMemory, HashPool, NewUser, PoolError};
-use playgate::http::access::auth::{Authenticator, OperatorIdentity, UserIdentity};
+use playgate::http::access::auth::{
+    Authenticator, OperatorIdentity, PartnerIdentity, UserIdentity,
+};
 use playgate::http::response::localized_messages::Messages;
 use playgate::http::routing::route::RateClass;
 use playgate::http::routing::router::RouteSet;
@@ -24,8 +26,8 @@ use playgate::ports::{Clock, LabClock};
 use playgate::services::Services;
 use playgate::store::Store;
 use playgate::types::{
-    Email, LimitReached, Locale, LoginId, OperatorId, PartnerId, Role, Token, TokenHash, TokenKind,
-    UnixSeconds, UserId,
+    Email, LimitReached, Locale, LoginId, OperatorId, PartnerId, PartnerKind, Role, Token,
+    TokenHash, TokenKind, UnixSeconds, UserId,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -65,14 +67,25 @@ pub const USER: UserId = UserId::from_bytes([2; 16]);
 const PARTNER: PartnerId = PartnerId::from_bytes([1; 16]);
 const OTHER_PARTNER: PartnerId = PartnerId::from_bytes([9; 16]);
 
+impl TestGate {
+    /// The partner of the first token.
+    pub fn partner_id(&self) -> Option<PartnerId> {
+        Some(self.whom().0)
+    }
+}
+
 impl Authenticator for TestGate {
-    fn partner(&self, token: &TokenHash) -> Option<PartnerId> {
+    fn partner(&self, token: &TokenHash, _: UnixSeconds) -> Option<PartnerIdentity> {
         assert!(*token != self.tokens.panicking.hash(), "on purpose");
-        if *token == self.tokens.partner.hash() {
-            Some(self.whom().0)
+        let partner = if *token == self.tokens.partner.hash() {
+            self.whom().0
+        } else if *token == self.tokens.other_partner.hash() {
+            OTHER_PARTNER
         } else {
-            (*token == self.tokens.other_partner.hash()).then_some(OTHER_PARTNER)
-        }
+            return None;
+        };
+        let kind = PartnerKind::Standard;
+        Some(PartnerIdentity { partner, kind })
     }
 
     fn user(&self, token: &TokenHash, partner: PartnerId, _: UnixSeconds) -> Option<UserIdentity> {
@@ -83,7 +96,7 @@ impl Authenticator for TestGate {
         })
     }
 
-    fn operator(&self, token: &TokenHash) -> Option<OperatorIdentity> {
+    fn operator(&self, token: &TokenHash, _: UnixSeconds) -> Option<OperatorIdentity> {
         let role = if *token == self.tokens.admin.hash() {
             Role::Admin
         } else if *token == self.tokens.agent.hash() {
@@ -234,7 +247,7 @@ impl GateOnly {
         let (partner, _) = self
             .services
             .partners
-            .add("Lab", NOON)
+            .add("Lab", PartnerKind::Standard, NOON)
             .unwrap()
             .wait()
             .unwrap();

@@ -15,7 +15,7 @@ use playgate::ports::entropy::SeededEntropy;
 use playgate::ports::{Clock, LabClock};
 use playgate::services::Services;
 use playgate::store::Store;
-use playgate::types::Role;
+use playgate::types::{PartnerKind, Role};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -116,7 +116,12 @@ impl TestServer {
         };
         let app = App::open(parts).unwrap_or_else(|error| panic!("{error}"));
         let App { services, http } = app;
-        let (_, partner) = services.partners.add("Acme", NOON).unwrap().wait().unwrap();
+        let (_, partner) = services
+            .partners
+            .add("Acme", PartnerKind::Standard, NOON)
+            .unwrap()
+            .wait()
+            .unwrap();
         let (_, admin) = services
             .operators
             .add("Eva", Role::Admin, NOON)

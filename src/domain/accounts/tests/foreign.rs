@@ -187,7 +187,7 @@ fn names_of_the_partner_and_the_service_are_rejected_as_passwords() {
     });
     let (acme, _) = f
         .partners
-        .add("Acme Television", NOW)
+        .add("Acme Television", crate::types::PartnerKind::Standard, NOW)
         .unwrap()
         .wait()
         .unwrap();

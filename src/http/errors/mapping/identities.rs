@@ -8,6 +8,7 @@ impl From<IdentityError> for ApiError {
         use IdentityError as E;
         match error {
             E::NameMalformed => Self::field("name", "has 1 to 128 visible characters"),
+            E::LabelMalformed => Self::field("label", "has at most 64 visible characters"),
             E::NameInUse(kind) => {
                 let message = format!("name: another {kind} has this name");
                 Self::new(ErrorCode::NameInUse, message)

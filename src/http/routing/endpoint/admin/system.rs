@@ -9,8 +9,8 @@ use crate::http::routing::endpoint::admin::known;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::text::check_visible;
 use crate::types::{
-    DurationUnit, Email, Locale, MailId, Malformed, OperatorId, PartnerId, Role, SessionId,
-    UnixSeconds,
+    DurationUnit, Email, Locale, MailId, Malformed, OperatorId, PartnerId, PartnerKind, Role,
+    SessionId, UnixSeconds,
 };
 
 /// `PUT /admin/v1/clock`. The body has exactly one of the two members.
@@ -55,15 +55,33 @@ fn name(body: &Object) -> Result<String, ApiError> {
     })
 }
 
+/// Parses the label of a token; absent means empty.
+fn label(body: &Object) -> Result<String, ApiError> {
+    let label = body.parsed("label", |text| {
+        let text = text.trim();
+        if !text.is_empty() {
+            check_visible(text)?;
+        }
+        let fits = text.chars().count() <= 64;
+        fits.then(|| text.to_owned())
+            .ok_or(Malformed("has at most 64 characters"))
+    })?;
+    Ok(label.unwrap_or_default())
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddPartnerRequest {
     pub name: String,
+    pub kind: PartnerKind,
 }
 
 impl ParseRequest for AddPartnerRequest {
     fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (name, kind) = (name(&body), body.parsed("kind", PartnerKind::parse)).combine()?;
         Ok(Self {
-            name: name(&payload.object()?)?,
+            name,
+            kind: kind.unwrap_or_default(),
         })
     }
 }
@@ -116,6 +134,21 @@ impl ParseRequest for ChangePartnerRequest {
                 disabled,
                 duration_unit,
             },
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AddPartnerTokenRequest {
+    pub partner: PartnerRef,
+    pub label: String,
+}
+
+impl ParseRequest for AddPartnerTokenRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            partner: PartnerRef::read(&input.text("partner")?),
+            label: label(&payload.object()?)?,
         })
     }
 }
@@ -174,6 +207,21 @@ impl ParseRequest for OperatorRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             operator: OperatorRef::read(&input.text("operator")?),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AddOperatorTokenRequest {
+    pub operator: OperatorRef,
+    pub label: String,
+}
+
+impl ParseRequest for AddOperatorTokenRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            operator: OperatorRef::read(&input.text("operator")?),
+            label: label(&payload.object()?)?,
         })
     }
 }
