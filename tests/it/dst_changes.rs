@@ -237,7 +237,7 @@ impl Model {
     fn answer(self, channels: &[Channel], question: &Question) -> (u16, Value) {
         let find = |id: &str| channels.iter().find(|channel| channel.id == id).unwrap();
         match question {
-            Question::S1 {
+            Question::LivestreamLive {
                 livestream,
                 now,
                 offset,
@@ -245,19 +245,19 @@ impl Model {
                 let view = self.view(find(livestream), *now, *offset);
                 view.map_or((404, json!("NO_CURRENT_BROADCAST")), |view| (200, view))
             }
-            Question::S6 { now, offset } => {
+            Question::Live { now, offset } => {
                 let views = channels.iter().filter_map(|channel| {
                     Some((channel.id.clone(), self.view(channel, *now, *offset)?))
                 });
                 (200, Value::Object(views.collect()))
             }
-            Question::S2 { livestream, day } => (200, self.day(find(livestream), *day)),
-            Question::S5 { day } => {
+            Question::LivestreamDay { livestream, day } => (200, self.day(find(livestream), *day)),
+            Question::Day { day } => {
                 let days = channels.iter().map(|c| (c.id.clone(), self.day(c, *day)));
                 (200, Value::Object(days.collect()))
             }
-            Question::S3 { id } => (200, self.broadcast(row(channels, id).1)),
-            Question::S4 { ids } => {
+            Question::Broadcast { id } => (200, self.broadcast(row(channels, id).1)),
+            Question::Broadcasts { ids } => {
                 let several = ids.iter().map(|id| {
                     let (livestream, row) = row(channels, id);
                     let mut broadcast = self.broadcast(row);
@@ -283,26 +283,26 @@ fn row<'a>(channels: &'a [Channel], id: &str) -> (&'a str, &'a Row) {
 /// What is asked.
 #[derive(Clone, Debug)]
 enum Question {
-    S1 {
+    LivestreamLive {
         livestream: String,
         now: i64,
         offset: i64,
     },
-    S6 {
+    Live {
         now: i64,
         offset: i64,
     },
-    S2 {
+    LivestreamDay {
         livestream: String,
         day: i64,
     },
-    S5 {
+    Day {
         day: i64,
     },
-    S3 {
+    Broadcast {
         id: String,
     },
-    S4 {
+    Broadcasts {
         ids: Vec<String>,
     },
 }
@@ -334,7 +334,7 @@ impl Asker<'_> {
         };
         let all = &self.all;
         let path = match &question {
-            Question::S1 {
+            Question::LivestreamLive {
                 livestream,
                 now,
                 offset,
@@ -342,16 +342,16 @@ impl Asker<'_> {
                 set_clock(self.lab, *now);
                 format!("livestreams/{livestream}/live?offset={offset}")
             }
-            Question::S6 { now, offset } => {
+            Question::Live { now, offset } => {
                 set_clock(self.lab, *now);
                 format!("broadcasts/live?livestreams={all}&offset={offset}")
             }
-            Question::S2 { livestream, day } => {
+            Question::LivestreamDay { livestream, day } => {
                 format!("livestreams/{livestream}/day/{}", date(*day))
             }
-            Question::S5 { day } => format!("broadcasts/day/{}?livestreams={all}", date(*day)),
-            Question::S3 { id } => format!("broadcasts/{id}"),
-            Question::S4 { ids } => format!("broadcasts?broadcasts={}", ids.join(",")),
+            Question::Day { day } => format!("broadcasts/day/{}?livestreams={all}", date(*day)),
+            Question::Broadcast { id } => format!("broadcasts/{id}"),
+            Question::Broadcasts { ids } => format!("broadcasts?broadcasts={}", ids.join(",")),
         };
         let target = format!("/api/schedule/v1/{path}");
         let answer = self.get(&target, &[]);
@@ -399,23 +399,23 @@ fn ask_everything(lab: &GateOnly, channels: &[Channel]) -> Vec<Answered> {
         for at in instants(channels, night, &mut dice) {
             // At the live point, and at a point in the past that is the same instant.
             let offset = -dice.below(DAY + 1);
-            asker.ask(Question::S6 { now: at, offset: 0 });
-            asker.ask(Question::S6 {
+            asker.ask(Question::Live { now: at, offset: 0 });
+            asker.ask(Question::Live {
                 now: at - offset,
                 offset,
             });
             let channel = &channels[usize::try_from(dice.below(6)).unwrap()];
             let livestream = channel.id.clone();
-            asker.ask(Question::S1 {
+            asker.ask(Question::LivestreamLive {
                 livestream,
                 now: at - offset,
                 offset,
             });
         }
         for day in night.div_euclid(DAY) - 4..=night.div_euclid(DAY) + 4 {
-            asker.ask(Question::S5 { day });
+            asker.ask(Question::Day { day });
             for channel in channels {
-                asker.ask(Question::S2 {
+                asker.ask(Question::LivestreamDay {
                     livestream: channel.id.clone(),
                     day,
                 });
@@ -427,8 +427,8 @@ fn ask_everything(lab: &GateOnly, channels: &[Channel]) -> Vec<Answered> {
         .flat_map(|c| c.rows.iter().map(|r| r.id.clone()))
         .collect();
     for ids in all.chunks(50) {
-        asker.ask(Question::S4 { ids: ids.to_vec() });
-        asker.ask(Question::S3 { id: ids[0].clone() });
+        asker.ask(Question::Broadcasts { ids: ids.to_vec() });
+        asker.ask(Question::Broadcast { id: ids[0].clone() });
     }
     asker.answered
 }
@@ -442,7 +442,7 @@ fn schedule_responses_equal_a_naive_model() {
     let instants: BTreeSet<i64> = answered
         .iter()
         .filter_map(|(question, _)| match question {
-            Question::S6 { now, offset } => Some(now + offset),
+            Question::Live { now, offset } => Some(now + offset),
             _ => None,
         })
         .collect();
@@ -453,7 +453,7 @@ fn schedule_responses_equal_a_naive_model() {
     // The days of the six nights have 23 and 25 hours, and every broadcast is in one of them.
     let mut of_day: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (question, (_, body)) in &answered {
-        if let Question::S2 { livestream, .. } = question {
+        if let Question::LivestreamDay { livestream, .. } = question {
             let ids = body
                 .as_array()
                 .unwrap()

@@ -219,7 +219,7 @@ impl Client<'_> {
         }
     }
 
-    /// Every day by S5, one livestream's by S2; gives the ids of all broadcasts.
+    /// Checks a day of all livestreams, and of one by its deprecated route. Returns the ids of the broadcasts.
     fn check_day(&mut self, guide: &Guide, day: i64) -> Vec<(String, String, Row)> {
         let from = day * DAY + 6 * 3_600;
         let date = chrono::DateTime::from_timestamp(from, 0)

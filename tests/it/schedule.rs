@@ -1,4 +1,4 @@
-//! The schedule's routes, S1 to S6, their export, and the import of guides.
+//! The schedule's routes (now and next, days, broadcasts by id), their export, and the import of guides.
 
 use std::io::Write as _;
 use std::thread;

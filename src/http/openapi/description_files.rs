@@ -60,6 +60,9 @@ pub(super) struct Part {
 #[serde(deny_unknown_fields)]
 pub(super) struct Operation {
     pub summary: String,
+    /// The operation id, if it is not the label of the route. The label is also the value of `route` in the
+    /// metrics, where it cannot change.
+    pub id: Option<String>,
     #[serde(default)]
     pub text: String,
     /// The operation of the same file that has the same parameters, bodies and errors.
@@ -93,11 +96,16 @@ pub(super) enum BodyDescription {
 #[serde(deny_unknown_fields)]
 pub(super) struct OtherContent {
     pub text: String,
-    /// The media types. JSON only, if this is empty and there is a type.
+    /// The media types. JSON is one of them if there is a `type`.
     #[serde(default)]
     pub media: Vec<String>,
     pub r#type: Option<String>,
+    /// The type of a form, or of each line of NDJSON.
+    pub of: Option<String>,
     pub example: Option<String>,
+    /// Examples by media type, if there are several.
+    #[serde(default)]
+    pub examples: Notes,
     #[serde(default)]
     pub headers: Notes,
 }
@@ -143,6 +151,7 @@ fn resolve_like(mut part: Part) -> Result<Part, String> {
             .ok_or_else(|| format!("`like` names an unknown operation: {like}"))?;
         *operation = Operation {
             summary: std::mem::take(&mut operation.summary),
+            id: operation.id.take(),
             text: std::mem::take(&mut operation.text),
             ..model.clone()
         };

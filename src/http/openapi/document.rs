@@ -1,15 +1,17 @@
 //! Builds the OpenAPI document of an interface from the description files, the route table and the
 //! table of error codes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use super::About;
-use super::description_files::{self, Notes, Operation, Part};
+use super::description_files::{self, Operation, Part};
+use super::error_response::{common_responses, error_code_schema};
 use super::errors::{self, ANYWHERE, BEFORE};
 use super::operation::operation;
-use super::type_notation::{Note, SCHEMAS, object};
+use super::shared_parts::SharedParts;
+use super::type_notation::Note;
 use crate::http::errors::api_error::ErrorCode;
 use crate::http::routing::route::{Endpoint, Route};
 use crate::http::routing::router::RouteSet;
@@ -18,85 +20,6 @@ pub struct Document {
     pub json: Value,
     /// The codes that occur in the document, in the order of their table.
     pub codes: Vec<ErrorCode>,
-}
-
-/// What operations refer to: parameters, headers, schemas, examples.
-pub(super) struct SharedParts {
-    pub path: Notes,
-    pub headers: Notes,
-    pub schemas: Map<String, Value>,
-    pub examples: BTreeMap<String, Value>,
-}
-
-impl SharedParts {
-    fn from_parts(parts: &[Part]) -> Result<Self, String> {
-        let mut shared = Self {
-            path: Notes::new(),
-            headers: Notes::new(),
-            schemas: Map::new(),
-            examples: BTreeMap::new(),
-        };
-        for part in parts {
-            shared.path.extend(part.path.clone());
-            shared.headers.extend(part.headers.clone());
-            shared.schemas.extend(part.schemas.clone());
-            for (sent, objects) in [(false, &part.objects), (true, &part.requests)] {
-                for (name, members) in objects {
-                    let members = expand_members(members, parts)?;
-                    let schema = object(members.iter(), sent)?;
-                    shared.schemas.insert(name.clone(), schema);
-                }
-            }
-            for (name, example) in &part.examples {
-                let value = serde_json::from_str(example);
-                let value = value.map_err(|error| format!("example of {name}: {error}"))?;
-                shared.examples.insert(name.clone(), value);
-            }
-        }
-        Ok(shared)
-    }
-
-    fn is_list(&self, schema: &Value) -> bool {
-        let named = schema.get("$ref").and_then(Value::as_str);
-        match named.and_then(|place| self.schemas.get(place.strip_prefix(SCHEMAS)?)) {
-            Some(schema) => self.is_list(schema),
-            None => schema.get("type").is_some_and(|kind| kind == "array"),
-        }
-    }
-
-    pub(super) fn example(&self, schema: &Value) -> Option<Value> {
-        if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
-            let name = name.strip_prefix(SCHEMAS)?;
-            return match self.examples.get(name) {
-                Some(example) => Some(example.clone()),
-                None => self.example(self.schemas.get(name)?),
-            };
-        }
-        if let Some(example) = schema.pointer("/examples/0") {
-            return Some(example.clone());
-        }
-        if let Some(item) = schema.get("items") {
-            return Some(json!([self.example(item)?]));
-        }
-        let item = schema.get("additionalProperties")?;
-        Some(json!({"news": self.example(item)?}))
-    }
-}
-
-fn expand_members(members: &Notes, parts: &[Part]) -> Result<Notes, String> {
-    let mut members = members.clone();
-    if let Some(base) = members.remove("...") {
-        let mut objects = parts
-            .iter()
-            .flat_map(|part| [&part.objects, &part.requests]);
-        let found = objects.find_map(|objects| objects.get(&base));
-        let more = expand_members(found.ok_or_else(|| format!("no object {base}"))?, parts)?;
-        // The members of the object itself replace those of its base.
-        for (name, note) in more {
-            members.entry(name).or_insert(note);
-        }
-    }
-    Ok(members)
 }
 
 /// Builds the document.
@@ -114,7 +37,7 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
     codes.extend(ANYWHERE);
     let mut paths = Map::new();
     let mut described = BTreeSet::new();
-    for route in table.routes() {
+    for route in table.routes().iter().filter(|route| is_described(route)) {
         let (part, description) = find_operation(&parts, route)?;
         let of_status = errors::codes_of_route(table, route, &description.errors)?;
         let operation = operation(
@@ -137,7 +60,9 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
     let mut labels = parts.iter().flat_map(|part| part.operations.keys());
     // A description whose route is gone must not stay behind unnoticed.
     if let Some(label) = labels.find(|label| !described.contains(label.as_str())) {
-        return Err(format!("{label}: described, but no route has this label"));
+        return Err(format!(
+            "{label}: described, but no described route has this label"
+        ));
     }
     let codes: Vec<_> = ErrorCode::ALL
         .iter()
@@ -147,19 +72,20 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
     shared
         .schemas
         .insert("ErrorCode".to_owned(), error_code_schema(&codes));
-    embed_examples(&mut shared);
+    shared.embed_examples();
     let interface = parts.get(1).ok_or("the file of the interface is missing")?;
     let tags = parts.iter().filter(|part| !part.operations.is_empty());
     let tags: Vec<_> = tags
         .map(|part| json!({"name": part.title, "description": part.text.trim()}))
         .collect();
-    let json = json!({
+    let mut json = json!({
         "openapi": "3.1.0",
         "info": {
             "title": interface.title,
             "version": env!("CARGO_PKG_VERSION"),
             "description": interface.text.trim(),
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
+            "contact": {"name": "The operator of this service", "url": about.base},
         },
         "servers": [server(table, about)],
         "tags": tags,
@@ -171,7 +97,48 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
             "schemas": shared.schemas,
         },
     });
+    remove_unused_components(&mut json)?;
     Ok(Document { json, codes })
+}
+
+/// Whether the description contains the route. A path that ends with a slash is a web page, where relative
+/// addresses need the slash; it is no operation of an interface, and linters reject its path.
+#[must_use]
+pub fn is_described(route: &Route) -> bool {
+    route.pattern == "/" || !route.pattern.ends_with('/')
+}
+
+/// Removes the components that no operation refers to: both interfaces read the file of common types, and
+/// neither uses all of them.
+fn remove_unused_components(document: &mut Value) -> Result<(), String> {
+    let used = referenced(document)?;
+    for kind in ["headers", "responses", "schemas"] {
+        let all = document.pointer_mut(&format!("/components/{kind}"));
+        if let Some(all) = all.and_then(Value::as_object_mut) {
+            all.retain(|name, _| used.contains(&format!("#/components/{kind}/{name}")));
+        }
+    }
+    Ok(())
+}
+
+fn referenced(document: &Value) -> Result<BTreeSet<String>, String> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<_> = document.get("paths").into_iter().collect();
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                let place = members.get("$ref").and_then(Value::as_str);
+                if let Some(place) = place.filter(|place| found.insert((*place).to_owned())) {
+                    let target = place.strip_prefix('#').and_then(|at| document.pointer(at));
+                    open.push(target.ok_or_else(|| format!("{place}: does not exist"))?);
+                }
+                open.extend(members.values());
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    Ok(found)
 }
 
 fn find_operation<'a>(
@@ -188,35 +155,6 @@ fn find_operation<'a>(
         return Err(format!("{}: described twice", route.label));
     }
     found.ok_or_else(|| format!("{}: not described", route.label))
-}
-
-fn embed_examples(shared: &mut SharedParts) {
-    for (name, example) in &shared.examples {
-        let schema = shared.schemas.get_mut(name).and_then(Value::as_object_mut);
-        if let Some(schema) = schema {
-            schema.insert("examples".to_owned(), json!([example]));
-        }
-    }
-}
-
-fn error_code_schema(codes: &[ErrorCode]) -> Value {
-    // Two codes may have one name with different statuses; the enumeration lists it once.
-    let words: BTreeSet<_> = codes.iter().map(|code| code.as_str()).collect();
-    let lines: Vec<_> = codes
-        .iter()
-        .map(|code| {
-            let (status, word) = (code.status().as_u16(), code.as_str());
-            format!("- `{word}` ({status}): {}", code.meaning())
-        })
-        .collect();
-    json!({
-        "type": "string",
-        "enum": words,
-        "description": format!(
-            "A stable identifier of the error, for programs. Later versions may add more.\n\n{}",
-            lines.join("\n")
-        ),
-    })
 }
 
 fn server(table: RouteSet, about: &About<'_>) -> Value {
@@ -337,121 +275,4 @@ pub(super) fn header_refs<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<S
             (name.to_owned(), json!({"$ref": place}))
         })
         .collect()
-}
-
-/// The name of the error response that all operations share for a status.
-pub(super) fn common_name(status: u16) -> String {
-    format!("Anywhere{status}")
-}
-
-fn common_responses(about: &About<'_>) -> Map<String, Value> {
-    let mut of_status = errors::Codes::new();
-    for code in ANYWHERE {
-        of_status
-            .entry(code.status().as_u16())
-            .or_default()
-            .push(code);
-    }
-    of_status
-        .into_iter()
-        .map(|(status, codes)| {
-            let answer = refusal(
-                status,
-                &codes,
-                Form {
-                    flat: false,
-                    soap: false,
-                    page: false,
-                },
-                about,
-            );
-            (common_name(status), answer)
-        })
-        .collect()
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Form {
-    /// The message at top level as well, as the login routes have it.
-    pub flat: bool,
-    pub soap: bool,
-    pub page: bool,
-}
-
-/// Builds the response for an error status: the meanings of its codes, and an example of each.
-pub(super) fn refusal(status: u16, codes: &[ErrorCode], form: Form, about: &About<'_>) -> Value {
-    let lines: Vec<_> = codes
-        .iter()
-        .map(|code| format!("- `{}`: {}", code.as_str(), code.meaning()))
-        .collect();
-    let words: Vec<_> = codes.iter().map(|code| code.as_str()).collect();
-    let examples: Map<_, _> = codes
-        .iter()
-        .map(|code| {
-            (
-                code.as_str().to_owned(),
-                json!({"value": example(*code, form.flat, about)}),
-            )
-        })
-        .collect();
-    let json = json!({
-        "schema": {
-            "allOf": [
-                {"$ref": format!("{SCHEMAS}Error")},
-                {"properties": {"error": {"properties": {"code": {"enum": words}}}}},
-            ],
-        },
-        "examples": examples,
-    });
-    let content = match form {
-        Form { page: true, .. } => json!({"text/html": {"schema": {"type": "string"}}}),
-        Form { soap: true, .. } => {
-            json!({"application/json": json, "text/xml": {"schema": {"type": "string"}}})
-        }
-        Form { .. } => json!({"application/json": json}),
-    };
-    let more: &[&str] = match status {
-        401 => &["WWW-Authenticate"],
-        429 => &["Retry-After", "RateLimit", "RateLimit-Policy"],
-        503 => &["Retry-After"],
-        _ => &[],
-    };
-    json!({
-        "description": lines.join("\n"),
-        "headers": header_refs(["X-Request-Id"].iter().chain(more).copied()),
-        "content": content,
-    })
-}
-
-fn example(code: ErrorCode, flat: bool, about: &About<'_>) -> Value {
-    let mut body = json!({"error": {
-        "code": code.as_str(),
-        "message": code.meaning(),
-        "user_message": about.messages.pick(code, Some("en"), None),
-    }});
-    if let Some(members) = body.as_object_mut().filter(|_| flat) {
-        members.insert("message".to_owned(), code.meaning().into());
-    }
-    body
-}
-
-pub(super) fn parameter(place: &str, name: &str, note: Note<'_>, shared: &SharedParts) -> Value {
-    let mut parameter = json!({
-        "in": place,
-        "name": name,
-        "required": !note.optional,
-        "description": note.text,
-    });
-    if let Some(members) = parameter.as_object_mut() {
-        // A list is one comma-separated value, not a repeated parameter.
-        if place == "query" && shared.is_list(&note.schema) {
-            members.insert("style".to_owned(), "form".into());
-            members.insert("explode".to_owned(), false.into());
-        }
-        if let Some(example) = shared.example(&note.schema) {
-            members.insert("example".to_owned(), example);
-        }
-        members.insert("schema".to_owned(), note.schema);
-    }
-    parameter
 }

@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::About;
 use super::description_files::{BodyDescription, Operation, OtherContent};
-use super::document::{
-    Form, SharedParts, common_name, header, header_refs, parameter, refusal, security,
-};
+use super::document::{header, header_refs, security};
+use super::error_response::{ERROR_BODY, Form, common_name, error_response, error_schema};
 use super::errors::{Codes, are_common};
+use super::shared_parts::{SharedParts, parameter};
 use super::type_notation::Note;
 use crate::http::routing::route::{BodyRule, Route};
 use crate::types::Role;
@@ -40,12 +40,12 @@ pub(super) fn operation(
         let common = are_common(codes) && !form.page && !form.soap;
         let response = match common {
             true => json!({"$ref": format!("#/components/responses/{}", common_name(*status))}),
-            false => refusal(*status, codes, form, about),
+            false => error_response(*status, codes, form, about),
         };
         merge(&mut responses, status.to_string(), response);
     }
     let mut operation = json!({
-        "operationId": route.label,
+        "operationId": description.id.as_deref().unwrap_or(route.label),
         "tags": [tag],
         "summary": description.summary,
         "description": text.trim(),
@@ -177,7 +177,6 @@ fn content<'a>(
         (Some(note), None) => note.text,
         (None, None) => "",
     };
-    let media = other.map_or(&[][..], |other: &OtherContent| &other.media);
     let written = other.and_then(|other| other.example.as_deref());
     let mut bodies = Map::new();
     if let Some(note) = note {
@@ -190,16 +189,39 @@ fn content<'a>(
             with_example(json!({"schema": note.schema}), example),
         );
     }
-    for media in media {
-        // Binary data has a media type only, no schema.
-        let body = match media.starts_with("text/") || written.is_some() {
-            true => json!({"schema": {"type": "string"}}),
-            false => json!({}),
-        };
-        let example = written.filter(|_| !bodies.contains_key(JSON));
-        bodies.insert(media.clone(), with_example(body, example.map(Value::from)));
+    let with_media = other.into_iter().flat_map(|other: &OtherContent| {
+        let media = other.media.iter();
+        media.map(move |media| (media, other))
+    });
+    for (media, other) in with_media {
+        let schema = media_schema(media, other)?;
+        let written = written.filter(|_| !bodies.contains_key(JSON));
+        let example = other.examples.get(media).map(String::as_str).or(written);
+        let example = example.map(Value::from).or_else(|| shared.example(&schema));
+        bodies.insert(
+            media.clone(),
+            with_example(json!({"schema": schema}), example),
+        );
     }
     Ok((Value::Object(bodies), text, optional))
+}
+
+/// Returns the schema of a body that is not JSON.
+fn media_schema(media: &str, content: &OtherContent) -> Result<Value, String> {
+    let essence = media.split(';').next().unwrap_or_default();
+    let of = content.of.as_deref().map(Note::read).transpose()?;
+    Ok(match (essence, of) {
+        ("application/x-ndjson", Some(line)) => json!({
+            "type": "string",
+            "contentMediaType": essence,
+            // Each line is an item.
+            "contentSchema": {"type": "array", "items": line.schema},
+        }),
+        (_, Some(form)) => form.schema,
+        // OpenAPI 3.1 wants no type here. Generators without one make no method, or one without a body.
+        ("application/octet-stream" | "*/*", None) => json!({"type": "string", "format": "binary"}),
+        (_, None) => json!({"type": "string"}),
+    })
 }
 
 fn with_example(mut body: Value, example: Option<Value>) -> Value {
@@ -238,6 +260,15 @@ fn successes(
             members.insert("content".to_owned(), content);
         }
         responses.insert(status.clone(), response);
+    }
+    if !responses.keys().any(|status| status.starts_with('2')) {
+        // An operation that only redirects has no body to describe, but clients expect a type.
+        let body = with_example(
+            json!({"schema": error_schema()}),
+            shared.examples.get(ERROR_BODY).cloned(),
+        );
+        let error = json!({"description": "Any other error.", "content": {JSON: body}});
+        responses.insert("default".to_owned(), error);
     }
     if description.kept {
         let headers = header_refs(["X-Request-Id", "ETag", "Cache-Control"]);

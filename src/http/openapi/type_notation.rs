@@ -56,6 +56,10 @@ fn schema(kind: &str) -> Option<Value> {
 }
 
 fn nullable(mut schema: Value) -> Value {
+    // `any` includes `null`.
+    if schema == json!({}) {
+        return schema;
+    }
     let words = schema.get_mut("enum").and_then(Value::as_array_mut);
     // In JSON Schema, `null` must be one of the words to be allowed.
     if let Some(words) = words {
@@ -148,6 +152,7 @@ mod tests {
         ] {
             assert_eq!(read(note), (schema, optional, text), "{note}");
         }
+        assert_eq!(read("any | null").0, json!({}));
         for bad in ["", ": x", "text: x", "[string: x", "{}: x"] {
             assert!(Note::read(bad).is_err(), "{bad}");
         }

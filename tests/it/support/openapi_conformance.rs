@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use http::Method;
 use playgate::config::http::HttpSettings;
-use playgate::http::openapi::{About, document};
+use playgate::http::openapi::{About, document, is_described};
 use playgate::http::request::headers::HeaderNames;
 use playgate::http::response::localized_messages::Messages;
 use playgate::http::routing::route::Route;
@@ -42,7 +42,7 @@ pub fn compare(request: &[u8], answer: &Answer) {
         .iter()
         .find_map(|(table, document)| Some((route(*table, &method, path)?, document)));
     // What leads to no operation is for its own tests.
-    let Some((route, document)) = found else {
+    let Some((route, document)) = found.filter(|(route, _)| is_described(route)) else {
         return;
     };
     // A path that is refused for its form, or that the other listener has; HEAD does not say which.
@@ -75,9 +75,20 @@ pub fn compare(request: &[u8], answer: &Answer) {
     if essence(media) == "application/json"
         && answer.header("content-encoding").is_none()
         && let Some(schema) = body.1.get("schema")
-        && let Err(why) = fits(document, schema, &answer.json())
     {
-        panic!("{why}\n{what}");
+        let body = answer.json();
+        if let Err(why) = fits(document, schema, &body).and_then(|()| has_code(response, &body)) {
+            panic!("{why}\n{what}");
+        }
+    }
+}
+
+/// Whether the code of an error is one that the description lists for the status.
+pub fn has_code(response: &Value, body: &Value) -> Result<(), String> {
+    let code = body.pointer("/error/code");
+    match code.is_none_or(|code| list(response, "x-error-codes").contains(code)) {
+        true => Ok(()),
+        false => Err(format!("the code is not described: {body}")),
     }
 }
 

@@ -47,7 +47,7 @@ pub fn at(minutes: i64) -> i64 {
     NOON.0 + minutes * 60
 }
 
-/// A guide as S5 would answer it.
+/// A guide in the format of the day route.
 pub fn guide(rows: &[(&str, &str, &str, i64, i64)]) -> String {
     let mut guide = json!({});
     for (livestream, id, title, start, stop) in rows {
