@@ -17,6 +17,9 @@ pub enum TelemetryError {
     OverBudget(LimitReached),
     #[error("the write queue is full; retry later")]
     Overloaded,
+    /// Nothing was changed.
+    #[error("the disk is too slow: earlier events are not synced yet")]
+    SyncOverdue,
     /// A write or sync failed: the process must restart.
     #[error("telemetry log failed: {0}")]
     Failed(String),

@@ -2,14 +2,20 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::{Duration, Instant};
+
+use parking_lot::MutexGuard;
 
 use super::error::TelemetryError;
 use super::model::{Accepted, Fingerprint, NewEvent, Sender, StoredEvent};
 use super::segment::TelemetrySegment;
 use super::tables::{UserHourRecord, UserHours};
 use super::{Inner, State, Telemetry, frame, hour_of};
-use crate::store::{Durability, WritePriority};
+use crate::store::{Durability, SYNC_WITHIN, WritePriority};
 use crate::types::{UnixSeconds, UserId};
+
+/// How long an upload waits for a disk that is behind with its syncs. Clients retry a refused batch.
+const SYNC_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Telemetry {
     /// Stores the new events of a batch, or none of them. Blocks during the file write.
@@ -104,12 +110,10 @@ impl Inner {
         &self,
         user: UserId,
         now: i64,
-    ) -> Result<(parking_lot::MutexGuard<'_, State>, i64), TelemetryError> {
+    ) -> Result<(MutexGuard<'_, State>, i64), TelemetryError> {
         loop {
             let mut state = self.state.lock();
-            if let Some(failed) = &state.failed {
-                return Err(failed.clone());
-            }
+            self.await_sync(&mut state)?;
             let open = state.segment.as_ref().map(|open| open.hour);
             // A request may read the clock before the hour ends and arrive here later. Its events go to the new
             // segment, since reopening the finished one would take as long as the file is large.
@@ -130,6 +134,23 @@ impl Inner {
             } else {
                 state.begin(TelemetrySegment::open(&self.directory, hour)?);
                 return Ok((state, hour));
+            }
+        }
+    }
+
+    /// Waits while earlier events have been unsynced for longer than promised. Otherwise a slow disk would let a power
+    /// cut take more than half a second of acknowledged events.
+    fn await_sync(&self, state: &mut MutexGuard<'_, State>) -> Result<(), TelemetryError> {
+        let deadline = Instant::now() + SYNC_PATIENCE;
+        loop {
+            if let Some(failed) = &state.failed {
+                return Err(failed.clone());
+            }
+            if !state.is_sync_overdue() {
+                return Ok(());
+            }
+            if self.synced.wait_until(state, deadline).timed_out() {
+                return Err(TelemetryError::SyncOverdue);
             }
         }
     }
@@ -189,7 +210,14 @@ impl State {
         let segment = self.segment.as_mut();
         let segment = segment.ok_or_else(|| TelemetryError::Io("no segment is open".to_owned()))?;
         let appended = segment.append(frames, keys);
-        self.dirty |= appended.is_ok();
+        if appended.is_ok() {
+            self.unsynced_since.get_or_insert_with(Instant::now);
+        }
         appended
+    }
+
+    fn is_sync_overdue(&self) -> bool {
+        let oldest = self.syncing_since.or(self.unsynced_since);
+        oldest.is_some_and(|since| since.elapsed() > SYNC_WITHIN)
     }
 }

@@ -32,8 +32,9 @@ mod tests;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 pub use budget::Budgets;
 pub use erasure::request_erasure;
@@ -82,6 +83,8 @@ struct Inner {
     settings: TelemetrySettings,
     directory: Directory,
     state: Mutex<State>,
+    /// Notified after each sync of the segment, successful or not.
+    synced: Condvar,
     /// Held while a segment file is rewritten, or read before it is reopened: both take time in proportion to its size.
     /// Lock order: before `state`, never while `state` is locked.
     rewriting: Mutex<()>,
@@ -102,7 +105,10 @@ struct State {
     /// An hour, and the users that the index already has an entry for in that hour.
     indexed: (i64, HashSet<UserId>),
     counts: TelemetryCounts,
-    dirty: bool,
+    /// When the first event was appended that no sync has covered yet.
+    unsynced_since: Option<Instant>,
+    /// The same of the events that the running sync covers.
+    syncing_since: Option<Instant>,
     /// Once set, every batch is rejected with this error: a failed sync is never retried.
     failed: Option<TelemetryError>,
 }
@@ -162,6 +168,7 @@ impl Telemetry {
             settings,
             directory,
             state: Mutex::new(state),
+            synced: Condvar::new(),
             rewriting: Mutex::new(()),
             compression: Mutex::default(),
         });

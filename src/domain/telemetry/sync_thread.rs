@@ -78,6 +78,8 @@ impl Inner {
     pub(super) fn fail(&self, why: &str) -> TelemetryError {
         let failed = TelemetryError::Failed(why.to_owned());
         let mut state = self.state.lock();
+        // Uploads that wait for a sync would wait in vain.
+        self.synced.notify_all();
         state.failed.get_or_insert(failed).clone()
     }
 
@@ -115,26 +117,40 @@ impl Inner {
         }
     }
 
-    fn sync(&self) -> Result<(), TelemetryError> {
-        // Only the handle is taken under the lock: a sync of seconds must not block uploads.
-        let (hour, file, path, length) = {
+    pub(super) fn sync(&self) -> Result<(), TelemetryError> {
+        let result = self.sync_segment();
+        // Also after a failure, so that waiting uploads are refused at once.
+        self.state.lock().syncing_since = None;
+        self.synced.notify_all();
+        result
+    }
+
+    fn sync_segment(&self) -> Result<(), TelemetryError> {
+        // Only the handles are taken under the lock: a sync of seconds must not block uploads.
+        let (hour, file, length, finished) = {
             let mut state = self.state.lock();
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());
             }
-            if !std::mem::take(&mut state.dirty) || !self.settings.sync {
+            let state = &mut *state;
+            state.syncing_since = state.unsynced_since.take();
+            if state.syncing_since.is_none() || !self.settings.sync {
                 return Ok(());
             }
             let Some(segment) = &state.segment else {
                 return Ok(());
             };
             let (file, length) = segment.handle();
-            let path = self.directory.events(segment.hour);
-            (segment.hour, file, path, length)
+            // The hour may have ended since the last sync: the events before its end count too.
+            let finished = state.done.iter().map(|done| (done.hour, done.handle().0));
+            let finished: Vec<_> = finished.collect();
+            (segment.hour, file, length, finished)
         };
         // After any failed sync: the kernel may drop the dirty pages, and the next sync would then succeed without
         // them.
-        let synced = sync_data(&file, &path).map_err(TelemetryError::from);
+        let synced = (finished.into_iter().chain([(hour, file)]))
+            .try_for_each(|(hour, file)| sync_data(&file, &self.directory.events(hour)))
+            .map_err(TelemetryError::from);
         let mut state = self.state.lock();
         let noted = match (synced, &mut state.segment) {
             (Ok(()), Some(segment)) if segment.hour == hour => segment.synced(length),

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::*;
-use crate::store::{All, Options, Schema};
+use crate::store::{All, Options, SYNC_WITHIN, Schema};
 use crate::types::PartnerId;
 
 pub(super) const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
@@ -161,6 +161,27 @@ fn a_panic_of_the_sync_thread_is_reported_and_stops_ingestion() {
     assert!(reported.recv().is_err());
     drop(thread);
     assert_eq!(telemetry.accept(sender(1), events([2]), NOW), Err(failed));
+}
+
+#[test]
+fn uploads_wait_for_a_disk_that_is_behind_with_its_syncs() {
+    let bench = Bench::new();
+    let Telemetry { inner, _sync } = bench.open(NOW);
+    drop(_sync);
+    let never = SyncThread::start_with(Arc::clone(&inner), |_| Ok(()), |_| {}).unwrap();
+    let telemetry = Telemetry {
+        inner: Arc::clone(&inner),
+        _sync: Arc::new(never),
+    };
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.accept(sender(1), events([2]), NOW).unwrap();
+    inner.state.lock().unsynced_since = Instant::now().checked_sub(2 * SYNC_WITHIN);
+    let refused = telemetry.accept(sender(1), events([3]), NOW);
+    assert_eq!(refused, Err(TelemetryError::SyncOverdue));
+
+    let upload = std::thread::spawn(move || telemetry.accept(sender(1), events([3]), NOW));
+    inner.sync().unwrap();
+    assert_eq!(upload.join().unwrap().unwrap().accepted, 1);
 }
 
 #[test]

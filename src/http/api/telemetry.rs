@@ -14,13 +14,14 @@ use crate::services::Services;
 impl From<TelemetryError> for ApiError {
     fn from(error: TelemetryError) -> Self {
         match error {
-            TelemetryError::Full | TelemetryError::Overloaded | TelemetryError::Failed(_) => {
-                Self::new(
-                    ErrorCode::StoreUnavailable,
-                    "events cannot be stored at present; keep them and retry later",
-                )
-                .with_cause(error)
-            }
+            TelemetryError::Full
+            | TelemetryError::Overloaded
+            | TelemetryError::SyncOverdue
+            | TelemetryError::Failed(_) => Self::new(
+                ErrorCode::StoreUnavailable,
+                "events cannot be stored at present; keep them and retry later",
+            )
+            .with_cause(error),
             TelemetryError::UserGone => {
                 Self::new(ErrorCode::UserTokenInvalid, "the user's account is gone")
                     .with_token_sent()

@@ -48,8 +48,15 @@ fn filled(bench: &Bench, most: i64) -> Telemetry {
     telemetry
 }
 
+/// Waits until finished segments are closed and the open one is synced, up to which its events are read.
 fn closed(telemetry: &Telemetry) {
-    while !telemetry.inner.state.lock().done.is_empty() {
+    loop {
+        let state = telemetry.inner.state.lock();
+        let unsynced = state.unsynced_since.or(state.syncing_since);
+        if state.done.is_empty() && unsynced.is_none() {
+            return;
+        }
+        drop(state);
         std::thread::yield_now();
     }
 }
