@@ -1,6 +1,6 @@
 //! Operator actions on users.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::pin::GeneratedPin;
@@ -15,34 +15,6 @@ const TAGS_MAX: usize = 32;
 const TAG_LENGTH_MAX: usize = 64;
 
 impl Accounts {
-    /// After `after`, sorted by id, of one partner or of all; from memory.
-    #[must_use]
-    pub fn list(
-        &self,
-        partner: Option<PartnerId>,
-        after: Option<UserId>,
-        limit: usize,
-    ) -> Vec<Arc<User>> {
-        // The current page. Users are decoded only if they would be on it.
-        let mut page = BTreeMap::new();
-        self.0.users.for_each(|id, user| {
-            let follows = after.is_none_or(|after| *id > after);
-            let is_full = page.len() >= limit;
-            let fits = !is_full || page.last_key_value().is_some_and(|(last, _)| id < last);
-            if !(follows && fits) {
-                return;
-            }
-            let found = user().filter(|user| partner.is_none_or(|p| user.partner == p));
-            if let Some(user) = found {
-                page.insert(*id, Arc::new(user));
-                if page.len() > limit {
-                    page.pop_last();
-                }
-            }
-        });
-        page.into_values().collect()
-    }
-
     /// Per partner; scans all users in memory.
     #[must_use]
     pub fn counts(&self) -> HashMap<PartnerId, usize> {

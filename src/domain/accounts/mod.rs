@@ -20,6 +20,7 @@ mod password_policy;
 mod password_reset;
 mod pin;
 mod profile;
+mod search;
 mod sign_up;
 mod tables;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use model::{
     AccountExport, AccountSettings, FirstPassword, Login, LoginInfo, NewLogin, NewUser,
     OperatorChange, PARENTAL_LIMIT_MAX, ParentalControl, Swept, User, UserChange,
 };
+pub use search::{UserOrder, UserSearch};
 pub use sign_up::{NewAccount, PreparedSignUp, Unhashed};
 pub use throttle::AttemptLimits;
 

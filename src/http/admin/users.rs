@@ -1,7 +1,9 @@
 //! Handlers of users.
 
+use http::HeaderName;
+
 use super::resolve;
-use crate::domain::accounts::{OperatorChange, UserChange};
+use crate::domain::accounts::{OperatorChange, UserChange, UserSearch};
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -14,6 +16,9 @@ use crate::http::routing::endpoint::admin::users::{
 use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
 use crate::services::Services;
 
+/// The number of all users that match, of which the body has a page.
+const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
+
 pub(crate) async fn users(
     services: &Services,
     _cx: &Context,
@@ -24,16 +29,25 @@ pub(crate) async fn users(
     let partner = named
         .map(|named| resolve::partner(services, named))
         .transpose()?;
+    let search = UserSearch {
+        partner,
+        ..request.search
+    };
     let accounts = services.accounts.clone();
-    let users = cold(services, move || -> Result<_, ApiError> {
-        Ok(accounts.list(partner, request.after, request.limit))
+    let page = cold(services, move || -> Result<_, ApiError> {
+        Ok(accounts.search(&search))
     })
     .await?;
-    let lines: Vec<_> = users
+    let lines: Vec<_> = page
+        .users
         .iter()
         .map(|user| ManagedUser::from(&**user))
         .collect();
-    Reply::json(&lines)
+    let reply = Reply::json(&lines)?;
+    Ok(match page.total {
+        Some(total) => reply.with_header(TOTAL_COUNT, total.into()),
+        None => reply,
+    })
 }
 
 pub(crate) async fn add_user(

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::mail::MailKind;
-use crate::types::Country;
+use crate::types::{Country, PersonName};
 
 impl Fixture {
     fn add(&self, n: u8, address: &str) -> Result<User, AccountsError> {
@@ -31,6 +31,62 @@ fn operators_add_and_list_users() {
     let of_one = list(Some(partner(1)), None, 9);
     assert_eq!(of_one.len(), 3);
     assert_eq!(list(Some(partner(1)), Some(of_one[0]), 1), [of_one[1]]);
+}
+
+#[test]
+fn a_search_filters_sorts_pages_and_counts() {
+    let f = fixture();
+    for (at, address) in ["carl@b.com", "ann@b.com", "Bob@c.com"]
+        .into_iter()
+        .enumerate()
+    {
+        let new = NewUser {
+            name: Some(PersonName::parse(["Öst", "åsa", "Zoë"][at]).unwrap()),
+            ..new_user(address)
+        };
+        let (now, none) = (UnixSeconds(NOW.0 + at as i64), FirstPassword::None);
+        let added = f.accounts.add(partner(1), new, none, now, &InPlace).wait();
+        assert!(added.is_ok());
+    }
+    let found = |search: UserSearch| -> (Vec<String>, Option<usize>) {
+        let page = f.accounts.search(&search);
+        let local = |user: &Arc<User>| user.email.as_str()[..3].to_owned();
+        (page.users.iter().map(local).collect(), page.total)
+    };
+    let all = UserSearch {
+        limit: 9,
+        order: UserOrder::Email,
+        ..UserSearch::default()
+    };
+    let of = |text: &str| UserSearch {
+        text: Some(text.to_owned()),
+        ..all.clone()
+    };
+    assert_eq!(found(all.clone()).0, ["ann", "bob", "car"]);
+    assert_eq!(found(of("B.COM")).0, ["ann", "car"]);
+    assert_eq!(found(of("ÅSA")).0, ["ann"]);
+    assert!(found(of("nobody")).0.is_empty());
+    let id = f.accounts.search(&of("bob")).users[0].id.to_string();
+    assert_eq!(found(of(&id[3..18])).0, ["bob"]);
+    let newest = UserSearch {
+        order: UserOrder::Created,
+        descending: true,
+        ..all.clone()
+    };
+    assert_eq!(found(newest.clone()).0, ["bob", "ann", "car"]);
+    let second = UserSearch {
+        offset: 1,
+        limit: 1,
+        count: true,
+        ..newest
+    };
+    assert_eq!(found(second), (vec!["ann".to_owned()], Some(3)));
+    let disabled = UserSearch {
+        disabled: Some(true),
+        count: true,
+        ..all
+    };
+    assert_eq!(found(disabled), (Vec::new(), Some(0)));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Requests about users, their grants and PINs.
 
-use crate::domain::accounts::{FirstPassword, ForeignHash, NewUser};
+use crate::domain::accounts::{FirstPassword, ForeignHash, NewUser, UserOrder, UserSearch};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::errors::combine::CombineResults;
 use crate::http::request::body::BodyStream;
@@ -11,8 +11,8 @@ use crate::http::routing::endpoint::login::password;
 use crate::http::routing::endpoint::users::ParentalControlChange;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{
-    AssetId, BirthDate, Country, Email, LiveOffset, Locale, OfferId, PersonName, Pin, UnixSeconds,
-    UserId,
+    AssetId, BirthDate, Country, Email, LiveOffset, Locale, Malformed, OfferId, PersonName, Pin,
+    UnixSeconds, UserId,
 };
 
 /// A user by id or by e-mail address. With an address the partner may be omitted if there is only
@@ -45,22 +45,87 @@ impl UserRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UsersRequest {
     pub partner: Option<PartnerRef>,
-    pub after: Option<UserId>,
-    pub limit: usize,
+    /// Without the partner, which has to be looked up.
+    pub search: UserSearch,
+}
+
+/// Further pages would keep more users in memory; a narrower search, or `after`, reaches the rest.
+const OFFSET_MAX: usize = 10_000;
+const TEXT_MAX: usize = 254;
+
+fn searched(text: &str) -> Result<String, Malformed> {
+    let text = text.trim();
+    if text.is_empty() || text.len() > TEXT_MAX {
+        return Err(Malformed("must have from 1 to 254 octets"));
+    }
+    Ok(text.to_owned())
+}
+
+/// `email`, or `-email` for descending.
+fn order(text: &str) -> Result<(UserOrder, bool), Malformed> {
+    let (name, descending) = match text.strip_prefix('-') {
+        Some(name) => (name, true),
+        None => (text, false),
+    };
+    let order = match name {
+        "id" => UserOrder::Id,
+        "email" => UserOrder::Email,
+        "name" => UserOrder::Name,
+        "created" => UserOrder::Created,
+        _ => {
+            let why = "must be id, email, name or created, with a minus sign for descending";
+            return Err(Malformed(why));
+        }
+    };
+    Ok((order, descending))
+}
+
+fn state(text: &str) -> Result<bool, Malformed> {
+    match text {
+        "active" => Ok(false),
+        "disabled" => Ok(true),
+        _ => Err(Malformed("must be active or disabled")),
+    }
 }
 
 impl ParseRequest for UsersRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        let (partner, after, limit) = (
+        let (partner, after, limit, text, country) = (
             partner(input),
             input.query.parsed("after", UserId::parse),
             input.page(),
+            input.query.parsed("search", searched),
+            input.query.parsed("country", Country::parse),
         )
             .combine()?;
+        let (disabled, tag, sort, offset, count) = (
+            input.query.parsed("state", state),
+            input.query.parsed("tag", searched),
+            input.query.parsed("sort", order),
+            input.number("offset", 5, "must be from 0 to 10000"),
+            input.query.flag("count"),
+        )
+            .combine()?;
+        let (order, descending) = sort.unwrap_or_default();
+        let offset = offset.unwrap_or_default();
+        if offset > OFFSET_MAX {
+            return Err(ApiError::field("offset", "must be from 0 to 10000"));
+        }
         Ok(Self {
             partner,
-            after,
-            limit,
+            search: UserSearch {
+                partner: None,
+                text,
+                country,
+                disabled,
+                tag,
+                order,
+                descending,
+                after,
+                offset,
+                limit,
+                count,
+            },
         })
     }
 }

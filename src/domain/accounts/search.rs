@@ -1,0 +1,146 @@
+//! Searches and sorts users for operators.
+//!
+//! A search is one pass over the encoded users in memory. It holds at most [`UserSearch::offset`] plus
+//! [`UserSearch::limit`] users at a time, so its memory does not grow with the number of users, and no index has to be
+//! kept for it. The pass locks one of 256 shards at a time; logins wait for at most one of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Accounts, User};
+use crate::types::{Country, PartnerId, UserId};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UserOrder {
+    #[default]
+    Id,
+    Email,
+    Name,
+    Created,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserSearch {
+    pub partner: Option<PartnerId>,
+    /// A part of the e-mail address, the name or the id. The case is ignored, except in the id.
+    pub text: Option<String>,
+    pub country: Option<Country>,
+    pub disabled: Option<bool>,
+    pub tag: Option<String>,
+    pub order: UserOrder,
+    pub descending: bool,
+    /// Skips users up to this id.
+    pub after: Option<UserId>,
+    /// Skips this many users of the order.
+    pub offset: usize,
+    pub limit: usize,
+    /// Counts all users that match. Without it, a list by id decodes only the users of its page.
+    pub count: bool,
+}
+
+pub struct UserPage {
+    pub users: Vec<Arc<User>>,
+    /// Only with [`UserSearch::count`].
+    pub total: Option<usize>,
+}
+
+/// Text, time and id: the id makes the order total.
+type SortKey = (String, i64, UserId);
+
+impl UserSearch {
+    fn key(&self, user: &User) -> SortKey {
+        match self.order {
+            UserOrder::Id => (String::new(), 0, user.id),
+            UserOrder::Email => (user.email.as_str().to_owned(), 0, user.id),
+            UserOrder::Name => {
+                let name = user.name.as_ref().map_or("", |name| name.as_str());
+                (name.to_lowercase(), 0, user.id)
+            }
+            UserOrder::Created => (String::new(), user.created.0, user.id),
+        }
+    }
+
+    /// `lower` is the text in lower case.
+    fn matches(&self, user: &User, lower: Option<&str>) -> bool {
+        self.partner.is_none_or(|partner| user.partner == partner)
+            && self.country.is_none_or(|of| user.country == Some(of))
+            && self.disabled.is_none_or(|is| user.disabled == is)
+            && self.tag.as_ref().is_none_or(|tag| user.tags.contains(tag))
+            && lower.is_none_or(|lower| self.contains(user, lower))
+    }
+
+    fn contains(&self, user: &User, lower: &str) -> bool {
+        let name = || {
+            user.name
+                .as_ref()
+                .is_some_and(|name| name.as_str().to_lowercase().contains(lower))
+        };
+        let id = || {
+            let text = self.text.as_deref().unwrap_or_default();
+            user.id.to_string().contains(text)
+        };
+        user.email.as_str().contains(lower) || name() || id()
+    }
+}
+
+impl Accounts {
+    #[must_use]
+    pub fn search(&self, search: &UserSearch) -> UserPage {
+        let kept = search.offset.saturating_add(search.limit);
+        let lower = search.text.as_ref().map(|text| text.to_lowercase());
+        let mut page = BTreeMap::<SortKey, User>::new();
+        let mut total = 0_usize;
+        self.0.users.for_each(|id, user| {
+            let follows = search.after.is_none_or(|after| *id > after);
+            // Users that cannot be on the page are not decoded, unless they are counted.
+            let is_full = page.len() >= kept && search.order == UserOrder::Id && !search.descending;
+            let fits = !is_full
+                || page
+                    .last_key_value()
+                    .is_some_and(|((.., last), _)| id < last);
+            if !(search.count || follows && fits) {
+                return;
+            }
+            let matching = user().filter(|user| search.matches(user, lower.as_deref()));
+            let Some(user) = matching else { return };
+            total += 1;
+            if follows && fits {
+                page.insert(search.key(&user), user);
+            }
+            if page.len() > kept {
+                let _ = if search.descending {
+                    page.pop_first()
+                } else {
+                    page.pop_last()
+                };
+            }
+        });
+        let sorted = page.into_values().map(Arc::new);
+        let users = if search.descending {
+            sorted.rev().skip(search.offset).collect()
+        } else {
+            sorted.skip(search.offset).collect()
+        };
+        UserPage {
+            users,
+            total: search.count.then_some(total),
+        }
+    }
+
+    /// Users after `after` by id, of one partner or of all.
+    #[must_use]
+    pub fn list(
+        &self,
+        partner: Option<PartnerId>,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Vec<Arc<User>> {
+        let search = UserSearch {
+            partner,
+            after,
+            limit,
+            ..UserSearch::default()
+        };
+        self.search(&search).users
+    }
+}
