@@ -19,6 +19,7 @@ use crate::domain::playback::Playback;
 use crate::domain::schedule::Schedule;
 use crate::domain::store_admin::StoreAdmin;
 use crate::domain::telemetry::{Forwarder, Telemetry};
+use crate::observe::activity::Activity;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
 use crate::ports::geoip::GeoIp;
@@ -42,6 +43,8 @@ pub struct Services {
     pub limits: LimitsConfig,
     pub metrics: Arc<Registry>,
     pub readiness: Arc<Readiness>,
+    /// What the metrics counted in the last hour and day.
+    pub activity: Arc<Activity>,
 
     pub partners: Partners,
     pub operators: Operators,

@@ -177,6 +177,7 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
         bulk: worker_pools::bulk(&metrics)?,
         metrics,
         readiness: Arc::new(Readiness::default()),
+        activity: Arc::default(),
         partners,
         operators,
         audit: Audit::open(store.clone()),

@@ -11,13 +11,14 @@ use super::Task;
 use crate::domain::accounts::AccountsError;
 use crate::domain::identities::IdentityError;
 use crate::domain::telemetry::TelemetryError;
+use crate::observe::activity::STEP;
 use crate::services::Services;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
-    let mut tasks = vec![clock(services)];
+    let mut tasks = vec![clock(services), activity(services)];
     tasks.push(token_uses(services));
     tasks.extend(accounts(services));
     tasks.extend(playback(services));
@@ -42,6 +43,18 @@ fn clock(services: &Arc<Services>) -> Task {
     // Runs at once, so that a process that is killed early leaves a time for the next one to compare with.
     task.waker.wake();
     task
+}
+
+/// Samples the metrics for the charts of the last hour and day.
+fn activity(services: &Arc<Services>) -> Task {
+    let (activity, metrics) = (
+        Arc::clone(&services.activity),
+        Arc::clone(&services.metrics),
+    );
+    Task::new("activity", STEP, move |now| {
+        activity.sample(&metrics, now);
+        Ok::<_, Infallible>(0)
+    })
 }
 
 /// Writes the last uses of tokens, which requests record in memory.

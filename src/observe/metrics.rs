@@ -45,7 +45,7 @@ impl Gauge {
 }
 
 /// Upper bounds of the buckets, in microseconds.
-const BUCKETS: [u64; 11] = [
+pub(super) const BUCKETS: [u64; 11] = [
     50, 100, 250, 1_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000,
 ];
 
@@ -230,6 +230,41 @@ impl Registry {
             MetricSource::Histogram(Arc::clone(&histogram)),
         );
         histogram
+    }
+
+    /// Calls `each` with the labels and the value of each counter and gauge of this name. Negative values are zero.
+    pub fn read(&self, name: &str, mut each: impl FnMut(&str, u64)) {
+        self.visit(name, |labels, source| {
+            let value = match source {
+                MetricSource::Counter(counter) => Some(counter.get()),
+                MetricSource::Gauge(gauge) => u64::try_from(gauge.get()).ok(),
+                MetricSource::Read(read) | MetricSource::ReadCounter(read) => {
+                    read().and_then(|value| u64::try_from(value).ok())
+                }
+                MetricSource::Histogram(_) => None,
+            };
+            each(labels, value.unwrap_or_default());
+        });
+    }
+
+    /// Calls `each` with the labels and the buckets of each histogram of this name.
+    pub fn read_histogram(&self, name: &str, mut each: impl FnMut(&str, [u64; BUCKETS.len() + 1])) {
+        self.visit(name, |labels, source| {
+            if let MetricSource::Histogram(histogram) = source {
+                each(
+                    labels,
+                    histogram.buckets.each_ref().map(|one| one.load(Relaxed)),
+                );
+            }
+        });
+    }
+
+    fn visit(&self, name: &str, mut each: impl FnMut(&str, &MetricSource)) {
+        let families = self.0.lock();
+        let family = families.iter().find(|family| family.name == name);
+        for (labels, source) in family.iter().flat_map(|family| &family.series) {
+            each(labels, source);
+        }
     }
 
     #[must_use]

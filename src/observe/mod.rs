@@ -1,5 +1,6 @@
 //! What operators see of the running service: log, metrics, readiness. This module decides nothing.
 
+pub mod activity;
 mod journal;
 pub(crate) mod log;
 pub mod metrics;

@@ -2,6 +2,7 @@
 //! listener. The route table names their routes; `data/openapi/` describes parameters and error codes.
 
 pub(crate) mod about;
+pub(crate) mod activity;
 pub(crate) mod audit;
 pub(crate) mod backups;
 pub(crate) mod catalog;

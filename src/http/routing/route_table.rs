@@ -17,10 +17,10 @@ use crate::http::routing::endpoint::admin::rights::{
 };
 use crate::http::routing::endpoint::admin::schedule::{ScheduleDayRequest, ScheduleLiveRequest};
 use crate::http::routing::endpoint::admin::system::{
-    AddOperatorRequest, AddOperatorTokenRequest, AddPartnerRequest, AddPartnerTokenRequest,
-    AuditRequest, ChangePartnerRequest, EndPlaybackSessionRequest, MailRequest, MoveClockRequest,
-    OperatorRequest, OperatorTokenRequest, PartnerRequest, PartnerTokenRequest, PreviewMailRequest,
-    TestMailRequest,
+    ActivityRequest, AddOperatorRequest, AddOperatorTokenRequest, AddPartnerRequest,
+    AddPartnerTokenRequest, AuditRequest, ChangePartnerRequest, EndPlaybackSessionRequest,
+    MailRequest, MoveClockRequest, OperatorRequest, OperatorTokenRequest, PartnerRequest,
+    PartnerTokenRequest, PreviewMailRequest, TestMailRequest,
 };
 use crate::http::routing::endpoint::admin::telemetry::{
     ExportTelemetryRequest, ReportTelemetryRequest,
@@ -219,6 +219,7 @@ pub(crate) static OPS: &[Route] = &[
     open("/openapi.json", "ops_openapi", now!(api::openapi::ops_document), Memory),
     open("/docs", "ops_docs", now!(api::openapi::ops_page), Memory),
     ops(Get, "/admin/v1/about", "admin_about", ANY_ROLE, now!(admin::about::about), Ignored, Memory),
+    ops(Get, "/admin/v1/activity", "admin_activity", ANY_ROLE, now!(ActivityRequest => admin::activity::activity), Ignored, Memory),
     ops(Get, "/admin/v1/clock", "admin_read_clock", ANY_ROLE, now!(admin::clock::read), Ignored, Memory),
     ops(Put, "/admin/v1/clock", "admin_move_clock", EDIT_SYSTEM, later!(MoveClockRequest => admin::clock::shift), SMALL, Store),
     ops(Delete, "/admin/v1/clock", "admin_reset_clock", EDIT_SYSTEM, later!(admin::clock::reset), Ignored, Store),

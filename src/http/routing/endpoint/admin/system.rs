@@ -7,6 +7,7 @@ use crate::http::errors::combine::CombineResults;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::admin::known;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::observe::activity::ActivityPeriod;
 use crate::types::text::check_visible;
 use crate::types::{
     DurationUnit, Email, Locale, MailId, Malformed, OperatorId, PartnerId, PartnerKind, Role,
@@ -312,5 +313,22 @@ impl ParseRequest for AuditRequest {
         let before = input.number("before", 18, "must be the number of an audit entry");
         let (before, limit) = (before, input.page()).combine()?;
         Ok(Self { before, limit })
+    }
+}
+
+pub(crate) struct ActivityRequest {
+    pub period: ActivityPeriod,
+}
+
+impl ParseRequest for ActivityRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let period = input.query.parsed("period", |text| match text {
+            "hour" => Ok(ActivityPeriod::Hour),
+            "day" => Ok(ActivityPeriod::Day),
+            _ => Err(Malformed("must be hour or day")),
+        })?;
+        Ok(Self {
+            period: period.unwrap_or(ActivityPeriod::Hour),
+        })
     }
 }
