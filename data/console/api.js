@@ -1,6 +1,8 @@
 // Client of the admin API. The operator token is kept in the tab's session storage only: never in a URL, a cookie or
 // storage that outlives the tab.
 
+import { t } from './i18n.js';
+
 const KEY = 'playgate.operator-token';
 
 export const token = {
@@ -9,13 +11,19 @@ export const token = {
   forget: () => sessionStorage.removeItem(KEY),
 };
 
+/** Choices of this tab, such as language and time zone. */
+export const preference = {
+  get: (name) => sessionStorage.getItem(`playgate.${name}`),
+  set: (name, text) => sessionStorage.setItem(`playgate.${name}`, text),
+};
+
 /** Dispatches `refused` when the server rejects the token. */
 export const session = new EventTarget();
 
 /** An error response, or a failed request (status 0). */
 export class Refusal extends Error {
   constructor(status, { message, code, details } = {}, requestId) {
-    super(message ?? `the server answered with status ${status}`);
+    super(message ?? t`the server answered with status ${status}`);
     Object.assign(this, { status, code, details, requestId });
   }
 }
@@ -23,7 +31,7 @@ export class Refusal extends Error {
 /** Builds a path from escaped values: at`users/${id}/grants`. Rejects `.` and `..`, which URL parsing would resolve. */
 export function at(texts, ...values) {
   for (const value of values) {
-    if (/^\.{0,2}$/.test(value)) throw new Refusal(0, { message: `“${value}” is not a valid id` });
+    if (/^\.{0,2}$/.test(value)) throw new Refusal(0, { message: t`“${value}” is not a valid id` });
   }
   return String.raw({ raw: texts }, ...values.map(encodeURIComponent));
 }
@@ -40,15 +48,14 @@ async function ask(path, options) {
   try {
     return await fetch(address(path), { cache: 'no-store', credentials: 'omit', redirect: 'error', ...options });
   } catch {
-    throw new Refusal(0, { message: 'no response; check that the service is running and reachable at this address' });
+    throw new Refusal(0, { message: t`no response; check that the service is running and reachable at this address` });
   }
 }
 
-/** Sends a request to the admin API and returns the parsed JSON body, `null` if it is empty. */
-export async function call(method, path, body) {
+async function send(method, path, media, body) {
   const headers = { Authorization: `Bearer ${token.get()}` };
-  if (body !== undefined) headers['Content-Type'] = 'application/json';
-  const answer = await ask(`admin/v1/${path}`, { method, headers, body: JSON.stringify(body) });
+  if (media) headers['Content-Type'] = media;
+  const answer = await ask(`admin/v1/${path}`, { method, headers, body });
   const text = await answer.text();
   let json = null;
   try {
@@ -56,13 +63,29 @@ export async function call(method, path, body) {
   } catch {
     // A proxy answered instead of the service.
   }
-  if (answer.ok) return json;
+  if (answer.ok) return { json, headers: answer.headers };
   const refusal = new Refusal(answer.status, json?.error, answer.headers.get('X-Request-Id'));
   if (answer.status === 401) session.dispatchEvent(new CustomEvent('refused', { detail: refusal }));
   throw refusal;
 }
 
+/** Sends a request to the admin API and returns the parsed JSON body, `null` if it is empty. */
+export async function call(method, path, body) {
+  const media = body === undefined ? undefined : 'application/json';
+  return (await send(method, path, media, JSON.stringify(body))).json;
+}
+
+/** Sends a file as it is. */
+export const upload = async (path, file, media = 'application/octet-stream') =>
+  (await send('POST', path, media, file)).json;
+
 export const get = (path) => call('GET', path);
+
+/** A page of a list, and the number of all its entries. */
+export async function getPage(path) {
+  const { json, headers } = await send('GET', path);
+  return { rows: json, total: Number(headers.get('X-Total-Count') ?? json.length) };
+}
 
 /** The readiness report: whether the service is ready, with reasons and warnings. */
 export const readiness = async () => (await ask('readyz')).json();

@@ -1,15 +1,16 @@
 // The audit log: every request that changes something, from any interface, and every read of mail with secrets.
 import { get, query } from './api.js';
-import { badge, el, link, quiet, table, when } from './dom.js';
-import { panel } from './panel.js';
+import { badge, el, link, quiet, when } from './dom.js';
+import { t } from './i18n.js';
+import { list } from './list.js';
 
-const PAGE = 100;
+const PART = 1_000; // entries that are searched at a time
 
-export const audit = ({ search }) => [panel('', () => page(search.get('before')))];
+export const audit = ({ search }) => [entries(search)];
 
 /** The result of a change. It stays `null` if the process ended before the request did. */
 function came(status) {
-  if (status === null) return badge('no result', 'warn');
+  if (status === null) return badge(t`no result`, 'warn');
   return badge(status, status < 400 ? 'good' : 'bad');
 }
 
@@ -19,24 +20,59 @@ function target(text) {
   return id ? [link('users/' + id, 'users', id), el('code', rest)] : el('code', text);
 }
 
-async function page(before) {
-  const list = await get(`audit${query({ before, limit: PAGE })}`);
-  const rows = list.map((change) => [
-    change.number,
-    when(change.timestamp),
-    [
-      change.name,
-      ' ',
-      change.operatorId && quiet(change.role),
-      change.claimed && quiet(`claimed name: ${change.claimed}`),
-    ],
-    change.action.replace(/^admin_/, '').replaceAll('_', ' '),
-    [target(change.target), el('br'), el('small', 'request ', change.requestId)],
-    came(change.status),
-  ]);
-  const older = list.length === PAGE && el('a', { href: `#/audit?before=${list.at(-1).number}` }, 'Older');
-  return [
-    table(['No.', 'Time', 'Actor', 'Action', 'Target', 'Result'], rows, 'No entries.'),
-    el('p.actions', before && el('a', { href: '#/audit' }, 'Newest'), older),
-  ];
+const CAME = () => [
+  ['done', t`done`],
+  ['refused', t`refused`],
+];
+const outcome = ({ status }) => (status !== null && status < 400 ? 'done' : 'refused');
+const verb = ({ action }) => action.replace(/^admin_/, '').replaceAll('_', ' ');
+
+/** The newest entries, or those before a number: the log is read backwards, a part at a time. */
+function entries(search) {
+  const before = search.get('before');
+  const older = ({ oldest }) => el('a', { href: `#/audit?before=${oldest}` }, t`Older`);
+  let all = [];
+  return list(
+    '',
+    async () => {
+      all = await get(`audit${query({ before, limit: PART })}`);
+      return all;
+    },
+    {
+      search,
+      csv: 'audit',
+      matches: (one) => [one.name, one.claimed, verb(one), one.target, one.requestId],
+      filters: [{ name: 'result', label: t`Result`, options: CAME(), test: (row, value) => outcome(row) === value }],
+      columns: [
+        { head: t`No.`, id: 'number', value: (one) => one.number, cell: (one) => one.number },
+        {
+          head: t`Time`,
+          id: 'at',
+          value: (one) => one.timestamp,
+          cell: (one) => when(one.timestamp),
+          csv: (one) => new Date(one.timestamp * 1000).toISOString(),
+        },
+        {
+          head: t`Actor`,
+          id: 'actor',
+          value: ({ name }) => name,
+          cell: (one) => [one.name, ' ', one.operatorId && quiet(one.role), one.claimed && quiet(t`claimed name: ${one.claimed}`)],
+        },
+        { head: t`Action`, id: 'action', value: verb, cell: verb },
+        {
+          head: t`Target`,
+          id: 'target',
+          value: (one) => one.target,
+          cell: (one) => [target(one.target), el('br'), el('small', t`request ${one.requestId}`)],
+        },
+        { head: t`Result`, id: 'status', value: ({ status }) => status ?? 0, cell: ({ status }) => came(status) },
+      ],
+      more: () =>
+        el(
+          'p.actions',
+          before && el('a', { href: '#/audit' }, t`Newest`),
+          all.length === PART && older({ oldest: all.at(-1).number }),
+        ),
+    },
+  );
 }

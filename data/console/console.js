@@ -1,19 +1,22 @@
 // Login and page routing. Each page has a URL fragment below `#/`, so it can be bookmarked.
-import { Refusal, get, session, token } from './api.js';
-import { el } from './dom.js';
+import { Refusal, get, preference, session, token } from './api.js';
+import { choice, el } from './dom.js';
+import { LANGUAGES, speak, spoken, t } from './i18n.js';
 import { action, readsOnly, refusal } from './panel.js';
 import { access } from './access.js';
 import { audit } from './audit.js';
+import { broadcast } from './broadcast.js';
 import { catalog } from './catalog.js';
 import { guides } from './guides.js';
 import { mail } from './mail.js';
 import { overview } from './overview.js';
 import { quality } from './quality.js';
-import { broadcast, schedule } from './schedule.js';
+import { schedule } from './schedule.js';
 import { sessions } from './sessions.js';
 import { store } from './store.js';
 import { users } from './users.js';
 import { why } from './why.js';
+import { zoneChoice } from './zones.js';
 
 const ALL = ['admin', 'content', 'agent', 'observer'];
 const CONTENT = ['admin', 'content', 'observer'];
@@ -22,20 +25,20 @@ const ADMIN = ['admin', 'observer'];
 
 // First path segment, title, roles that see the page in the navigation, and render function. A page without a title is
 // reached from another page. The server enforces roles: a page that the role does not allow shows the server's error.
-const PAGES = [
-  ['overview', 'Overview', ALL, overview],
-  ['why', 'Entitlement check', SUPPORT, why],
-  ['users', 'Users', SUPPORT, users],
-  ['sessions', 'Playback sessions', SUPPORT, sessions],
-  ['mail', 'Mail', SUPPORT, mail],
-  ['schedule', 'Schedule', ALL, schedule],
+const PAGES = () => [
+  ['overview', t`Overview`, ALL, overview],
+  ['why', t`Entitlement check`, SUPPORT, why],
+  ['users', t`Users`, SUPPORT, users],
+  ['sessions', t`Playback sessions`, SUPPORT, sessions],
+  ['mail', t`Mail`, SUPPORT, mail],
+  ['schedule', t`Schedule`, ALL, schedule],
   ['broadcast', '', CONTENT, broadcast],
-  ['catalog', 'Catalogue', CONTENT, catalog],
-  ['guides', 'EPG sources', CONTENT, guides],
-  ['quality', 'Quality', CONTENT, quality],
-  ['store', 'Backups', ADMIN, store],
-  ['audit', 'Audit log', ADMIN, audit],
-  ['access', 'Partners and operators', ADMIN, access],
+  ['catalog', t`Catalogue`, CONTENT, catalog],
+  ['guides', t`EPG sources`, CONTENT, guides],
+  ['quality', t`Quality`, CONTENT, quality],
+  ['store', t`Backups`, ADMIN, store],
+  ['audit', t`Audit log`, ADMIN, audit],
+  ['access', t`Partners and operators`, ADMIN, access],
 ];
 
 const part = (id) => document.getElementById(id);
@@ -51,7 +54,7 @@ function showLogIn(why) {
   part('log-in').hidden = false;
   part('log-in-refusal').hidden = !why;
   part('log-in-refusal').textContent = why ?? '';
-  document.title = 'Log in · Playgate';
+  document.title = t`Log in · Playgate`;
   part('token').focus();
 }
 
@@ -63,8 +66,11 @@ async function enter() {
   part('bar').hidden = part('main').hidden = false;
   document.body.dataset.environment = about.environment;
   part('environment').textContent = about.environment;
-  part('who').textContent = `${about.name ?? 'operator'} · ${about.role}`;
-  const reached = PAGES.filter(([, name, roles]) => name && roles.includes(about.role));
+  part('who').textContent = `${about.name ?? t`operator`} · ${about.role}`;
+  part('log-out').textContent = t`Log out`;
+  part('nav').ariaLabel = t`Pages`;
+  part('choices').replaceChildren(languageChoice(), zoneChoice());
+  const reached = PAGES().filter(([, name, roles]) => name && roles.includes(about.role));
   part('nav').replaceChildren(...reached.map(([path, name]) => el('a', { href: `#/${path}` }, name)));
   show();
 }
@@ -73,20 +79,20 @@ part('log-in').addEventListener('submit', async (event) => {
   event.preventDefault();
   const sent = part('token').value.trim();
   // `fetch` throws on other characters in a header.
-  if (!/^[\x21-\x7e]+$/.test(sent)) return showLogIn('This is not a valid operator token.');
+  if (!/^[\x21-\x7e]+$/.test(sent)) return showLogIn(t`This is not a valid operator token.`);
   token.keep(sent);
   try {
     await enter();
   } catch (error) {
     const invalid = error.status === 401;
-    showLogIn(invalid ? 'Unknown token: it is mistyped or was revoked.' : error.message);
+    showLogIn(invalid ? t`Unknown token: it is mistyped or was revoked.` : error.message);
   }
 });
 
 part('log-out').addEventListener('click', () => showLogIn());
 
 session.addEventListener('refused', () => {
-  if (about) showLogIn('This token is no longer valid: it was revoked. Log in with another token.');
+  if (about) showLogIn(t`This token is no longer valid: it was revoked. Log in with another token.`);
 });
 
 // -- Routing
@@ -104,16 +110,16 @@ function place() {
 function show() {
   if (!about) return;
   const [[first, ...rest], search] = place();
-  const page = PAGES.find(([path]) => path === (first || 'overview'));
-  const missing = () => [el('p', 'The console has no page at this address.')];
-  const [path, name, , contents] = page ?? ['', 'Page not found', ALL, missing];
+  const page = PAGES().find(([path]) => path === (first || 'overview'));
+  const missing = () => [el('p', t`The console has no page at this address.`)];
+  const [path, name, , contents] = page ?? ['', t`Page not found`, ALL, missing];
   for (const anchor of part('nav').children) {
     anchor.removeAttribute('aria-current');
     if (anchor.hash !== `#/${path}`) continue;
     anchor.setAttribute('aria-current', 'page');
     anchor.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }
-  const title = name || 'Broadcast';
+  const title = name || t`Broadcast`;
   document.title = `${title} · Playgate ${about.environment}`;
   const heading = el('h1', { tabindex: '-1' }, title);
   part('main').replaceChildren(heading, ...contents({ rest, search, about }));
@@ -129,10 +135,29 @@ async function begin() {
   try {
     await enter();
   } catch (error) {
-    if (error instanceof Refusal && error.status === 401) return showLogIn('Please log in again.');
+    if (error instanceof Refusal && error.status === 401) return showLogIn(t`Please log in again.`);
     part('main').hidden = false;
-    part('main').replaceChildren(refusal(error), action('Try again', begin, { reads: true }));
+    part('main').replaceChildren(refusal(error), action(t`Try again`, begin, { reads: true }));
   }
 }
 
+// -- Language and time zone
+
+function languageChoice() {
+  const element = choice(t`Language`, 'language', LANGUAGES, spoken());
+  element.querySelector('select').addEventListener('change', ({ target }) => {
+    preference.set('language', target.value);
+    dispatchEvent(new Event('preferences'));
+  });
+  return element;
+}
+
+const settle = () => speak(preference.get('language'), preference.get('zone'));
+
+window.addEventListener('preferences', () => {
+  settle();
+  enter();
+});
+
+settle();
 begin();

@@ -1,5 +1,6 @@
 // Element construction. Only this module creates elements, and it inserts content as text: an e-mail address or a title
 // is never parsed as markup.
+import { clockTime, longTime, number, t } from './i18n.js';
 
 const isAttributes = (value) =>
   value !== null && typeof value === 'object' && !(value instanceof Node) && !Array.isArray(value);
@@ -44,38 +45,35 @@ export const badge = (text, kind = '') => el(`span.badge${kind && `.${kind}`}`, 
 
 export const quiet = (...text) => el('span.quiet', ...text);
 
-export const yes = (value, good = 'yes', bad = 'no') => (value ? badge(good, 'good') : badge(bad, 'bad'));
+export const yes = (value, good = t`yes`, bad = t`no`) => (value ? badge(good, 'good') : badge(bad, 'bad'));
 
 // -- Number and time formats
-
-const SHORT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
-const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
 
 function moment(seconds, text) {
   const iso = new Date(seconds * 1000).toISOString();
   return el('time', { datetime: iso, title: `${iso.slice(0, 19).replace('T', ' ')} UTC` }, text);
 }
 
-/** A time in the browser's time zone, with UTC as tooltip; a dash if there is none. */
+/** A time in the chosen zone, which it names, with UTC as tooltip; a dash if there is none. */
 export const when = (seconds) =>
-  seconds === undefined || seconds === null ? quiet('–') : moment(seconds, SHORT.format(seconds * 1000));
+  seconds === undefined || seconds === null ? quiet('–') : moment(seconds, longTime(seconds));
 
-/** The time of day only. */
-export const clock = (seconds) => moment(seconds, CLOCK.format(seconds * 1000));
+/** The time of day only. A heading near it names the zone. */
+export const clock = (seconds) => moment(seconds, clockTime(seconds));
 
 /** 3725 -> "1 h 2 min". */
 export function span(seconds) {
   const units = [
-    ['d', 86_400],
+    [t`d`, 86_400],
     ['h', 3_600],
     ['min', 60],
     ['s', 1],
   ];
   let left = Math.max(0, Math.round(seconds));
   const parts = units.map(([unit, size]) => {
-    const count = Math.floor(left / size);
-    left -= count * size;
-    return count ? `${count} ${unit}` : '';
+    const whole = Math.floor(left / size);
+    left -= whole * size;
+    return whole ? `${whole} ${unit}` : '';
   });
   const first = parts.findIndex(Boolean);
   return first < 0
@@ -86,19 +84,19 @@ export function span(seconds) {
         .join(' ');
 }
 
-export const count = (number) => Number(number).toLocaleString();
+export const count = (value) => number(value);
 
 /** 41778020352 -> "41.8 GB". */
-export function bytes(number) {
+export function bytes(value) {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
-  const power = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, number)) / 3));
-  return `${(number / 1000 ** power).toLocaleString(undefined, { maximumFractionDigits: 1 })} ${units[power]}`;
+  const power = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, value)) / 3));
+  return `${number(value / 1000 ** power, { maximumFractionDigits: 1 })} ${units[power]}`;
 }
 
 // -- Tables and lists
 
 /** A table. Each row is a list of cells; `none` replaces the table if there are no rows. */
-export function table(heads, rows, none = 'No entries.') {
+export function table(heads, rows, none = t`No entries.`) {
   if (rows.length === 0) return el('p.quiet', none);
   const head = el(
     'tr',
@@ -139,4 +137,25 @@ export function choice(label, name, options, value) {
   const id = `field-${(fields += 1)}`;
   const option = ([each, text]) => el('option', { value: each, selected: String(each) === String(value) }, text);
   return el('div.field', el('label', { for: id }, label), el('select', { id, name }, options.map(option)));
+}
+
+/** A labelled check box. */
+export function check(label, name, checked) {
+  const id = `field-${(fields += 1)}`;
+  return el('div.field.check', el('input', { id, name, type: 'checkbox', checked }), el('label', { for: id }, label));
+}
+
+/** A labelled text area. */
+export function area(label, name, text, attributes = {}) {
+  const id = `field-${(fields += 1)}`;
+  const input = el('textarea', { id, name, spellcheck: 'false', rows: 8, ...attributes }, text);
+  return el('div.field.wide', el('label', { for: id }, label), input);
+}
+
+/** Lets the browser save text as a file. */
+export function save(name, media, text) {
+  const address = URL.createObjectURL(new Blob([text], { type: media }));
+  el('a', { href: address, download: name }).click();
+  // The download has started by then.
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

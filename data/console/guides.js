@@ -1,73 +1,201 @@
-// EPG sources: state, last import, and imports that are held for approval.
-import { at, call, get } from './api.js';
-import { badge, count, el, facts, quiet, span, when } from './dom.js';
-import { action, panel, refusal } from './panel.js';
+// EPG sources: state, last import, the mapping of their channels, and imports that are held for approval.
+import { at, call, get, query, upload } from './api.js';
+import { badge, choice, clock, count, el, facts, field, quiet, save, span, table, when } from './dom.js';
+import { t } from './i18n.js';
+import { action, form, mayChange, panel, refusal } from './panel.js';
 
 const KINDS = { ok: 'good', held: 'warn', failing: 'bad', new: '' };
+const EDITS_SHOWN = 40;
 
-export const guides = () => [panel('', sources)];
+export const guides = () => [panel('', sources), mayChange() && panel(t`Import a guide file`, importer)];
 
 async function sources() {
   const list = await get('epg/sources');
   if (list.length === 0) {
-    const [key, command] = ['epg.sources', 'playgate epg import FILE'].map((text) => el('code', text));
-    return el('p.quiet', 'No EPG sources. Configure them in ', key, ', or import a file with ', command, '.');
+    return el('p.quiet', t`No EPG sources. Configure them as epg.sources in playgate.toml, or import a file below.`);
   }
   return list.map(({ name }) => panel(name, (self) => source(name, self)));
 }
 
 /** Summarizes what an import changed, or would change. */
 const outcome = ({ added, changed, removed, unchanged }) =>
-  `${count(added)} added, ${count(changed)} changed, ${count(removed)} removed, ${count(unchanged)} unchanged`;
+  t`${count(added)} added, ${count(changed)} changed, ${count(removed)} removed, ${count(unchanged)} unchanged`;
+
+/** The reasons to hold an import, and the first changes that it would make. */
+function preview(report) {
+  const edits = (report.changes ?? []).flatMap(({ livestream, edits: all }) => all.map((edit) => [livestream, edit]));
+  const aired = (one) => (one ? [when(one.start), '–', clock(one.stop), ' ', el('strong', one.title)] : quiet('–'));
+  return el('div.outcome', [
+    report.doubts?.length > 0 && el('div.refusal', el('strong', t`Why it is held:`), el('ul', report.doubts.map((one) => el('li', one)))),
+    el('p', outcome(report)),
+    edits.length > 0 &&
+      table(
+        [t`Livestream`, t`Before`, t`After`],
+        edits.slice(0, EDITS_SHOWN).map(([livestream, { before, after }]) => [livestream, aired(before), aired(after)]),
+      ),
+    edits.length > EDITS_SHOWN && quiet(t`and ${count(edits.length - EDITS_SHOWN)} more`),
+  ]);
+}
 
 async function source(name, self) {
   const one = await get(at`epg/sources/${name}`);
   const { state, lastImport: last } = one;
+  const send = (how) => call('POST', at`epg/sources/${name}/refresh` + how);
   // A failed import changes the state of the source as well (held, failure count), so the panel is redrawn.
   const refresh = (how, said) => async () => {
     try {
-      const report = await call('POST', at`epg/sources/${name}/refresh` + how);
+      const report = await send(how);
       await self.done(`${said} ${outcome(report)}.`);
+      if (report.dryRun) self.show(preview(report));
     } catch (error) {
       await self.done('');
-      self.show(refusal(error));
+      self.show(refusal(error), error.details?.changes ? preview(error.details) : '');
     }
   };
   return [
     facts([
-      ['State', [badge(state, KINDS[state]), one.failures ? ` consecutive failures: ${count(one.failures)}` : '']],
-      ['Error', one.error ?? undefined],
+      [t`State`, [badge(state, KINDS[state]), one.failures ? t` consecutive failures: ${count(one.failures)}` : '']],
+      [t`Error`, one.error ?? undefined],
       ['URL', el('code', one.url)],
-      ['Interval', span(one.interval)],
-      ['Priority', one.priority],
-      ['Last attempt', when(one.lastAttempt)],
-      ['Last success', when(one.lastSuccess)],
-      ['Next attempt', when(one.next)],
+      [t`Interval`, span(one.interval)],
+      [t`Priority`, one.priority],
+      [t`Time zone`, one.zone],
+      [t`Last attempt`, when(one.lastAttempt)],
+      [t`Last success`, when(one.lastSuccess)],
+      [t`Next attempt`, when(one.next)],
     ]),
-    last && el('h3', 'Last import'),
+    last && el('h3', t`Last import`),
     last &&
       facts([
-        ['Time', when(last.at)],
-        ['Plausibility issues', last.doubts.length ? last.doubts.join('; ') : undefined],
-        ['Channels', count(last.channels)],
-        ['Programmes', count(last.programmes)],
-        ['Changes', outcome(last)],
-        ['Skipped rows', count(last.skipped)],
-        ['Unmapped channels', ids(last.unmapped, last.unmappedIds)],
-        ['New channels', ids(last.newChannels, last.newChannelIds)],
+        [t`Time`, when(last.at)],
+        [t`Plausibility issues`, last.doubts.length ? last.doubts.join('; ') : undefined],
+        [t`Channels`, count(last.channels)],
+        [t`Programmes`, count(last.programmes)],
+        [t`Changes`, outcome(last)],
+        [t`Skipped rows`, count(last.skipped)],
+        [t`Unmapped channels`, ids(last.unmapped, last.unmappedIds)],
+        [t`New channels`, ids(last.newChannels, last.newChannelIds)],
       ]),
     el('p.actions', [
-      action('Import now', refresh('', 'Imported:')),
-      action('Dry run', refresh('?dryRun', 'Dry run:')),
+      action(t`Import now`, refresh('', t`Imported:`)),
+      action(t`Dry run`, refresh('?dryRun', t`Dry run:`)),
+      state === 'held' && action(t`Show why it is held`, refresh('?dryRun', t`Dry run:`)),
       state === 'held' &&
-        action('Accept', refresh('?accept', 'Accepted:'), {
-          ask: `Fetch the guide of ${name} and import it despite plausibility issues?`,
+        action(t`Accept`, refresh('?accept', t`Accepted:`), {
+          ask: t`Fetch the guide of ${name} and import it despite plausibility issues?`,
         }),
     ]),
-    !last && quiet('Nothing has been imported from this source yet.'),
+    mayChange() && last?.unmapped > 0 && mapping(name, last, send, self),
+    !last && quiet(t`Nothing has been imported from this source yet.`),
   ];
 }
 
 /** The total, and the first ids. */
-const ids = (total, first) =>
-  total ? `${count(total)}: ${[...first, ...(total > first.length ? ['…'] : [])].join(', ')}` : 'none';
+function ids(total, first) {
+  if (!total) return t`none`;
+  const more = total - first.length;
+  const text = first.join(', ');
+  return more > 0 ? t`${count(total)}: ${text} and ${count(more)} more` : `${count(total)}: ${text}`;
+}
+
+const lineOf = (guide, livestream) => `${JSON.stringify(guide)} = ${JSON.stringify(livestream)}`;
+
+/**
+ * Maps channels of the guide that have no livestream. A new livestream is created here; that a channel belongs to an
+ * existing one stands in the configuration of the source, for which this makes the line.
+ */
+function mapping(name, last, send, self) {
+  const details = el('details', el('summary', t`Map channels (${count(last.unmapped)})`));
+  details.addEventListener('toggle', async () => {
+    if (!details.open || details.children.length > 1) return;
+    try {
+      details.append(await mapper(name, last, send, self));
+    } catch (error) {
+      details.append(refusal(error));
+    }
+  });
+  return details;
+}
+
+async function mapper(name, last, send, self) {
+  // A dry run names all channels without a livestream; the last import keeps only the first.
+  const complete = last.unmapped > last.unmappedIds.length;
+  const [{ livestream = [] }, unmapped] = await Promise.all([
+    get('catalog?format=json'),
+    complete ? send('?dryRun').then((report) => report.unmapped, (error) => error.details?.unmapped ?? last.unmappedIds) : last.unmappedIds,
+  ]);
+  const options = livestream.map(({ id, name: text }) => [id, text && text !== id ? `${text} (${id})` : id]);
+  const chosen = new Map();
+  const text = el('pre', { hidden: true });
+  const show = () => {
+    const lines = [...chosen].map(([guide, id]) => lineOf(guide, id));
+    text.hidden = lines.length === 0;
+    text.textContent = `# [[epg.sources]] name = ${JSON.stringify(name)}\nchannels = { ${lines.join(', ')} }`;
+  };
+  const pick = choice(t`Channel of the guide`, 'guide', unmapped.map((id) => [id, id]));
+  const map = ({ guide, livestream: id }) => {
+    chosen.set(guide, id);
+    show();
+  };
+  const create = async ({ guide, id, name: title }) => {
+    const body = { livestream: [{ id: id || guide, ...(title && { name: title }) }] };
+    await upload('catalog/import?merge=true', JSON.stringify(body), 'application/json');
+    await self.done(t`Created the livestream ${id || guide}. Import the guide to fill it.`);
+  };
+  const createAll = async () => {
+    const { created } = await send('?createLivestreams');
+    await self.done(t`Created ${count(created.length)} livestreams.`);
+  };
+  return el('div', [
+    el('h3', t`Create a livestream for a channel`),
+    form(t`Create livestream`, [pick, field(t`Name`, 'name')], create),
+    el('p.actions', action(t`Create all ${count(unmapped.length)}`, createAll, { ask: t`Create ${count(unmapped.length)} livestreams and import the guide?` })),
+    options.length > 0 && [
+      el('h3', t`Map a channel to an existing livestream`),
+      el('p.quiet', t`The mapping is part of the source in playgate.toml: put the line there and reload the service.`),
+      form(
+        t`Make the line`,
+        [choice(t`Channel`, 'guide', unmapped.map((id) => [id, id])), choice(t`Livestream`, 'livestream', options)],
+        map,
+        { reads: true },
+      ),
+      text,
+      el('p.actions', action(t`Save as a file`, () => save('channels.toml', 'application/toml', text.textContent), { reads: true })),
+    ],
+  ]);
+}
+
+/** A guide file: dry run, difference, import. */
+function importer(self) {
+  const run = async ({ file, create }, how) => {
+    const options = { ...how, createLivestreams: create ? 'true' : '' };
+    return upload(`epg/import${query(options)}`, file);
+  };
+  const dry = async (values) => {
+    const take = async (accept) => {
+      await run(values, accept);
+      await self.done(t`Imported: ${values.file.name}.`);
+    };
+    let report;
+    try {
+      report = await run(values, { dryRun: true });
+    } catch (error) {
+      if (error.code !== 'IMPORT_HELD') throw error;
+      report = error.details;
+    }
+    const isHeld = report.doubts.length > 0;
+    self.show(
+      preview(report),
+      el('p.actions', action(isHeld ? t`Import despite doubts` : t`Import`, () => take(isHeld ? { accept: true } : {}))),
+    );
+  };
+  const create = el('input', { type: 'checkbox', name: 'create', id: 'create-livestreams' });
+  return form(
+    t`Preview`,
+    [
+      field(t`Guide file (XMLTV or JSON, also compressed)`, 'file', { type: 'file', required: true }),
+      el('div.field.check', create, el('label', { for: 'create-livestreams' }, t`Create missing livestreams`)),
+    ],
+    dry,
+  );
+}

@@ -1,68 +1,80 @@
 // The mail queue, or the mail sink if no mail server is configured. The HTML of a mail is shown as source: rendered, it
 // would be foreign markup in the console.
 import { at, call, get } from './api.js';
-import { badge, el, facts, field, link, quiet, table, when } from './dom.js';
+import { badge, el, facts, field, link, quiet, when } from './dom.js';
+import { t } from './i18n.js';
+import { list } from './list.js';
 import { form, panel } from './panel.js';
 
 const KINDS = { sent: 'good', failed: 'bad', expired: 'bad', queued: 'warn', sink: '' };
-const SHOWN = 100;
 
-export function mail({ rest: [id], about }) {
+export function mail({ rest: [id], about, search }) {
   if (id) return [panel('', () => one(id))];
-  return [panel('', list), ...(about.role === 'admin' ? [panel('Test mail', test)] : [])];
+  return [letters(search), ...(about.role === 'admin' ? [panel(t`Test mail`, test)] : [])];
 }
 
-async function list() {
-  const all = await get('mail');
-  const rows = all
-    .slice(0, SHOWN)
-    .map((letter) => [
-      when(letter.createdAt),
-      link(letter.subject, 'mail', letter.id),
-      letter.to,
-      letter.kind,
-      badge(letter.status, KINDS[letter.status]),
-      [letter.attempts ? `attempts: ${letter.attempts}` : '', letter.server && [el('br'), quiet(letter.server)]],
-    ]);
-  return [
-    table(['Created', 'Subject', 'To', 'Type', 'State', 'Server'], rows, 'No mail.'),
-    all.length > SHOWN && el('p.quiet', `Showing the newest ${SHOWN} of ${all.length}.`),
-  ];
-}
+const letters = (search) =>
+  list('', () => get('mail'), {
+    search,
+    csv: 'mail',
+    none: t`No mail.`,
+    sort: '-at',
+    matches: ({ subject, to, kind, server }) => [subject, to, kind, server],
+    filters: [
+      {
+        name: 'status',
+        label: t`State`,
+        options: Object.keys(KINDS).map((one) => [one, one]),
+        test: ({ status }, value) => status === value,
+      },
+    ],
+    columns: [
+      { head: t`Created`, id: 'at', value: (one) => one.createdAt, cell: (one) => when(one.createdAt) },
+      { head: t`Subject`, id: 'subject', value: ({ subject }) => subject, cell: ({ subject, id }) => link(subject, 'mail', id) },
+      { head: t`To`, id: 'to', value: ({ to }) => to, cell: ({ to }) => to },
+      { head: t`Type`, id: 'kind', value: ({ kind }) => kind, cell: ({ kind }) => kind },
+      { head: t`State`, id: 'status', value: ({ status }) => status, cell: ({ status }) => badge(status, KINDS[status]) },
+      {
+        head: t`Server`,
+        value: ({ server }) => server,
+        cell: ({ attempts, server }) => [attempts ? t`attempts: ${attempts}` : '', server && [el('br'), quiet(server)]],
+      },
+    ],
+  });
 
 async function one(id) {
   const letter = await get(at`mail/${id}`);
   return [
     facts([
-      ['Subject', el('strong', letter.subject)],
-      ['To', letter.to],
-      ['Created', when(letter.createdAt)],
-      ['Type', letter.kind],
-      ['State', badge(letter.status, KINDS[letter.status])],
-      ['Attempts', letter.attempts],
-      ['Next attempt', letter.nextAttempt && when(letter.nextAttempt)],
-      ['Server', letter.server],
+      [t`Subject`, el('strong', letter.subject)],
+      [t`To`, letter.to],
+      [t`Created`, when(letter.createdAt)],
+      [t`Type`, letter.kind],
+      [t`State`, badge(letter.status, KINDS[letter.status])],
+      [t`Attempts`, letter.attempts],
+      [t`Next attempt`, letter.nextAttempt && when(letter.nextAttempt)],
+      [t`Server`, letter.server],
     ]),
     letter.masked &&
       el(
         'p.quiet',
-        'The token in the link or the PIN is masked. Only administrators see it; the audit log records each access.',
+        t`The token in the link or the PIN is masked. Only administrators see it; the audit log records each access.`,
       ),
     el('pre', letter.text),
-    el('details', el('summary', 'HTML source'), el('pre', letter.html)),
-    el('p', el('a', { href: '#/mail' }, 'All mail')),
+    el('details', el('summary', t`HTML source`), el('pre', letter.html)),
+    el('p', el('a', { href: '#/mail' }, t`All mail`)),
   ];
 }
 
 function test(self) {
   return form(
-    'Send test mail',
-    [field('To', 'to', { type: 'email', required: true, size: 28 })],
+    t`Send test mail`,
+    [field(t`To`, 'to', { type: 'email', required: true, size: 28 })],
     async ({ to }, element) => {
       const { status, dialogue } = await call('POST', 'mail/test', { to });
       element.parentNode.querySelector('pre')?.remove();
       if (dialogue) element.after(el('pre', dialogue.join('\n')));
-      self.say(`Status: ${status}.`);
+      self.say(t`Status: ${status}.`);
     },
   );
 }

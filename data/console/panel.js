@@ -1,13 +1,14 @@
 // Panels, buttons and forms. Errors and confirmations appear next to the control that caused them.
-import { el } from './dom.js';
+import { el, quiet } from './dom.js';
+import { clockSeconds, t, zoneShort } from './i18n.js';
 
 /** Renders an error. */
 export function refusal(error) {
   const { message, code, status, details, requestId } = error;
   if (!('status' in error)) console.error(error);
   const sentence = `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
-  const known = { ROLE_NOT_ALLOWED: 'Your role does not allow this; ask an administrator.' }[code];
-  const problems = (details?.problems ?? []).map(({ line, message: what }) => (line ? `line ${line}: ${what}` : what));
+  const known = { ROLE_NOT_ALLOWED: t`Your role does not allow this; ask an administrator.` }[code];
+  const problems = (details?.problems ?? []).map(({ line, message: what }) => (line ? t`line ${line}: ${what}` : what));
   const doubts = details?.doubts ?? [];
   const list = [...problems, ...doubts].map((text) => el('li', text));
   return el(
@@ -15,7 +16,7 @@ export function refusal(error) {
     { role: 'alert' },
     known && el('strong', known, ' '),
     sentence,
-    code && el('small', { title: requestId ? `request ${requestId}` : undefined }, ` ${code} ${status}`),
+    code && el('small', { title: requestId ? t`request ${requestId}` : undefined }, ` ${code} ${status}`),
     list.length > 0 && el('ul', list),
   );
 }
@@ -23,14 +24,15 @@ export function refusal(error) {
 /**
  * A section with a title. `draw(panel)` returns its contents or a promise of them. `panel.say` sets the status line,
  * `panel.show` the result area, and `panel.done` redraws the panel and then sets the status line. `every` is the
- * interval of automatic redraws in seconds.
+ * interval of automatic redraws in seconds, which the panel shows. `controls` stay where they are when it is redrawn.
  */
-export function panel(title, draw, { every } = {}) {
+export function panel(title, draw, { every, controls } = {}) {
   const status = el('p.status', { role: 'status', tabindex: '-1' });
   let body = el('div');
   const result = el('div');
-  const element = el('section.panel', title && el('h2', title), status, result, body);
-  const self = { say, show, done };
+  const fresh = el('p.fresh', { hidden: !every });
+  const element = el('section.panel', title && el('h2', title), controls, status, result, body, fresh);
+  const self = { say, show, done, reload };
   let turn = 0;
 
   async function reload() {
@@ -44,17 +46,20 @@ export function panel(title, draw, { every } = {}) {
     }
     // A later reload has started: its result wins, in whichever order they finish.
     if (mine !== turn) return;
-    const fresh = el('div', contents);
-    body.replaceWith(fresh);
-    body = fresh;
+    const drawn = el('div', contents);
+    body.replaceWith(drawn);
+    body = drawn;
     element.removeAttribute('aria-busy');
-    if (every) setTimeout(again, every * 1000, mine);
+    if (!every) return;
+    const now = Date.now() / 1000;
+    fresh.replaceChildren(el('span.dot'), quiet(t`Updated ${clockSeconds(now)} ${zoneShort(now)}, every ${every} s`));
+    setTimeout(again, every * 1000, mine);
   }
 
-  /** Redraws, but not while the panel has the focus, a dialog is open or the tab is hidden. */
+  /** Redraws, but not while its contents have the focus, a dialog is open or the tab is hidden. */
   function again(mine) {
     if (mine !== turn || !element.isConnected) return;
-    const busy = element.contains(document.activeElement) || document.querySelector('dialog[open]');
+    const busy = body.contains(document.activeElement) || document.querySelector('dialog[open]');
     if (busy || document.hidden) setTimeout(again, every * 1000, mine);
     else reload();
   }
@@ -81,10 +86,11 @@ export function panel(title, draw, { every } = {}) {
 }
 
 /** Shows the confirmation dialog; resolves to whether it was confirmed. */
-function confirmed(question, verb) {
+export function confirmed(question, verb) {
   const dialog = document.getElementById('question');
   dialog.querySelector('p').textContent = question;
   dialog.querySelector('[value=yes]').textContent = verb;
+  dialog.querySelector('[value=no]').textContent = t`Cancel`;
   dialog.returnValue = 'no';
   dialog.showModal();
   return new Promise((answer) => {
@@ -132,15 +138,15 @@ export function action(verb, work, { ask, label, reads } = {}) {
 
 /**
  * A one-line form. `work` gets the trimmed values of the fields by name. `reads` marks a form that changes nothing,
- * which observers see too.
+ * which observers see too; `stacked` one with more fields than fit in a line.
  */
-export function form(verb, contents, work, { reads } = {}) {
+export function form(verb, contents, work, { reads, stacked } = {}) {
   if (readOnly && !reads) return false;
   const button = el('button.main', verb);
-  const element = el('form.line', contents, button);
+  const element = el(stacked ? 'form.stack' : 'form.line', contents, el('div', button));
   element.addEventListener('submit', (event) => {
     event.preventDefault();
-    const values = Object.fromEntries([...new FormData(element)].map(([name, text]) => [name, text.trim()]));
+    const values = Object.fromEntries([...new FormData(element)].map(([name, value]) => [name, typeof value === 'string' ? value.trim() : value]));
     attempt(button, element, () => work(values, element));
   });
   return el('div', element);
@@ -150,11 +156,11 @@ export function form(verb, contents, work, { reads } = {}) {
 export function once(what, secret) {
   // Browsers provide the clipboard only on localhost and over TLS.
   const copy = () => navigator.clipboard.writeText(secret);
-  const button = navigator.clipboard && el('button', { type: 'button', onclick: copy }, 'Copy');
+  const button = navigator.clipboard && el('button', { type: 'button', onclick: copy }, t`Copy`);
   return el(
     'div.secret',
     { role: 'alert' },
-    el('p', `${what} Copy it now: it won’t be shown again.`),
+    el('p', t`${what} Copy it now: it won’t be shown again.`),
     el('p.actions', el('code', secret), button),
   );
 }

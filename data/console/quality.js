@@ -1,17 +1,17 @@
 // Playback quality from players' telemetry, by minute: streams, errors, startup time, rebuffering, bitrate.
 import { get, query } from './api.js';
-import { choice, clock, count, el, quiet, svg, table, when } from './dom.js';
+import { chart } from './chart.js';
+import { choice, count, el, quiet, table, when } from './dom.js';
+import { t } from './i18n.js';
 import { form, panel } from './panel.js';
 
 const HOUR = 3_600;
-const SPANS = [
-  [1, '1 hour'],
-  [6, '6 hours'],
-  [24, '24 hours'],
-  [168, '7 days'],
+const SPANS = () => [
+  [1, t`1 hour`],
+  [6, t`6 hours`],
+  [24, t`24 hours`],
+  [168, t`7 days`],
 ];
-const WIDTH = 300;
-const HEIGHT = 60;
 
 export function quality({ search }) {
   const hours = Number(search.get('hours') ?? 1);
@@ -28,25 +28,31 @@ function mean(rows, member, weight) {
 
 const sum = (rows, member) => rows.reduce((total, row) => total + row[member], 0);
 
-// Title, aggregation of the rows of a minute or an asset, and number format.
-const FIGURES = [
-  ['Streams', (rows) => sum(rows, 'streams'), count],
-  ['Starts', (rows) => sum(rows, 'starts'), count],
-  ['Errors', (rows) => sum(rows, 'errors'), count],
+// Title, aggregation of the rows of a minute or an asset, number format, and unit and scale of the chart.
+const FIGURES = () => [
+  [t`Streams`, (rows) => sum(rows, 'streams'), count, t`streams`, 1],
+  [t`Starts`, (rows) => sum(rows, 'starts'), count, t`per minute`, 1],
+  [t`Errors`, (rows) => sum(rows, 'errors'), count, t`per minute`, 1],
   [
-    'Startup time',
+    t`Startup time`,
     (rows) => mean(rows, 'startupMillis', ({ starts }) => starts),
     (ms) => `${(ms / 1000).toFixed(1)} s`,
+    's',
+    1e-3,
   ],
   [
-    'Rebuffering',
+    t`Rebuffering`,
     (rows) => mean(rows, 'rebufferingRatio', ({ streams }) => streams),
     (part) => `${(part * 100).toFixed(1)} %`,
+    '%',
+    100,
   ],
   [
-    'Mean bitrate',
+    t`Mean bitrate`,
     (rows) => mean(rows, 'meanBitrate', ({ streams }) => streams),
     (bits) => `${(bits / 1e6).toFixed(1)} Mbit/s`,
+    'Mbit/s',
+    1e-6,
   ],
 ];
 
@@ -66,67 +72,36 @@ async function report(hours, asset) {
   // A sum over minutes would count a stream once per minute.
   const peak = (of) => Math.max(...of.map(({ streams }) => streams));
   const perAsset = [...by('assetId')].map(([id, of]) => [
-    id ? el('code', id) : quiet('no asset id'),
+    id ? el('code', id) : quiet(t`no asset id`),
     count(peak(of)),
-    ...FIGURES.slice(1).map(([, figure, write]) => written(figure(of), write)),
+    ...FIGURES().slice(1).map(([, figure, write]) => written(figure(of), write)),
   ]);
   return [
     form(
-      'Show',
+      t`Show`,
       [
-        choice('Period', 'hours', SPANS, hours),
-        choice('Asset', 'asset', [['', 'all'], ...assets.map((id) => [id, id])], asset),
+        choice(t`Period`, 'hours', SPANS(), hours),
+        choice(t`Asset`, 'asset', [['', t`all`], ...assets.map((id) => [id, id])], asset),
       ],
       open,
     ),
-    cut && el('p.refusal', 'The report is truncated. Choose a shorter period.'),
+    cut && el('p.refusal', t`The report is truncated. Choose a shorter period.`),
     rows.length === 0
-      ? el('p.quiet', 'No telemetry in this period.')
+      ? el('p.quiet', t`No telemetry in this period.`)
       : [
           el('p.quiet', when(from), ' – ', when(to)),
           el(
             'div.charts',
-            FIGURES.map((figure) => chart(figure, minutes, from, to)),
+            FIGURES().map((figure) => plot(figure, minutes, from, to)),
           ),
         ],
-    rows.length > 0 && el('h3', 'By asset'),
-    rows.length > 0 && table(['Asset', 'Peak streams', ...FIGURES.slice(1).map(([title]) => title)], perAsset),
+    rows.length > 0 && el('h3', t`By asset`),
+    rows.length > 0 && table([t`Asset`, t`Peak streams`, ...FIGURES().slice(1).map(([title]) => title)], perAsset),
   ];
 }
 
-/** A bar chart over time; minutes may have no value. */
-function chart([title, figure, write], minutes, from, to) {
-  const points = minutes.map(([minute, rows]) => [minute, figure(rows)]).filter(([, value]) => value !== null);
-  const most = Math.max(0, ...points.map(([, value]) => value));
-  const width = Math.max(1, (60 / (to - from)) * WIDTH);
-  const bars = points.map(([minute, value]) => {
-    const height = most ? (value / most) * HEIGHT : 0;
-    const x = ((minute - from) / (to - from)) * WIDTH;
-    return svg(
-      'rect',
-      { x, y: HEIGHT - height, width, height },
-      svg('title', {}, `${clock(minute).textContent} ${write(value)}`),
-    );
-  });
-  const last = points.at(-1);
-  return el(
-    'figure',
-    el(
-      'figcaption',
-      title,
-      ' ',
-      el('strong', last ? write(last[1]) : '–'),
-      quiet(last ? `, max ${write(most)}` : ''),
-    ),
-    svg(
-      'svg',
-      {
-        viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
-        preserveAspectRatio: 'none',
-        role: 'img',
-        'aria-label': `${title} by minute`,
-      },
-      bars,
-    ),
-  );
+function plot([title, figure, , unit, scale], minutes, from, to) {
+  const values = minutes.map(([minute, rows]) => [minute, figure(rows)]);
+  const points = values.map(([minute, value]) => [minute, value === null ? null : value * scale]);
+  return chart({ title, unit, series: [{ name: '', points }], from, to });
 }

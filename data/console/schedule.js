@@ -1,165 +1,182 @@
-// Current broadcasts, the broadcasts of a day, and the rights of one broadcast.
-import { at, call, get, query } from './api.js';
-import { badge, choice, clock, el, facts, field, link, quiet, table, when, yes } from './dom.js';
-import { action, form, mayChange, panel } from './panel.js';
+// The programme guide as a grid: channels below one another, a day from left to right, with a line at the present.
+import { at, get, query } from './api.js';
+import { badge, clock, el, field, link, quiet, table } from './dom.js';
+import { clockTime, dayName, isoDay, localTime, shiftDay, t, zoneName, zoneShort } from './i18n.js';
+import { grid } from './grid.js';
+import { form, panel } from './panel.js';
+import { zoneChoice } from './zones.js';
 
-const EVERY = 30; // seconds
+const EVERY = 60; // seconds
+const CHANNELS = 25; // of a page of the grid
+const FOUND_MAX = 100;
 
+/** `#/schedule?day=…&page=…&q=…&find=…`, or one livestream as a list: `#/schedule/ID?day=…`. */
 export function schedule({ rest: [livestream], search, about }) {
   const content = about.role !== 'agent';
-  if (!livestream) return [panel('', () => live(), { every: EVERY })];
-  return [panel(livestream, () => day(livestream, search.get('day'), content))];
+  if (livestream) return [panel(livestream, () => day(livestream, search.get('day'), content))];
+  const view = {
+    day: search.get('day') ?? '',
+    page: Math.max(1, Number(search.get('page')) || 1),
+    channel: search.get('channel') ?? '',
+    find: search.get('find') ?? '',
+  };
+  const controls = panel('', () => tools(view));
+  if (view.find) return [controls, panel(t`Found`, () => found(view, content))];
+  return [controls, panel('', () => guide(view, content), { every: EVERY })];
 }
 
-/** A date in the browser's time zone, as the API writes it: YYYY-MM-DD. */
-const isoDay = (date) =>
-  [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((n) => String(n).padStart(2, '0')).join('-');
+const address = (view, change) => {
+  const { page, ...rest } = { ...view, ...change };
+  return `#/schedule${query({ ...rest, page: page > 1 ? page : '' })}`;
+};
 
-function shifted(day, days) {
-  const [year, month, date] = day.split('-').map(Number);
-  return isoDay(new Date(year, month - 1, date + days));
+async function tools(view) {
+  const { now } = await get('clock');
+  const shown = view.day || isoDay(now);
+  const go = (change) => (location.hash = address(view, { page: 1, ...change }));
+  const picker = field(t`Day`, 'day', { type: 'date', value: shown });
+  picker.querySelector('input').addEventListener('change', ({ target }) => target.value && go({ day: target.value }));
+  const to = (text, name, day) => el('a.button', { href: address(view, { day, find: '' }), 'aria-label': name }, text);
+  return [
+    el('div.line', [
+      el('p.days', to('←', t`Previous day`, shiftDay(shown, -1)), to(t`Today`, t`Today`, ''), to('→', t`Next day`, shiftDay(shown, 1))),
+      picker,
+      zoneChoice(),
+    ]),
+    el('div.pair', [
+      form(
+        t`Find programme`,
+        [field(t`Programme title`, 'find', { type: 'search', value: view.find })],
+        ({ find }) => go({ find }),
+        { reads: true },
+      ),
+      form(
+        t`Filter channels`,
+        [field(t`Channel name or id`, 'channel', { type: 'search', value: view.channel })],
+        ({ channel }) => go({ channel, find: '' }),
+        { reads: true },
+      ),
+    ]),
+  ];
 }
 
-async function live() {
-  const views = await get('schedule/live');
-  const rows = Object.entries(views).map(([id, { current, next }]) => [
-    link(id, 'schedule', id),
-    airing(current),
-    next ? airing(next) : quiet('–'),
-  ]);
-  return table(['Livestream', 'Now', 'Next'], rows, 'No current broadcasts.');
-}
-
-const airing = ({ title, start, stop, liveAvailable }) => [
-  title,
-  el('br'),
-  quiet(clock(start), '–', clock(stop)),
-  !liveAvailable && [' ', badge('no live rights', 'warn')],
-];
-
-const catchup = (interval) => (interval ? [when(interval.from), ' – ', when(interval.to)] : badge('no', 'bad'));
-
-const broadcastsOf = async (livestream, date) =>
-  (await get(at`schedule/day/${date}` + query({ livestreams: livestream })))[livestream];
-
-// A TV day starts in the morning in the livestream's time zone, so the current one may have the previous or next date
-// in the browser's time zone.
-async function presentDay(livestream, now) {
-  const local = isoDay(new Date(now * 1000));
-  for (const date of [local, shifted(local, -1), shifted(local, 1)]) {
-    const list = await broadcastsOf(livestream, date);
-    if (list.some((one) => one.start <= now && now < one.stop)) return date;
+/** Ids and names of the livestreams; ids alone for a role that may not see the catalogue. */
+async function channels(wanted) {
+  let all;
+  try {
+    const { livestream } = await get('catalog?format=json');
+    all = livestream.map(({ id, name }) => ({ id, name: name ?? id }));
+  } catch (error) {
+    if (error.status !== 403) throw error;
+    all = Object.keys(await get('schedule/live')).map((id) => ({ id, name: id }));
   }
-  return local;
+  const text = wanted.toLowerCase();
+  const found = all.filter(({ id, name }) => `${id} ${name}`.toLowerCase().includes(text));
+  return found.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
+
+/** The broadcasts of livestreams in a period. A TV day has the zone of its livestream: the neighbours belong to it. */
+async function broadcasts(ids, from, to) {
+  if (!ids.length) return new Map();
+  const first = new Date(from * 1000).toISOString().slice(0, 10);
+  const last = new Date(to * 1000).toISOString().slice(0, 10);
+  const days = [];
+  for (let date = shiftDay(first, -1); date <= last; date = shiftDay(date, 1)) days.push(date);
+  const livestreams = ids.join(',');
+  const all = await Promise.all(days.map((date) => get(at`schedule/day/${date}` + query({ livestreams }))));
+  const within = new Map(ids.map((id) => [id, new Map()]));
+  for (const one of all) {
+    for (const [id, list] of Object.entries(one)) {
+      for (const item of list) if (item.stop > from && item.start < to) within.get(id)?.set(item.id, item);
+    }
+  }
+  return new Map([...within].map(([id, items]) => [id, [...items.values()].sort((a, b) => a.start - b.start)]));
+}
+
+/** The period of the shown day in the chosen zone. */
+function period(view, now) {
+  const date = view.day || isoDay(now);
+  return [localTime(date), localTime(shiftDay(date, 1))];
+}
+
+async function guide(view, content) {
+  // The service's clock: a lab may have moved it.
+  const [{ now }, all] = await Promise.all([get('clock'), channels(view.channel)]);
+  if (all.length === 0) return el('p.quiet', view.channel ? t`Nothing matches.` : t`No livestreams.`);
+  const pages = Math.ceil(all.length / CHANNELS);
+  const page = Math.min(view.page, pages);
+  const shown = all.slice((page - 1) * CHANNELS, page * CHANNELS);
+  const [from, to] = period(view, now);
+  const lists = await broadcasts(shown.map(({ id }) => id), from, to);
+  const turn = (text, number) =>
+    number >= 1 && number <= pages && el('a.button', { href: address(view, { page: number }) }, text);
+  return [
+    el('p', el('strong', dayName(from)), ' ', quiet(t`Times in ${zoneName()} (${zoneShort(from)})`)),
+    grid({ channels: shown, lists, from, to, now, content }),
+    pages > 1 &&
+      el('nav.actions', { 'aria-label': t`List pages` }, [
+        turn(t`Previous`, page - 1),
+        quiet(t`Channels ${(page - 1) * CHANNELS + 1}–${(page - 1) * CHANNELS + shown.length} of ${all.length}`),
+        turn(t`Next`, page + 1),
+      ]),
+  ];
+}
+
+/** Programmes with a text in their title, on the shown day, of all channels. */
+async function found(view, content) {
+  const [{ now }, all] = await Promise.all([get('clock'), channels(view.channel)]);
+  const [from, to] = period(view, now);
+  const lists = await broadcasts(all.map(({ id }) => id), from, to);
+  const text = view.find.toLowerCase();
+  const hits = all.flatMap((channel) =>
+    (lists.get(channel.id) ?? []).filter(({ title }) => title.toLowerCase().includes(text)).map((one) => [channel, one]),
+  );
+  hits.sort(([, a], [, b]) => a.start - b.start);
+  const rows = hits.slice(0, FOUND_MAX).map(([{ id, name }, one]) => [
+    `${clockTime(one.start)}–${clockTime(one.stop)}`,
+    content ? link(one.title, 'broadcast', one.id) : one.title,
+    link(name, 'schedule', id),
+  ]);
+  return [
+    el('p', [
+      t`${hits.length} programmes on ${dayName(from)}, times in ${zoneName()}`,
+      hits.length > FOUND_MAX && t`, the first ${FOUND_MAX} shown`,
+      '. ',
+      el('a', { href: address(view, { find: '' }) }, t`Back to the guide`),
+    ]),
+    table([t`Time`, t`Title`, t`Livestream`], rows, t`Nothing matches.`),
+  ];
+}
+
+// -- One livestream
 
 async function day(livestream, asked, content) {
-  // The service's clock: a lab may have moved it.
   const { now } = await get('clock');
-  const date = asked ?? (await presentDay(livestream, now));
-  const list = await broadcastsOf(livestream, date);
+  const date = asked ?? isoDay(now);
+  const [from, to] = period({ day: date }, now);
+  const list = (await broadcasts([livestream], from, to)).get(livestream);
   const rows = list.map((one) => [
     [clock(one.start), '–', clock(one.stop)],
     [
       content ? link(one.title, 'broadcast', one.id) : one.title,
-      one.start <= now && now < one.stop && [' ', badge('now', 'good')],
+      one.start <= now && now < one.stop && [' ', badge(t`now`, 'good')],
     ],
     one.pgAge ?? quiet('–'),
-    yes(one.liveAvailable),
-    catchup(one.catchupInterval),
+    one.liveAvailable ? badge(t`yes`, 'good') : badge(t`no`, 'bad'),
+    one.catchupInterval ? badge(t`yes`, 'good') : badge(t`no`, 'bad'),
     el('code', one.id),
   ]);
   const path = `#/schedule/${encodeURIComponent(livestream)}`;
-  const to = (text, other) => el('a', { href: `${path}?day=${other}` }, text);
+  const to_ = (text, other) => el('a', { href: `${path}?day=${other}` }, text);
   return [
     el(
       'p.actions',
-      to('← Previous day', shifted(date, -1)),
-      el('strong', date),
-      to('Next day →', shifted(date, 1)),
-      el('a', { href: path }, 'Today'),
+      to_(t`← Previous day`, shiftDay(date, -1)),
+      el('strong', dayName(from), ' ', quiet(zoneShort(from))),
+      to_(t`Next day →`, shiftDay(date, 1)),
+      el('a', { href: path }, t`Today`),
+      el('a', { href: '#/schedule' }, t`All livestreams`),
     ),
-    table(['Time', 'Title', 'Age rating', 'Live', 'Catch-up', 'Id'], rows, 'No broadcasts on this day.'),
-  ];
-}
-
-// -- One broadcast
-
-export const broadcast = ({ rest: [id] }) => [panel('Rights', (self) => rights(id, self))];
-
-const RIGHTS = [
-  ['live', 'Live'],
-  ['catchup', 'Catch-up'],
-  ['start_over', 'Start over'],
-];
-const AS_IS = [
-  ['', 'not overridden'],
-  ['true', 'yes'],
-  ['false', 'no'],
-];
-
-const shown = (value) => (typeof value === 'boolean' ? yes(value) : String(value));
-
-/** The members that a layer sets, with their names in the catalogue file. */
-function says(members) {
-  const { extended_rights: extended = {}, ...others } = members;
-  return Object.entries({ ...others, ...extended })
-    .map(([name, value]) => `${name} ${value}`)
-    .join(', ');
-}
-
-async function rights(id, self) {
-  const said = await get(at`broadcasts/${id}/why`);
-  const own = said.layers.find(({ by }) => by === 'broadcast');
-  const layers = said.layers.map(({ by, applies, misfit, rule, says: members }) => [
-    by,
-    applies ? badge('applies', 'good') : badge(misfit ? `${misfit} does not match` : 'does not apply'),
-    [rule && [rule, el('br')], quiet(says(members))],
-  ]);
-  const overrule = async ({ catchup_days: days, ...chosen }) => {
-    // PUT replaces the whole override: members without a field in this form are sent again.
-    const members = own?.says.extended_rights ? { extended_rights: own.says.extended_rights } : {};
-    for (const [name, value] of Object.entries(chosen)) if (value) members[name] = value === 'true';
-    if (days) members.catchup_days = Number(days);
-    await call('PUT', at`broadcasts/${id}/rights`, members);
-    await self.done(`Override set: ${says(members)}.`);
-  };
-  const clear = async () => {
-    await call('DELETE', at`broadcasts/${id}/rights`);
-    await self.done('Override removed. The rights of the livestream and the rules apply.');
-  };
-  const before = (name) => own?.says[name] ?? '';
-  return [
-    facts([
-      ['Title', el('strong', said.title)],
-      ['Livestream', link(said.livestreamId, 'schedule', said.livestreamId)],
-      ['Time', [when(said.start), ' – ', clock(said.stop)]],
-      ['Age rating', said.pgAge],
-      ['Live', yes(said.liveAvailable)],
-      ['Catch-up', catchup(said.catchupInterval)],
-    ]),
-    el('h3', 'Effective rights'),
-    table(
-      ['Right', 'Value', 'Set by'],
-      said.rights.map(({ right, value, by }) => [right, shown(value), by]),
-    ),
-    el('h3', 'Layers, in ascending precedence'),
-    table(['Set by', 'State', 'Rights'], layers),
-    mayChange() && el('h3', 'Override this broadcast'),
-    form(
-      'Set override',
-      [
-        ...RIGHTS.map(([name, label]) => choice(label, name, AS_IS, before(name))),
-        field('Catch-up days', 'catchup_days', {
-          type: 'number',
-          min: 0,
-          max: 366,
-          size: 6,
-          value: before('catchup_days'),
-        }),
-      ],
-      overrule,
-    ),
-    own && el('p.actions', action('Remove override', clear, { ask: `Remove the override of “${said.title}”?` })),
+    table([t`Time`, t`Title`, t`Age rating`, t`Live`, t`Catch-up`, t`Id`], rows, t`No broadcasts on this day.`),
   ];
 }

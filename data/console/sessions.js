@@ -1,39 +1,97 @@
 // Active playback sessions, of all users or of one.
 import { at, call, get } from './api.js';
 import { clock, el, link, quiet, table, when } from './dom.js';
-import { action, panel } from './panel.js';
+import { t } from './i18n.js';
+import { list } from './list.js';
+import { action } from './panel.js';
 
 const EVERY = 15; // seconds
 const MOST = 1_000; // the API's limit
 
-/** Renders the active playback sessions of a user, or of all users, in a panel. */
-export async function playing(self, user) {
-  const list = await get('sessions');
-  const shown = list.filter(({ userId }) => !user || userId === user);
-  const end = async ({ sessionId, assetId }) => {
-    await call('DELETE', at`sessions/${sessionId}`);
-    await self.done(`Ended the session playing “${assetId}”.`);
+const bitrate = ({ bitrate: bits, resolutionWidth, resolutionHeight }) =>
+  bits ? `${(bits / 1e6).toFixed(1)} Mbit/s ${resolutionWidth}×${resolutionHeight}` : '';
+
+const end = ({ sessionId }) => call('DELETE', at`sessions/${sessionId}`);
+
+const COLUMNS = () => [
+  {
+    head: t`User`,
+    id: 'user',
+    value: ({ email, userId }) => email ?? userId,
+    cell: ({ email, userId }) => link(email ?? userId, 'users', userId),
+  },
+  {
+    head: t`Asset`,
+    id: 'asset',
+    value: ({ assetId }) => assetId,
+    cell: (one) => [el('code', one.assetId), one.broadcastId && [el('br'), quiet(one.broadcastId)]],
+  },
+  {
+    head: t`Device`,
+    id: 'device',
+    value: ({ deviceModel }) => deviceModel,
+    cell: (one) => [one.deviceModel, el('br'), quiet(`${one.devicePlatform} ${one.deviceType}`)],
+  },
+  { head: 'DRM', id: 'drm', value: ({ drm, protocol }) => `${drm} ${protocol}`, cell: (one) => `${one.drm} ${one.protocol}` },
+  { head: t`Quality`, id: 'quality', value: ({ bitrate: bits }) => bits ?? 0, cell: (one) => bitrate(one) || quiet('–'), csv: bitrate },
+  { head: t`Started`, id: 'since', value: ({ since }) => since, cell: ({ since }) => when(since) },
+  { head: t`Last heartbeat`, id: 'seen', value: ({ lastSeen }) => lastSeen, cell: ({ lastSeen }) => clock(lastSeen) },
+];
+
+function ender(one, self) {
+  const work = async () => {
+    await end(one);
+    await self.done(t`Ended the session playing “${one.assetId}”.`);
   };
-  const rows = shown.map((one) => [
-    ...(user ? [] : [link(one.email ?? one.userId, 'users', one.userId)]),
-    [el('code', one.assetId), one.broadcastId && [el('br'), quiet(one.broadcastId)]],
-    [one.deviceModel, el('br'), quiet(`${one.devicePlatform} ${one.deviceType}`)],
-    `${one.drm} ${one.protocol}`,
-    one.bitrate
-      ? `${(one.bitrate / 1e6).toFixed(1)} Mbit/s ${one.resolutionWidth}×${one.resolutionHeight}`
-      : quiet('–'),
-    when(one.since),
-    clock(one.lastSeen),
-    action('End', () => end(one), {
-      ask: `End this session? “${one.assetId}” stops on ${one.deviceModel} at its next heartbeat.`,
-      label: `End ${one.assetId} on ${one.deviceModel}`,
-    }),
-  ]);
-  const heads = ['Asset', 'Device', 'DRM', 'Quality', 'Started', 'Last heartbeat', ''];
-  return [
-    table(user ? heads : ['User', ...heads], rows, 'No playback sessions.'),
-    list.length === MOST && el('p.quiet', `Showing the oldest ${MOST} sessions only.`),
-  ];
+  return action(t`End`, work, {
+    ask: t`End this session? “${one.assetId}” stops on ${one.deviceModel} at its next heartbeat.`,
+    label: t`End ${one.assetId} on ${one.deviceModel}`,
+  });
 }
 
-export const sessions = () => [panel('', (self) => playing(self), { every: EVERY })];
+/** The active playback sessions of a user, in a panel. */
+export async function playing(self, user) {
+  const shown = (await get('sessions')).filter(({ userId }) => userId === user);
+  const columns = COLUMNS().slice(1);
+  const rows = shown.map((one) => [...columns.map(({ cell }) => cell(one)), ender(one, self)]);
+  return table([...columns.map(({ head }) => head), ''], rows, t`No playback sessions.`);
+}
+
+export function sessions({ search }) {
+  let known = [];
+  return [
+    list(
+      '',
+      async () => {
+        known = await get('sessions');
+        return known;
+      },
+      {
+        search,
+        every: EVERY,
+        csv: 'sessions',
+        key: ({ sessionId }) => sessionId,
+        none: t`No playback sessions.`,
+        sort: '-since',
+        matches: (one) => [one.email, one.userId, one.assetId, one.broadcastId, one.deviceModel, one.deviceId],
+        filters: [
+          {
+            name: 'drm',
+            label: 'DRM',
+            options: ['widevine', 'playready', 'fairplay', 'clearkey'].map((one) => [one, one]),
+            test: ({ drm }, value) => drm === value,
+          },
+        ],
+        columns: COLUMNS(),
+        bulk: [
+          {
+            verb: t`End`,
+            ask: (number) => t`End ${number} sessions? Playback stops at their next heartbeat.`,
+            work: end,
+          },
+        ],
+        more: () => known.length === MOST && el('p.quiet', t`Showing the oldest ${MOST} sessions only.`),
+      },
+    ),
+  ];
+}

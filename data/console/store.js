@@ -1,34 +1,82 @@
-// Backups and verification of the store. Restoring is left to the command line: it restarts the process, which would
-// cut off the response to this page.
-import { at, call, get } from './api.js';
+// Backups, their restore, and verification of the store.
+import { at, call, get, readiness } from './api.js';
 import { badge, bytes, count, el, facts, quiet, table, when, yes } from './dom.js';
+import { t } from './i18n.js';
+import { list } from './list.js';
 import { action, mayChange, panel } from './panel.js';
 
-export const store = () => [panel('', backups), ...(mayChange() ? [panel('Store', verification)] : [])];
+const POLL_MS = 1_000;
+const RESTART_WITHIN_MS = 120_000;
 
-async function backups(self) {
-  const list = await get('backups');
-  const create = async () => {
-    const { name, records } = await call('POST', 'backups');
-    await self.done(`Created and verified ${name}: ${count(records)} records.`);
-  };
-  const verify = async (name) => {
+export function store({ search }) {
+  const create = (self) =>
+    el(
+      'p.actions',
+      action(t`Create backup`, async () => {
+        const { name, records } = await call('POST', 'backups');
+        shown.renew();
+        await self.done(t`Created and verified ${name}: ${count(records)} records.`);
+      }),
+    );
+  const top = panel('', create);
+  const shown = backups(search);
+  return [mayChange() && top, shown, mayChange() && panel(t`Store`, verification)];
+}
+
+function backups(search) {
+  const verify = async (self, name) => {
     const { records, version } = await call('POST', at`backups/${name}/verify`);
-    self.say(`${name} is intact: ${count(records)} records, created by version ${version ?? 'unknown'}.`);
+    self.say(t`${name} is intact: ${count(records)} records, created by version ${version ?? '–'}.`);
   };
-  const rows = list.map((one) => [
-    when(one.createdAt),
-    el('code', one.name),
-    one.records === null ? quiet('–') : count(one.records),
-    bytes(one.bytes),
-    one.own ? '' : badge('from another store'),
-    action('Verify', () => verify(one.name), { label: `Verify ${one.name}` }),
-  ]);
-  return [
-    el('p.actions', action('Create backup', create)),
-    table(['Created', 'File', 'Records', 'Size', '', ''], rows, 'No backups yet.'),
-    el('p.quiet', 'To restore a backup: ', el('code', 'playgate backup restore FILE')),
+  const restore = async (self, { name, own }) => {
+    await call('POST', at`backups/${name}/restore` + (own ? '' : '?adopt=true'));
+    self.say(t`Restored ${name}. The service restarts…`);
+    await restarted();
+    await self.done(t`Restored ${name}. The service is ready.`);
+  };
+  const buttons = (one, self) => [
+    action(t`Verify`, () => verify(self, one.name), { label: t`Verify ${one.name}` }),
+    ' ',
+    action(t`Restore`, () => restore(self, one), {
+      label: t`Restore ${one.name}`,
+      ask: one.own
+        ? t`Replace all data with the backup ${one.name}? Everything since then is set aside, and the service restarts.`
+        : t`Adopt the backup ${one.name} of another store? All data is replaced, and the service restarts.`,
+    }),
   ];
+  return list('', () => get('backups'), {
+    search,
+    csv: 'backups',
+    none: t`No backups yet.`,
+    matches: ({ name }) => [name],
+    columns: [
+      { head: t`Created`, id: 'at', value: (one) => one.createdAt, cell: (one) => when(one.createdAt) },
+      { head: t`File`, id: 'name', value: ({ name }) => name, cell: ({ name }) => el('code', name) },
+      {
+        head: t`Records`,
+        id: 'records',
+        value: (one) => one.records ?? 0,
+        cell: (one) => (one.records === null ? quiet('–') : count(one.records)),
+      },
+      { head: t`Size`, id: 'bytes', value: (one) => one.bytes, cell: (one) => bytes(one.bytes) },
+      { head: t`Origin`, cell: (one) => (one.own ? t`this store` : badge(t`from another store`)) },
+      { head: '', cell: buttons },
+    ],
+  });
+}
+
+/** Waits until the service is ready again. */
+async function restarted() {
+  const end = Date.now() + RESTART_WITHIN_MS;
+  while (Date.now() < end) {
+    await new Promise((done) => setTimeout(done, POLL_MS));
+    try {
+      if ((await readiness()).ready) return;
+    } catch {
+      // It is not there yet.
+    }
+  }
+  throw Object.assign(new Error(t`the service is not ready after two minutes; look at its log`), { status: 0 });
 }
 
 function verification(self) {
@@ -44,20 +92,23 @@ function verification(self) {
     ]);
     self.show(
       facts([
-        ['Result', yes(sound, 'intact', 'damaged')],
-        ['Last commit', truth && count(truth.number)],
-        ['Missing records', truth && count(truth.missing)],
-        ['Unexpected records', truth && count(truth.extra)],
-        ['Damage', truth?.damage],
+        [t`Result`, yes(sound, t`intact`, t`damaged`)],
+        [t`Last commit`, truth && count(truth.number)],
+        [t`Missing records`, truth && count(truth.missing)],
+        [t`Unexpected records`, truth && count(truth.extra)],
+        [t`Damage`, truth?.damage],
       ]),
-      table(['Table', 'Records', 'Damaged', 'Missing index entries', 'Stale index entries', 'First locations'], rows),
+      table(
+        [t`Table`, t`Records`, t`Damaged`, t`Missing index entries`, t`Stale index entries`, t`First locations`],
+        rows,
+      ),
     );
   };
   return [
     el(
       'p.quiet',
-      'Compares records with their indexes, and the engine with snapshot and write-ahead log. Makes no changes.',
+      t`Compares records with their indexes, and the engine with snapshot and write-ahead log. Makes no changes.`,
     ),
-    el('p.actions', action('Verify store', verify)),
+    el('p.actions', action(t`Verify store`, verify)),
   ];
 }

@@ -1,6 +1,7 @@
 // Explains an entitlement decision: why a user may play an asset, or may not.
 import { at, get, query } from './api.js';
 import { badge, el, field, link, table } from './dom.js';
+import { t } from './i18n.js';
 import { form, panel } from './panel.js';
 import { find, whom } from './users.js';
 
@@ -8,8 +9,8 @@ import { find, whom } from './users.js';
 export function why({ rest: [user, asset], search }) {
   const more = { offset: search.get('offset') ?? '', country: search.get('country') ?? '' };
   return [
-    panel('Check', () => whyForm({ user, asset, ...more })),
-    ...(asset ? [panel('Result', () => answer(user, asset, more))] : []),
+    panel(t`Check`, () => whyForm({ user, asset: asset ?? search.get('asset') ?? undefined, ...more })),
+    ...(asset ? [panel(t`Result`, () => answer(user, asset, more))] : []),
   ];
 }
 
@@ -18,9 +19,9 @@ export async function whyForm({ known, user, asset = '', offset = '', country = 
   const named = known ? [] : await whom(user);
   const fields = [
     ...named,
-    field('Asset', 'asset', { required: true, value: asset, placeholder: 'livestream, broadcast or video', size: 24 }),
-    field('Offset (s)', 'offset', { value: offset, type: 'number', min: -86_400, max: 0, placeholder: '0' }),
-    field('Country', 'country', { value: country, maxlength: 2, size: 6, placeholder: 'user’s' }),
+    field(t`Asset`, 'asset', { required: true, value: asset, placeholder: t`livestream, broadcast or video`, size: 24 }),
+    field(t`Offset (s)`, 'offset', { value: offset, type: 'number', min: -86_400, max: 0, placeholder: '0' }),
+    field(t`Country`, 'country', { value: country, maxlength: 2, size: 6, placeholder: t`user’s` }),
   ];
   const ask = async (values) => {
     const { userId } = known ? { userId: known } : await find(values);
@@ -29,7 +30,7 @@ export async function whyForm({ known, user, asset = '', offset = '', country = 
     if (hash === location.hash) dispatchEvent(new HashChangeEvent('hashchange'));
     else location.hash = hash;
   };
-  return form('Check', fields, ask, { reads: true });
+  return form(t`Check`, fields, ask, { reads: true });
 }
 
 /** The result of a step. A failed step is no error if access was granted: one offer of several is enough. */
@@ -42,8 +43,8 @@ function mark(check, passed, granted) {
 async function answer(id, asset, more) {
   const [user, said] = await Promise.all([get(at`users/${id}`), get(at`users/${id}/why/${asset}` + query(more))]);
   const { granted, code, pinNeeded, steps } = said;
-  const yes = pinNeeded ? ['Granted, PIN required', 'warn'] : ['Granted', 'good'];
-  const [verdict, kind] = granted ? yes : ['Denied', 'bad'];
+  const yes = pinNeeded ? [t`Granted, PIN required`, 'warn'] : [t`Granted`, 'good'];
+  const [verdict, kind] = granted ? yes : [t`Denied`, 'bad'];
   const rows = steps.map(({ check, subject, finding, passed }) => [
     mark(check, passed, granted),
     check,
@@ -55,11 +56,11 @@ async function answer(id, asset, more) {
     el(
       'p',
       link(user.email, 'users', id),
-      user.disabled && [' ', badge('disabled', 'bad')],
+      user.disabled && [' ', badge(t`disabled`, 'bad')],
       ' · ',
       el('code', asset),
-      ', evaluated now',
+      t`, evaluated now`,
     ),
-    table(['', 'Check', 'Subject', 'Finding'], rows),
+    table(['', t`Check`, t`Subject`, t`Finding`], rows),
   ];
 }

@@ -41,9 +41,16 @@ impl Console {
             "access.js": media::SCRIPT,
             "api.js": media::SCRIPT,
             "audit.js": media::SCRIPT,
+            "broadcast.js": media::SCRIPT,
             "catalog.js": media::SCRIPT,
+            "catalog_edit.js": media::SCRIPT,
+            "catalog_import.js": media::SCRIPT,
+            "chart.js": media::SCRIPT,
             "dom.js": media::SCRIPT,
+            "grid.js": media::SCRIPT,
             "guides.js": media::SCRIPT,
+            "i18n.js": media::SCRIPT,
+            "list.js": media::SCRIPT,
             "mail.js": media::SCRIPT,
             "overview.js": media::SCRIPT,
             "panel.js": media::SCRIPT,
@@ -51,8 +58,12 @@ impl Console {
             "schedule.js": media::SCRIPT,
             "sessions.js": media::SCRIPT,
             "store.js": media::SCRIPT,
+            "user.js": media::SCRIPT,
             "users.js": media::SCRIPT,
             "why.js": media::SCRIPT,
+            "words_de.js": media::SCRIPT,
+            "words_sv.js": media::SCRIPT,
+            "zones.js": media::SCRIPT,
         };
         Self(files.map(ready).into())
     }
@@ -60,11 +71,31 @@ impl Console {
     #[must_use]
     pub fn file(&self, name: &str) -> Option<Reply> {
         let (_, file) = self.0.iter().find(|(known, _)| *known == name)?;
+        #[cfg(debug_assertions)]
+        let file = &on_disk(name, file);
         let reply = Reply::prepared(file.clone())
             .with_header(CONTENT_SECURITY_POLICY, POLICY)
             .with_header(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
             .with_header(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
         Some(reply)
+    }
+}
+
+/// A debug build serves the files of the folder in `PLAYGATE_CONSOLE_DIR`, so that a change to the console needs no build.
+#[cfg(debug_assertions)]
+fn on_disk(name: &str, built_in: &Prepared) -> Prepared {
+    let Some(folder) = std::env::var_os("PLAYGATE_CONSOLE_DIR") else {
+        return built_in.clone();
+    };
+    let text =
+        std::fs::read_to_string(std::path::Path::new(&folder).join(name)).unwrap_or_default();
+    Prepared {
+        kept: Kept {
+            tag: Kept::tag_of(text.as_bytes()),
+            max_age: MAX_AGE,
+        },
+        body: Arc::new(CompressibleBody::from(text)),
+        ..built_in.clone()
     }
 }
 

@@ -160,7 +160,9 @@ fn console_pages_load_existing_files_and_have_no_inline_code() {
         for import in quoted(&text, " from './", '\'') {
             assert!(files.contains_key(import), "{name}: {import}");
         }
-        assert!(text.lines().count() <= 300, "{name}");
+        // The words of a language are one long list.
+        let is_script = !name.starts_with("words_");
+        assert!(!is_script || text.lines().count() <= 300, "{name}");
     }
 }
 
@@ -363,5 +365,61 @@ fn operators_see_the_partners_schedule_uncached() {
             (status, code),
             "{target}"
         );
+    }
+}
+
+/// The texts that a script marks for translation: the template of each t`…`, with {0} for the first value.
+fn marked(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("t`") {
+        let before = text[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
+        let (mut key, mut depth, mut values) = (String::new(), 0, 0);
+        let mut rest = text[at + 2..].chars().peekable();
+        while let Some(c) = rest.next() {
+            match (c, depth) {
+                ('`', 0) => break,
+                ('$', 0) if rest.peek() == Some(&'{') => {
+                    rest.next();
+                    key.push_str(&format!("{{{values}}}"));
+                    (depth, values) = (1, values + 1);
+                }
+                ('{', 1..) => depth += 1,
+                ('}', 1..) => depth -= 1,
+                (_, 0) => key.push(c),
+                _ => {}
+            }
+        }
+        found.push(key);
+    }
+    found
+}
+
+#[test]
+fn console_texts_are_translated_into_each_language() {
+    let files = files();
+    let texts: Vec<String> = scripts().flat_map(|(_, text)| marked(&text)).collect();
+    assert!(texts.len() > 300, "{}", texts.len());
+    assert!(texts.contains(&"Revoked “{0}”.".to_owned()), "a control");
+    for name in ["words_sv.js", "words_de.js"] {
+        let json = files[name]
+            .trim_start_matches(|c| c != '{')
+            .trim_end()
+            .trim_end_matches(';');
+        let words: BTreeMap<String, String> = serde_json::from_str(json).unwrap();
+        let missing: Vec<_> = texts.iter().filter(|t| !words.contains_key(*t)).collect();
+        assert!(missing.is_empty(), "{name} lacks {missing:?}");
+        let stale: Vec<_> = words.keys().filter(|key| !texts.contains(key)).collect();
+        assert!(stale.is_empty(), "{name} has no use for {stale:?}");
+        for (key, word) in &words {
+            let values = |text: &str| {
+                (0..9)
+                    .filter(|i| text.contains(&format!("{{{i}}}")))
+                    .count()
+            };
+            assert_eq!(values(key), values(word), "{name}: {key}");
+        }
     }
 }

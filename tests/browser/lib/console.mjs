@@ -1,7 +1,10 @@
 // An operator at the console, in a browser profile of their own, and what the browser held against the page.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 
 const WITHIN_MS = 15_000;
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const PHONE = { width: 390, height: 844 };
 
 /** The console, not logged in. `phone` is one: small, and dark. */
@@ -65,6 +68,14 @@ class Operator {
     return this.page.waitForFunction(
       () => document.querySelector('#main h1') && !document.querySelector('[aria-busy]'),
     );
+  }
+
+  /** What axe finds on the page: rules that are broken, with the first element. */
+  async barriers() {
+    // The debugger's evaluation is not subject to the page's policy.
+    await this.page.evaluate(AXE);
+    const { violations } = await this.page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+    return violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
   }
 
   /** The section with this title. */

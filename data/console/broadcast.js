@@ -1,0 +1,86 @@
+// One broadcast: its rights, which layer sets them, and the override of this broadcast.
+import { at, call, get } from './api.js';
+import { badge, choice, clock, el, facts, field, link, quiet, table, when, yes } from './dom.js';
+import { t } from './i18n.js';
+import { action, form, mayChange, panel } from './panel.js';
+
+const catchup = (interval) => (interval ? [when(interval.from), ' – ', when(interval.to)] : badge(t`no`, 'bad'));
+
+export const broadcast = ({ rest: [id] }) => [panel(t`Rights`, (self) => rights(id, self))];
+
+const RIGHTS = () => [
+  ['live', t`Live`],
+  ['catchup', t`Catch-up`],
+  ['start_over', t`Start over`],
+];
+const AS_IS = () => [
+  ['', t`not overridden`],
+  ['true', t`yes`],
+  ['false', t`no`],
+];
+
+const shown = (value) => (typeof value === 'boolean' ? yes(value) : String(value));
+
+/** The members that a layer sets, with their names in the catalogue file. */
+function says(members) {
+  const { extended_rights: extended = {}, ...others } = members;
+  return Object.entries({ ...others, ...extended })
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ');
+}
+
+async function rights(id, self) {
+  const said = await get(at`broadcasts/${id}/why`);
+  const own = said.layers.find(({ by }) => by === 'broadcast');
+  const layers = said.layers.map(({ by, applies, misfit, rule, says: members }) => [
+    by,
+    applies ? badge(t`applies`, 'good') : badge(misfit ? t`${misfit} does not match` : t`does not apply`),
+    [rule && [rule, el('br')], quiet(says(members))],
+  ]);
+  const overrule = async ({ catchup_days: days, ...chosen }) => {
+    // PUT replaces the whole override: members without a field in this form are sent again.
+    const members = own?.says.extended_rights ? { extended_rights: own.says.extended_rights } : {};
+    for (const [name, value] of Object.entries(chosen)) if (value) members[name] = value === 'true';
+    if (days) members.catchup_days = Number(days);
+    await call('PUT', at`broadcasts/${id}/rights`, members);
+    await self.done(t`Override set: ${says(members)}.`);
+  };
+  const clear = async () => {
+    await call('DELETE', at`broadcasts/${id}/rights`);
+    await self.done(t`Override removed. The rights of the livestream and the rules apply.`);
+  };
+  const before = (name) => own?.says[name] ?? '';
+  return [
+    facts([
+      [t`Title`, el('strong', said.title)],
+      [t`Livestream`, link(said.livestreamId, 'schedule', said.livestreamId)],
+      [t`Time`, [when(said.start), ' – ', clock(said.stop)]],
+      [t`Age rating`, said.pgAge],
+      [t`Live`, yes(said.liveAvailable)],
+      [t`Catch-up`, catchup(said.catchupInterval)],
+    ]),
+    el('h3', t`Effective rights`),
+    table(
+      [t`Right`, t`Value`, t`Set by`],
+      said.rights.map(({ right, value, by }) => [right, shown(value), by]),
+    ),
+    el('h3', t`Layers, in ascending precedence`),
+    table([t`Set by`, t`State`, t`Rights`], layers),
+    mayChange() && el('h3', t`Override this broadcast`),
+    form(
+      t`Set override`,
+      [
+        ...RIGHTS().map(([name, label]) => choice(label, name, AS_IS(), before(name))),
+        field(t`Catch-up days`, 'catchup_days', {
+          type: 'number',
+          min: 0,
+          max: 366,
+          size: 6,
+          value: before('catchup_days'),
+        }),
+      ],
+      overrule,
+    ),
+    own && el('p.actions', action(t`Remove override`, clear, { ask: t`Remove the override of “${said.title}”?` })),
+  ];
+}

@@ -1,0 +1,136 @@
+// Charts over time as SVG: axes with units, the zone of the times, a legend, a read-out under the pointer, and the same
+// numbers as a table for those who do not see the picture.
+import { clock, el, quiet, svg, table } from './dom.js';
+import { clockTime, dayName, number, t, zoneShort } from './i18n.js';
+
+const WIDTH = 480;
+const HEIGHT = 170;
+const LEFT = 46;
+const RIGHT = 8;
+const TOP = 8;
+const BOTTOM = 22;
+const TABLE_ROWS = 12;
+
+/** The next number of 1, 2, 2.5, 5, 10, … from `value` on. */
+function nice(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= value - power * 1e-9);
+}
+
+/** Whole hours or minutes at which the time axis has a mark: at most six. */
+function marks(from, to) {
+  const steps = [60, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400];
+  const step = steps.find((one) => (to - from) / one <= 6) ?? 86_400;
+  const first = Math.ceil(from / step) * step;
+  return Array.from({ length: Math.floor((to - first) / step) + 1 }, (_, i) => first + i * step);
+}
+
+const short = (value) => number(value, { notation: 'compact', maximumFractionDigits: 1 });
+
+/**
+ * A chart. `series`: { name, points: [[seconds, value or null], …] }, all with the same times. `bars` stacks the series;
+ * else they are lines, with a gap where a value is absent. `unit` stands at the axis.
+ */
+export function chart({ title, unit, series, from, to, bars = false, step = 60 }) {
+  const shown = series.slice(0, 6);
+  const times = shown[0]?.points.map(([at]) => at) ?? [];
+  const sums = times.map((_, i) => shown.reduce((sum, { points }) => sum + (points[i][1] ?? 0), 0));
+  const values = bars ? sums : shown.flatMap(({ points }) => points.map(([, value]) => value ?? 0));
+  const most = Math.max(0, ...values);
+  const top = most > 0 ? nice(most / 4) * 4 : 1;
+  const x = (at) => LEFT + ((at - from) / Math.max(1, to - from)) * (WIDTH - LEFT - RIGHT);
+  const y = (value) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
+  const lines = most > 0 ? [0, 1, 2, 3, 4].map((part) => (top * part) / 4) : [0];
+  const label = (at) => (to - from > 2 * 86_400 ? dayName(at) : clockTime(at));
+  const last = shown.map(({ name, points }) => [name, points.at(-1)?.[1]]);
+  const spoken = last.map(([name, value]) => `${name ? `${name}: ` : ''}${value == null ? '–' : short(value)}`).join(', ');
+  const readout = el('p.readout', quiet(spoken ? t`now ${spoken}` : ''));
+  const picture = svg(
+    'svg',
+    {
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      role: 'img',
+      'aria-label': t`${title} (${unit}): ${spoken}, at most ${short(most)}`,
+    },
+    lines.map((value) => [
+      svg('line', { class: 'axis', x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
+      svg('text', { class: 'tick end', x: LEFT - 6, y: y(value) + 4 }, short(value)),
+    ]),
+    marks(from, to).map((at) => [
+      svg('line', { class: 'mark', x1: x(at), x2: x(at), y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM + 4 }),
+      svg('text', { class: 'tick', x: Math.min(WIDTH - 18, x(at)), y: HEIGHT - 5 }, label(at)),
+    ]),
+    bars ? stacks(shown, times, x, y, step) : shown.map(({ points }, i) => path(points, i, x, y)),
+  );
+  const pointer = svg('line', { class: 'pointer', x1: -9, x2: -9, y1: TOP, y2: HEIGHT - BOTTOM });
+  picture.append(pointer);
+  picture.addEventListener('pointermove', (event) => {
+    const box = picture.getBoundingClientRect();
+    const at = from + (((event.clientX - box.left) / box.width) * WIDTH - LEFT) * ((to - from) / (WIDTH - LEFT - RIGHT));
+    const i = nearest(times, at);
+    if (i < 0) return;
+    pointer.setAttribute('x1', x(times[i]));
+    pointer.setAttribute('x2', x(times[i]));
+    const all = shown.map(({ name, points }) => `${name ? `${name} ` : ''}${format(points[i][1], unit)}`);
+    readout.replaceChildren(clock(times[i]), ` · ${all.join(' · ')}`);
+  });
+  return el(
+    'figure',
+    el('figcaption', el('strong', title), ' ', quiet(`${unit} · ${zoneShort(to)}`)),
+    picture,
+    shown.length > 1 && legend(shown),
+    readout,
+    numbers(shown, times, unit),
+  );
+}
+
+const format = (value, unit) => (value === null || value === undefined ? '–' : `${number(value, { maximumFractionDigits: 2 })} ${unit}`);
+
+function nearest(times, at) {
+  if (!times.length) return -1;
+  return times.reduce((best, time, i) => (Math.abs(time - at) < Math.abs(times[best] - at) ? i : best), 0);
+}
+
+/** A line with its gaps. */
+function path(points, i, x, y) {
+  let pen = 'M';
+  const drawn = points.map(([at, value]) => {
+    if (value === null || value === undefined) {
+      pen = 'M';
+      return '';
+    }
+    const part = `${pen}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+    pen = 'L';
+    return part;
+  });
+  return svg('path', { class: `series s${i}`, d: drawn.join('') });
+}
+
+function stacks(series, times, x, y, step) {
+  const width = Math.max(1, x(step) - x(0));
+  return times.map((at, t_) => {
+    let base = 0;
+    return series.map(({ points }, i) => {
+      const value = points[t_][1] ?? 0;
+      base += value;
+      const height = y(0) - y(value);
+      return value > 0 && svg('rect', { class: `bar s${i}`, x: x(at) - width, y: y(base), width, height });
+    });
+  });
+}
+
+const legend = (series) =>
+  el(
+    'ul.legend',
+    series.map(({ name }, i) => el('li', svg('svg', { viewBox: '0 0 10 10', 'aria-hidden': 'true' }, svg('rect', { class: `bar s${i}`, width: 10, height: 10 })), name)),
+  );
+
+/** The newest numbers as a table. */
+function numbers(series, times, unit) {
+  const heads = [t`Time`, ...series.map(({ name }) => (name ? `${name} (${unit})` : unit))];
+  const rows = times
+    .map((at, i) => [clock(at), ...series.map(({ points }) => format(points[i][1], ''))])
+    .slice(-TABLE_ROWS)
+    .reverse();
+  return rows.length > 0 && el('details', el('summary', t`Numbers`), table(heads, rows));
+}

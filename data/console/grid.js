@@ -1,0 +1,87 @@
+// The grid of the programme guide. Places are set through the object model: the page's policy allows no inline styles.
+import { el, svg } from './dom.js';
+import { clockTime, t } from './i18n.js';
+
+const HOUR = 3_600;
+const HOUR_WIDTH = 220; // pixels
+const LEAD = 0.75 * HOUR; // shown before the present
+const NARROW = 44; // pixels; a shorter programme shows no text
+
+const pixels = (seconds) => (seconds / HOUR) * HOUR_WIDTH;
+
+/** Places an element between two times. */
+function place(element, from, to, origin) {
+  element.style.insetInlineStart = `${pixels(from - origin)}px`;
+  element.style.width = `${Math.max(2, pixels(to - from) - 2)}px`;
+  return element;
+}
+
+/** The initials of a channel. Pictures of the catalogue lie on other hosts, from which the console loads nothing. */
+function mark(name) {
+  const words = name.split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+  const initials = (words.length > 1 ? words[0][0] + words[1][0] : (words[0] ?? '?').slice(0, 2)).toUpperCase();
+  return svg(
+    'svg',
+    { class: 'mark', viewBox: '0 0 32 32', 'aria-hidden': 'true' },
+    svg('rect', { width: 32, height: 32, rx: 7 }),
+    svg('text', { x: 16, y: 21 }, initials),
+  );
+}
+
+function programme(one, { from, to, now, content }) {
+  const start = Math.max(from, one.start);
+  const stop = Math.min(to, one.stop);
+  const time = `${clockTime(one.start)}–${clockTime(one.stop)}`;
+  const notes = [!one.liveAvailable && t`no live rights`, !one.catchupInterval && t`no catch-up`].filter(Boolean);
+  const is = one.stop <= now ? 'past' : one.start <= now ? 'now' : 'later';
+  // Agents may not read rights; they check the entitlement of a user.
+  const href = content
+    ? `#/broadcast/${encodeURIComponent(one.id)}`
+    : `#/why?asset=${encodeURIComponent(one.id)}`;
+  const text = [one.title, time, ...notes].join(', ');
+  const wide = pixels(stop - start) >= NARROW;
+  return place(
+    el(
+      `a.programme.${is}`,
+      { href, title: text, 'aria-label': wide ? undefined : text },
+      wide && [el('span.title', one.title), ' ', el('span.time', [time, ...notes].join(' · '))],
+    ),
+    start,
+    stop,
+    from,
+  );
+}
+
+/** `lists` has the broadcasts by livestream. */
+export function grid(options) {
+  const { channels, lists, from, to, now } = options;
+  const width = `${pixels(to - from)}px`;
+  const hours = Array.from({ length: Math.round((to - from) / HOUR) }, (_, i) => from + i * HOUR);
+  const ruler = el(
+    'div.track',
+    { 'aria-hidden': 'true' },
+    hours.map((at) => place(el('span.hour', clockTime(at)), at, at + HOUR, from)),
+  );
+  ruler.style.width = width;
+  const rows = channels.map(({ id, name }) => {
+    const list = lists.get(id) ?? [];
+    const track = el(
+      'ul.track',
+      { 'aria-label': name },
+      list.length ? list.map((one) => el('li', programme(one, options))) : el('li.none', t`No broadcasts on this day.`),
+    );
+    track.style.width = width;
+    const head = el('a.channel', { href: `#/schedule/${encodeURIComponent(id)}` }, mark(name), el('span', name));
+    return el('div.row', head, track);
+  });
+  const isToday = from <= now && now < to;
+  const line = isToday && el('div.now-line', { 'aria-hidden': 'true' });
+  if (line) line.style.insetInlineStart = `calc(var(--channel) + ${pixels(now - from)}px)`;
+  const body = el('div.grid-body', el('div.row.ruler', el('div.channel', { 'aria-hidden': 'true' }), ruler), rows, line);
+  const box = el('div.grid', { tabindex: '0', role: 'region', 'aria-label': t`Programme guide` }, body);
+  // Once it has a size.
+  requestAnimationFrame(() => {
+    box.scrollLeft = isToday ? Math.max(0, pixels(now - from - LEAD)) : pixels(6 * HOUR);
+  });
+  return box;
+}

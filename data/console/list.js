@@ -1,0 +1,276 @@
+// A list with the controls that every list of the console has: search, filters, sorting, count, pages, bulk actions and
+// CSV. Short lists show only what is of use for them.
+import { choice, count, el, quiet, save } from './dom.js';
+import { t } from './i18n.js';
+import { confirmed, mayChange, panel, refusal } from './panel.js';
+
+// On a small screen an entry is as tall as a card.
+const PAGE = matchMedia('(max-width: 40rem)').matches ? 10 : 25;
+const TYPING_MS = 250;
+const SHORT = 8; // entries that need no search
+
+/** A cell of a CSV file. A spreadsheet would run a text that begins like a formula. */
+function csvCell(value) {
+  const text = value === undefined || value === null ? '' : String(value);
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+const order = (a, b) => (typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b)));
+
+/** Searches, filters, sorts and cuts a list that is completely here. */
+function cut(all, { columns, filters, matches }, { text, chosen, sort, descending, offset, limit }) {
+  const wanted = text.toLowerCase();
+  const found = all.filter(
+    (row) =>
+      (!wanted || matches(row).some((one) => String(one ?? '').toLowerCase().includes(wanted))) &&
+      filters.every(({ name, test }) => !chosen[name] || test(row, chosen[name])),
+  );
+  const by = columns.find(({ id }) => id === sort)?.value;
+  if (by) found.sort((a, b) => order(by(a) ?? '', by(b) ?? ''));
+  if (by && descending) found.reverse();
+  return { rows: found.slice(offset, offset + limit), total: found.length };
+}
+
+/**
+ * A panel with a list. `load(view)` returns all entries, or `{ rows, total }` of the page that `view` asks for.
+ * `columns`: { head, id, cell(row, panel), value(row), csv(row) }; a column with `value` or `sorted` can be sorted by.
+ * `filters`: { name, label, options, test(row, value) }. `matches(row)` are the texts that the search compares.
+ * `bulk`: { verb, ask(number), fields, work(row, values) }, for entries with a `key`. `search` has the state, which
+ * stays in the address. `none` is shown instead of an empty list. The panel's `renew` redraws it.
+ */
+export function list(title, load, options) {
+  const { columns, filters = [], matches, bulk = [], key, search, csv, none, every, more } = options;
+  const state = read(search, filters, options.sort);
+  const selected = new Map();
+  const changes = mayChange() ? bulk : [];
+  let total = 0;
+  let self;
+
+  const input = el('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', value: state.text });
+  const finder = el('div.field.grow', label(input, options.searchLabel ?? t`Search`), input);
+  const chooser = filters.map(({ name, label: text, options: all }) => {
+    const element = choice(text, name, [['', t`all`], ...all], state.chosen[name]);
+    element.querySelector('select').addEventListener('change', (event) => {
+      state.chosen[name] = event.target.value;
+      restart();
+    });
+    return element;
+  });
+  const total_ = el('p.count', { role: 'status' });
+  const download = el('button', { type: 'button' }, t`Export CSV`);
+  const bar = el('form.line.bulk', { hidden: true });
+  const tools = el('div.line.tools', { role: 'search' }, finder, chooser, csv && el('div', download));
+  const controls = el('div.controls', tools, bar, total_);
+
+  let timer;
+  input.addEventListener('input', () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      state.text = input.value.trim();
+      restart();
+    }, TYPING_MS);
+  });
+  download.addEventListener('click', exportAll);
+
+  function restart() {
+    state.page = 1;
+    selected.clear();
+    return renew();
+  }
+
+  /** Redraws, keeps the state in the address and the focus on the control that was used. */
+  async function renew(focus) {
+    if (search) write(state, filters);
+    await self.reload();
+    if (focus) controls.parentNode.querySelector(`[data-focus="${focus}"]`)?.focus();
+  }
+
+  const view = (more) => ({ ...state, offset: (state.page - 1) * PAGE, limit: PAGE, ...more });
+
+  async function page(asked) {
+    const got = await load(asked);
+    return Array.isArray(got) ? cut([...got], { columns, filters, matches }, asked) : got;
+  }
+
+  async function draw(panelSelf) {
+    self = panelSelf;
+    const got = await page(view());
+    total = got.total;
+    const pages = Math.max(1, Math.ceil(total / PAGE));
+    if (state.page > pages) {
+      state.page = pages;
+      return draw(panelSelf);
+    }
+    const isPlain = !state.text && !Object.values(state.chosen).some(Boolean);
+    tools.hidden = isPlain && total <= SHORT && !options.always;
+    const first = (state.page - 1) * PAGE;
+    total_.textContent =
+      total > PAGE
+        ? t`${count(first + 1)}–${count(first + got.rows.length)} of ${count(total)}`
+        : total === 1
+          ? t`1 entry`
+          : t`${count(total)} entries`;
+    total_.hidden = total <= SHORT && isPlain && !options.always;
+    drawBulk();
+    const empty = el('p.quiet', isPlain ? (none ?? t`No entries.`) : t`Nothing matches.`);
+    return [got.rows.length === 0 ? empty : table(got.rows), pager(pages), more?.(got, self)];
+  }
+
+  function table(rows) {
+    const boxes = changes.length > 0;
+    const head = el('tr', boxes && el('th', { scope: 'col' }, allBox(rows)), columns.map(header));
+    const body = rows.map((row) => el('tr', boxes && el('td.box', box(row)), columns.map((column) => cell(column, row))));
+    return el('div.scroll', el('table', el('thead', head), el('tbody', body)));
+  }
+
+  function header({ head, id, value, sorted }) {
+    if (!value && !sorted) return head ? el('th', { scope: 'col' }, head) : el('td');
+    const is = state.sort === id;
+    const sort = () => {
+      state.descending = is && !state.descending;
+      state.sort = id;
+      state.page = 1;
+      renew(`sort-${id}`);
+    };
+    const mark = is ? (state.descending ? ' ↓' : ' ↑') : '';
+    const button = el('button.sort', { type: 'button', onclick: sort, 'data-focus': `sort-${id}` }, head, mark);
+    const direction = state.descending ? 'descending' : 'ascending';
+    return el('th', { scope: 'col', 'aria-sort': is ? direction : undefined }, button);
+  }
+
+  const cell = ({ head, cell: draws }, row) => el('td', { 'data-head': head }, el('div', draws(row, self)));
+
+  function pager(pages) {
+    if (pages === 1) return false;
+    const to = (text, number, name) =>
+      el(
+        'button',
+        {
+          type: 'button',
+          disabled: number < 1 || number > pages,
+          'data-focus': name,
+          onclick: () => {
+            state.page = number;
+            renew(name);
+          },
+        },
+        text,
+      );
+    return el(
+      'nav.actions',
+      { 'aria-label': t`List pages` },
+      to(t`Previous`, state.page - 1, 'previous'),
+      quiet(t`Page ${count(state.page)} of ${count(pages)}`),
+      to(t`Next`, state.page + 1, 'next'),
+    );
+  }
+
+  // -- Bulk actions
+
+  function box(row) {
+    const input = el('input', { type: 'checkbox', checked: selected.has(key(row)), 'aria-label': t`Select ${key(row)}` });
+    input.addEventListener('change', () => {
+      if (input.checked) selected.set(key(row), row);
+      else selected.delete(key(row));
+      drawBulk();
+    });
+    return input;
+  }
+
+  function allBox(rows) {
+    const every_ = rows.every((row) => selected.has(key(row)));
+    const input = el('input', { type: 'checkbox', checked: every_, 'aria-label': t`Select this page` });
+    input.addEventListener('change', () => {
+      for (const row of rows) {
+        if (input.checked) selected.set(key(row), row);
+        else selected.delete(key(row));
+      }
+      const boxes = controls.parentNode.querySelectorAll('td.box input');
+      boxes.forEach((one) => (one.checked = input.checked));
+      drawBulk();
+    });
+    return input;
+  }
+
+  function drawBulk() {
+    bar.hidden = selected.size === 0;
+    if (bar.hidden) return bar.replaceChildren();
+    const number = count(selected.size);
+    if (bar.children.length) return void (bar.firstChild.textContent = t`${number} selected`);
+    const buttons = changes.map((one) => [
+      one.fields?.(),
+      el('button', { type: 'button', onclick: (event) => run(one, event.target) }, one.verb),
+    ]);
+    bar.replaceChildren(el('strong', t`${number} selected`), ...buttons.flat().filter(Boolean));
+  }
+
+  async function run({ verb, ask, work }, button) {
+    const rows = [...selected.values()];
+    if (ask && !(await confirmed(ask(count(rows.length)), verb))) return;
+    const values = Object.fromEntries(new FormData(bar));
+    const failed = [];
+    button.disabled = true;
+    for (const [i, row] of rows.entries()) {
+      self.say(t`${verb}: ${count(i)} of ${count(rows.length)}`);
+      try {
+        await work(row, values);
+        selected.delete(key(row));
+      } catch (error) {
+        failed.push(error);
+      }
+    }
+    button.disabled = false;
+    await self.done(t`${verb}: ${count(rows.length - failed.length)} of ${count(rows.length)} done.`);
+    // What failed stays selected, with the first reason.
+    if (failed.length) self.show(refusal(failed[0]));
+  }
+
+  // -- CSV
+
+  async function exportAll() {
+    download.disabled = true;
+    try {
+      const rows = await (options.loadAll?.(view()) ?? page(view({ offset: 0, limit: Infinity })).then((got) => got.rows));
+      const there = columns.filter((column) => column.csv ?? column.value);
+      const lines = [there.map(({ head }) => head), ...rows.map((row) => there.map((one) => (one.csv ?? one.value)(row)))];
+      save(`${csv}.csv`, 'text/csv', `${lines.map((line) => line.map(csvCell).join(',')).join('\r\n')}\r\n`);
+      self.say(t`Exported ${count(rows.length)} entries.`);
+    } catch (error) {
+      self.show(refusal(error));
+    }
+    download.disabled = false;
+  }
+
+  const element = panel(title, draw, { every, controls });
+  element.renew = () => self.reload();
+  return element;
+}
+
+let labels = 0;
+
+function label(input, text) {
+  input.id = `list-${(labels += 1)}`;
+  return el('label', { for: input.id }, text);
+}
+
+/** The state that the address has. */
+function read(search, filters, first = '') {
+  const sort = search?.get('sort') ?? first;
+  return {
+    text: search?.get('q') ?? '',
+    chosen: Object.fromEntries(filters.map(({ name }) => [name, search?.get(name) ?? ''])),
+    sort: sort.replace(/^-/, ''),
+    descending: sort.startsWith('-'),
+    page: Math.max(1, Number(search?.get('page')) || 1),
+  };
+}
+
+/** Keeps the state in the address, without a step in the history for each typed letter. */
+function write({ text, chosen, sort, descending, page }, filters) {
+  const members = { q: text, sort: sort && `${descending ? '-' : ''}${sort}`, page: page > 1 ? page : '' };
+  for (const { name } of filters) members[name] = chosen[name];
+  const there = Object.entries(members).filter(([, value]) => value);
+  const path = location.hash.split('?')[0];
+  history.replaceState(null, '', path + (there.length ? `?${new URLSearchParams(there)}` : ''));
+}

@@ -1,0 +1,163 @@
+// One user: account, offers, playback and login sessions.
+import { at, call, get } from './api.js';
+import { badge, choice, el, facts, field, quiet, table, when } from './dom.js';
+import { localTime, spoken, t, zoneName } from './i18n.js';
+import { action, form, mayChange, panel } from './panel.js';
+import { playing } from './sessions.js';
+import { giveable } from './users.js';
+import { whyForm } from './why.js';
+
+export function one(id) {
+  return [
+    panel(t`Account`, (self) => account(id, self)),
+    panel(t`Entitlement check`, () => whyForm({ known: id })),
+    panel(t`Offers`, (self) => grants(id, self)),
+    panel(t`Playback sessions`, (self) => playing(self, id)),
+    panel(t`Login sessions`, (self) => logins(id, self)),
+  ];
+}
+
+async function account(id, self) {
+  const user = await get(at`users/${id}`);
+  const { email, parentalControl: parental } = user;
+  /** Returns a handler that changes the user and reports `text`. */
+  const change = (text, method, path, members) => async () => {
+    await call(method, at`users/${id}` + path, members);
+    await self.done(text);
+  };
+  return [
+    facts([
+      [t`E-mail`, el('strong', email)],
+      [t`Name`, user.name],
+      [t`State`, user.disabled ? badge(t`disabled`, 'bad') : badge(t`active`, 'good')],
+      [t`Country`, user.country],
+      [t`Language`, user.locale],
+      [t`Date of birth`, user.birthDate],
+      [t`Created`, when(user.createdTimestamp)],
+      [t`Tags`, user.tags.length ? user.tags.map((tag) => badge(tag)) : undefined],
+      [t`Parental control`, parental.enabled ? t`PIN required from age ${parental.limit}` : t`off`],
+      [t`PIN`, user.hasPin ? t`set` : t`none`],
+      [t`Id`, el('code', user.userId)],
+    ]),
+    mayChange() && editor(user, self),
+    el('p.actions', [
+      user.disabled
+        ? action(t`Enable account`, change(t`Account enabled.`, 'PUT', '', { disabled: false }))
+        : action(t`Disable account`, change(t`Account disabled.`, 'PUT', '', { disabled: true }), {
+            ask: t`Disable the account of ${email}? Its login and playback sessions end. You can enable it again.`,
+          }),
+      action(t`Send new PIN`, change(t`Queued a mail with a new PIN.`, 'PUT', '/pin', {}), {
+        ask: t`Send a new PIN to ${email}? The current PIN stops working.`,
+      }),
+      action(t`Remove all devices`, change(t`Removed all devices.`, 'DELETE', '/devices'), {
+        ask: t`Remove all devices of ${email}? Playback on them ends.`,
+      }),
+    ]),
+  ];
+}
+
+const PARENTAL_LIMITS = [6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 18];
+
+/** The members that operators may change. */
+function editor(user, self) {
+  const { parentalControl: parental } = user;
+  const save = async ({ tags, parental: limit, ...texts }) => {
+    const members = Object.fromEntries(Object.entries(texts).filter(([, text]) => text));
+    const list = tags.split(',').map((tag) => tag.trim());
+    members.tags = list.filter(Boolean);
+    members.parentalControl = limit ? { enabled: true, limit: Number(limit) } : { enabled: false };
+    await call('PUT', at`users/${user.userId}`, members);
+    await self.done(t`Saved.`);
+  };
+  const limits = [...new Set([...PARENTAL_LIMITS, parental.limit])].sort((a, b) => a - b);
+  return el(
+    'details',
+    el('summary', t`Edit`),
+    form(
+      t`Save`,
+      [
+        field(t`Name`, 'name', { value: user.name ?? '', maxlength: 128 }),
+        field(t`Country`, 'country', { value: user.country ?? '', maxlength: 2, size: 4 }),
+        field(t`Language`, 'locale', { value: user.locale ?? '', size: 6 }),
+        field(t`Date of birth`, 'birthDate', { type: 'date', value: user.birthDate ?? '' }),
+        field(t`Tags, separated by commas`, 'tags', { value: user.tags.join(', ') }),
+        choice(
+          t`Parental control`,
+          'parental',
+          [['', t`off`], ...limits.map((age) => [age, t`PIN from age ${age}`])],
+          parental.enabled ? parental.limit : '',
+        ),
+      ],
+      save,
+    ),
+  );
+}
+
+const STATES = () => ({ active: t`active`, revoked: t`revoked`, expired: t`expired` });
+
+async function grants(id, self) {
+  const [list, offers] = await Promise.all([get(at`users/${id}/grants`), giveable()]);
+  const kinds = { active: 'good', revoked: 'bad' };
+  const revoke = async (offer) => {
+    await call('DELETE', at`users/${id}/grants/${offer}`);
+    await self.done(t`Revoked “${offer}”.`);
+  };
+  const rows = list.reverse().map(({ offerId, type, state, purchasedAt, expiry, revokedAt }) => [
+    el('code', offerId),
+    type ?? quiet(t`not in the catalogue`),
+    badge(STATES()[state] ?? state, kinds[state]),
+    when(purchasedAt),
+    when(revokedAt ?? expiry),
+    state === 'active' &&
+      action(t`Revoke`, () => revoke(offerId), {
+        ask: t`Revoke the offer “${offerId}” from this user? Playback that needs it ends.`,
+        label: t`Revoke ${offerId}`,
+      }),
+  ]);
+  const give = async ({ offer, until }) => {
+    const expiry = until && localTime(until);
+    await call('PUT', at`users/${id}/grants/${offer}`, expiry ? { expiry } : {});
+    await self.done(t`Granted “${offer}”.`);
+  };
+  return [
+    table([t`Offer`, t`Type`, t`State`, t`Granted`, t`Ends`, ''], rows, t`No grants. All users have the default offers.`),
+    form(
+      t`Grant`,
+      [
+        offers.length
+          ? choice(t`Offer`, 'offer', offers)
+          : field(t`Offer`, 'offer', { required: true, placeholder: t`offer id` }),
+        field(t`Ends at (${zoneName()}; default: as in the offer)`, 'until', { type: 'datetime-local' }),
+      ],
+      give,
+    ),
+  ];
+}
+
+async function logins(id, self) {
+  const list = await get(at`users/${id}/sessions`);
+  const rows = list.map(({ sessionId, createdTimestamp, expires }) => [
+    el('code', sessionId),
+    when(createdTimestamp),
+    when(expires),
+  ]);
+  const out = async () => {
+    await call('POST', at`users/${id}/logout`);
+    await self.done(t`Logged out everywhere.`);
+  };
+  const link = async () => {
+    await call('POST', at`users/${id}/reset-mail`);
+    await self.done(t`Queued a password reset mail.`);
+  };
+  return [
+    table([t`Session`, t`Created`, t`Expires`], rows, t`No login sessions.`),
+    el(
+      'p.actions',
+      action(t`Send password reset mail`, link),
+      rows.length > 0 &&
+        action(t`Log out everywhere`, out, {
+          ask: t`Log this user out everywhere? They have to log in again on each device.`,
+        }),
+    ),
+  ];
+}

@@ -1,0 +1,288 @@
+// What operators do at the console: lists, the guide grid, charts, the catalogue, backups, languages.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import { startAppliance } from './lib/appliance.mjs';
+import { launch, skip } from './lib/browser.mjs';
+import { openConsole } from './lib/console.mjs';
+import { importGuide, serverTime, startGuides } from './lib/guide.mjs';
+import { signUp } from './lib/partner.mjs';
+
+const USERS = 60;
+
+describe('operators at the console', () => {
+  let appliance, browser, demo, guides;
+
+  before(async () => {
+    if (skip) return;
+    guides = await startGuides();
+    const config = `[[epg.sources]]\nname = "main"\nurl = "${guides.address}"\ninterval = 86400\n`;
+    appliance = await startAppliance({}, config);
+    demo = appliance.demo;
+    browser = await launch();
+    for (let i = 0; i < USERS; i += 1) {
+      const body = { email: `user-${i}@lists.example`, name: i % 2 ? 'Åsa Öberg' : '=SUM(A1)', country: 'SE' };
+      await appliance.operate('POST', '/admin/v1/users', body);
+    }
+  });
+
+  after(async () => {
+    await browser?.close();
+    await appliance?.stop();
+    await guides?.stop();
+  });
+
+  function as(name, steps, { token, ...how } = {}) {
+    test(name, { skip, timeout: 120_000 }, async () => {
+      const operator = await openConsole(browser, demo, how);
+      await operator.logIn((await token?.()) ?? demo.operatorToken);
+      await operator.settled();
+      await steps(operator, operator.page);
+      await operator.close();
+    });
+  }
+
+  const rows = (page) => page.locator('#main tbody tr');
+  const user = (search) => appliance.operate('GET', `/admin/v1/users?search=${search}`);
+
+  as('searches, filters, sorts and pages users, and keeps that in the address', async (operator, page) => {
+    await operator.open('users');
+    await operator.sees(/^1–25 of \d+$/);
+    await page.getByLabel('Part of e-mail, name or id').fill('öBERG');
+    await operator.sees('1–25 of 30');
+    await page.getByRole('button', { name: 'Next' }).click();
+    await operator.sees('26–30 of 30');
+    assert.equal(await rows(page).count(), 5);
+    assert.match(page.url(), /q=%C3%B6BERG&page=2/);
+    await page.reload();
+    await operator.settled();
+    assert.equal(await rows(page).count(), 5, 'the address has the state');
+    // Sorting starts with the first page, and the header keeps the focus.
+    const email = page.getByRole('button', { name: /^E-mail/ });
+    await email.click();
+    await operator.sees('1–25 of 30');
+    await page.getByRole('button', { name: /^E-mail/ }).press('Enter');
+    await page.locator('th[aria-sort=descending]').waitFor();
+    await operator.settled();
+    assert.match(await rows(page).first().textContent(), /user-9@/);
+    await page.locator('#main').getByLabel('State').selectOption('disabled');
+    await operator.sees('Nothing matches.');
+    // The id of one user finds that user alone.
+    const [{ userId }] = await user('user-7@');
+    await operator.open(`users?q=${userId.slice(4, 16)}`);
+    assert.equal(await rows(page).count(), 1);
+  });
+
+  as('exports all users that match as CSV, without formulas', async (operator, page) => {
+    await operator.open('users?q=lists.example');
+    const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Export CSV' }).click();
+    const lines = (await readFile(await (await download).path(), 'utf8')).trim().split('\r\n');
+    assert.equal(lines.length, USERS + 1);
+    assert.match(lines[0], /^E-mail,Name,/);
+    assert.ok(lines.some((line) => line.includes(",'=SUM(A1),")), 'a spreadsheet must not run a name');
+    assert.ok(lines.some((line) => line.includes(',Åsa Öberg,')));
+  });
+
+  as('disables, enables and grants in bulk', async (operator, page) => {
+    await operator.open('users?q=user-1');
+    const list = page.locator('#main .panel').first();
+    const select = async () => {
+      await page.getByLabel('Select this page').check();
+      await operator.sees('11 selected');
+    };
+    await select();
+    assert.match(await operator.confirm(page.getByRole('button', { name: 'Disable' })), /^Disable 11 accounts\?/);
+    await operator.isTold('Disable: 11 of 11 done.', list);
+    assert.ok((await user('user-1')).every(({ disabled }) => disabled));
+    await select();
+    await page.getByRole('button', { name: 'Enable' }).click();
+    await operator.isTold('Enable: 11 of 11 done.', list);
+    await select();
+    await page.getByLabel('Offer', { exact: true }).selectOption('premium');
+    await operator.confirm(page.getByRole('button', { name: 'Grant' }));
+    await operator.isTold('Grant: 11 of 11 done.', list);
+    const [{ userId }] = await user('user-17');
+    const [grant] = await appliance.operate('GET', `/admin/v1/users/${userId}/grants`);
+    assert.deepEqual([grant.offerId, grant.state], ['premium', 'active']);
+  });
+
+  as('edits a user', async (operator, page) => {
+    const { userId } = await signUp(demo, `${crypto.randomUUID()}@example.org`, 'Before');
+    await operator.open(`users/${userId}`);
+    const account = operator.panel('Account');
+    await account.getByText('Edit').click();
+    await account.getByLabel('Name').fill('After');
+    await account.getByLabel('Country').fill('DE');
+    await account.getByLabel(/^Tags/).fill('staff, beta');
+    await account.getByRole('button', { name: 'Save' }).click();
+    await operator.isTold('Saved.', account);
+    const now = await appliance.operate('GET', `/admin/v1/users/${userId}`);
+    assert.deepEqual([now.name, now.country, now.tags], ['After', 'DE', ['beta', 'staff']]);
+  });
+
+  as('shows the guide as a grid, in a zone, on a day, and finds a programme', async (operator, page) => {
+    const now = await serverTime(appliance);
+    await importGuide(appliance, 'news', [
+      ['Current affairs', now - 600, now + 3_000],
+      ['Tomorrow’s talk', now + 86_400, now + 90_000],
+    ]);
+    await operator.open('schedule');
+    const current = page.getByRole('link', { name: /^Current affairs/ });
+    assert.match(await current.getAttribute('class'), /now/);
+    await page.locator('.now-line').waitFor({ state: 'attached' });
+    const clock = (zone) =>
+      new Intl.DateTimeFormat('en-GB', { timeStyle: 'short', timeZone: zone }).format((now - 600) * 1000);
+    assert.ok((await current.textContent()).includes(clock('Asia/Kolkata')));
+    await page.locator('#main').getByLabel('Time zone').selectOption('America/New_York');
+    await operator.settled();
+    assert.ok((await current.textContent()).includes(clock('America/New_York')));
+    await operator.sees('Times in America/New_York');
+    await page.getByRole('link', { name: 'Next day' }).click();
+    await page.getByRole('link', { name: /^Tomorrow’s talk/ }).waitFor();
+    await page.getByLabel('Programme title').fill('TALK');
+    await page.getByRole('button', { name: 'Find programme' }).click();
+    await operator.sees('Tomorrow’s talk', operator.panel('Found'));
+    await page.getByRole('link', { name: 'Tomorrow’s talk' }).click();
+    await operator.sees('Layers, in ascending precedence', operator.panel('Rights'));
+    // Another day has no present.
+    await operator.open('schedule?day=2020-01-01');
+    assert.equal(await page.locator('.now-line').count(), 0);
+  });
+
+  as('draws what happened as charts with axes, and says when they were drawn', async (operator, page) => {
+    await operator.open('overview');
+    const activity = operator.panel('Activity');
+    const titles = await activity.locator('figcaption strong').allTextContents();
+    assert.deepEqual(titles, ['Streams', 'Requests by status', 'Refusals by code', 'Log-ins', 'Latency']);
+    assert.match(await activity.locator('figcaption').last().textContent(), /ms · /);
+    await operator.sees(/Updated \d\d:\d\d:\d\d .*, every 15 s/, activity);
+    // A sample comes every 15 seconds; the panel redraws itself.
+    const viewer = setInterval(() => fetch(new URL('/api/catalog/v1/livestream', demo.baseUrl)), 1_000);
+    await activity.locator('figure > svg rect.bar').first().waitFor({ state: 'attached', timeout: 60_000 }).finally(() => clearInterval(viewer));
+    const figure = activity.locator('figure').filter({ hasText: 'Requests by status' });
+    await figure.locator('svg').first().hover({ position: { x: 300, y: 50 } });
+    assert.match(await figure.locator('.readout').textContent(), /^\d\d:\d\d · .* per minute/);
+  });
+
+  as('edits a livestream after showing the difference, and undoes it', async (operator, page) => {
+    await operator.open('catalog?q=news');
+    await page.getByRole('link', { name: 'News', exact: true }).or(page.getByRole('link', { name: 'news' })).first().click();
+    const editor = operator.panel('news');
+    await editor.getByLabel('Name', { exact: true }).fill('News 24');
+    await editor.getByRole('button', { name: 'Preview' }).click();
+    const changes = operator.panel('What changes');
+    await operator.sees('News 24', changes.locator('ins'));
+    const stored = async () => {
+      const { livestream } = await appliance.operate('GET', '/admin/v1/catalog?format=json');
+      return livestream.find(({ id }) => id === 'news').name;
+    };
+    const before = await stored();
+    assert.notEqual(before, 'News 24', 'a preview changes nothing');
+    await changes.getByRole('button', { name: 'Take these changes' }).click();
+    await page.waitForURL(/#\/catalog\/livestreams$/);
+    assert.equal(await stored(), 'News 24');
+    await operator.open('catalog/history');
+    await page.getByRole('button', { name: /^Compare/ }).first().click();
+    await operator.sees('News 24', page.locator('.diff del'));
+    await operator.confirm(page.getByRole('button', { name: /^Restore/ }).first());
+    await operator.isTold(/^Restored version .* 1 changed/);
+    assert.equal(await stored(), before);
+  });
+
+  as('imports a catalogue file only after its difference was seen, and says what is wrong with one', async (operator, page) => {
+    await operator.open('catalog/import');
+    const file = (text) => ({ name: 'catalog.toml', mimeType: 'application/toml', buffer: Buffer.from(text) });
+    const input = page.getByLabel(/^Catalogue file/);
+    await page.getByLabel('Mode').selectOption('merge');
+    await input.setInputFiles(file('[[livestream]]\nid = "x"\nnmae = "X"\n'));
+    await page.getByRole('button', { name: 'Preview' }).click();
+    await operator.isRefused(/line 3: .*nmae/);
+    await input.setInputFiles(file('[[livestream]]\nid = "fresh"\nname = "Fresh"\n'));
+    await page.getByRole('button', { name: 'Preview' }).click();
+    await operator.sees('1 added, 0 changed, 0 removed', operator.panel('What changes'));
+    await page.getByRole('button', { name: 'Take these changes' }).click();
+    await operator.isTold(/^The catalogue was imported/);
+    const { livestream } = await appliance.operate('GET', '/admin/v1/catalog?format=json');
+    assert.ok(livestream.some(({ id }) => id === 'fresh'));
+  });
+
+  as('adds and removes a rule', async (operator, page) => {
+    await operator.open('catalog/rules');
+    await page.getByLabel(/^Rule \(JSON/).fill('{"livestream": "news", "title": "Secret*", "live": false}');
+    await page.getByRole('button', { name: 'Add rule' }).click();
+    await operator.sees(/Secret\*/, page.locator('tbody'));
+    const { number } = (await appliance.operate('GET', '/admin/v1/rules')).at(-1);
+    await operator.confirm(page.getByRole('button', { name: `Remove rule ${number}` }));
+    await operator.isTold(`Removed rule ${number}.`);
+  });
+
+  as('shows why an import is held, and maps a channel of the guide', async (operator, page) => {
+    await operator.open('guides');
+    const main = operator.panel('main');
+    guides.programmes = 40;
+    await main.getByRole('button', { name: 'Import now' }).click();
+    await operator.settled();
+    await main.getByText(/^Map channels/).click();
+    await main.getByRole('button', { name: 'Make the line' }).click();
+    await operator.sees('channels = { "guided" = ', main);
+    await main.getByLabel('Name').fill('Guided');
+    await main.getByRole('button', { name: 'Create livestream' }).click();
+    await operator.isTold(/^Created the livestream guided/, main);
+    await main.getByRole('button', { name: 'Import now' }).click();
+    await operator.isTold(/^Imported: 40 added/, main);
+    guides.programmes = 4;
+    await main.getByRole('button', { name: 'Import now' }).click();
+    await operator.isRefused(/IMPORT_HELD/, main);
+    await main.getByRole('button', { name: 'Show why it is held' }).click();
+    await operator.sees('Why it is held:', main);
+    await operator.sees(/the guide ends on/, main.locator('.outcome'));
+    await operator.confirm(main.getByRole('button', { name: 'Accept' }));
+    await operator.isTold(/^Accepted:/, main);
+  });
+
+  as('asks before a restore', async (operator, page) => {
+    await operator.open('store');
+    await page.getByRole('button', { name: 'Create backup' }).click();
+    await operator.isTold(/^Created and verified /);
+    const restore = page.getByRole('button', { name: /^Restore / }).first();
+    // The demo would restart on another port: what the browser sends ends here.
+    const sent = [];
+    await page.route('**/restore*', (route) => {
+      sent.push(route.request().method());
+      return route.fulfill({ status: 200, json: {} });
+    });
+    await restore.click();
+    await page.keyboard.press('Escape');
+    assert.deepEqual(sent, []);
+    assert.match(await operator.confirm(restore), /^Replace all data with the backup /);
+    await operator.isTold(/The service is ready\.$/);
+    assert.deepEqual(sent, ['POST']);
+  });
+
+  as('speaks Swedish and German', async (operator, page) => {
+    const heading = page.locator('#main h1');
+    for (const [language, text] of [
+      ['sv', 'Översikt'],
+      ['de', 'Übersicht'],
+    ]) {
+      await page.locator('#choices select').first().selectOption(language);
+      await heading.filter({ hasText: text }).waitFor();
+      assert.equal(await page.evaluate(() => document.documentElement.lang), language);
+    }
+  });
+
+  as(
+    'lets an observer read everything and change nothing',
+    async (operator, page) => {
+      for (const path of ['users', 'catalog', 'catalog/livestream/news', 'catalog/rules', 'guides', 'store']) {
+        await operator.open(path);
+        const verbs = await page.locator('#main button').allTextContents();
+        const changing = /^(Disable|Grant|Take|Remove|Restore|Create |Import now|Add|Accept)/;
+        assert.deepEqual(verbs.filter((verb) => changing.test(verb)), [], path);
+        assert.equal(await page.locator('#main td.box').count(), 0, path);
+      }
+    },
+    { token: async () => (await appliance.operate('POST', '/admin/v1/operators', { name: 'Olle', role: 'observer' })).token },
+  );
+});
