@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::domain;
 use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
 use crate::domain::catalog;
-use crate::store::{self, Import, Imported, OnFailure, Options, Store, StoreError};
+use crate::store::{self, FormatUpgrade, Import, Imported, OnFailure, Options, Store, StoreError};
 
 /// A small store has a verified engine at the start; clients do not wait for a large one.
 const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
@@ -18,6 +18,7 @@ const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
 pub struct StoreOpener {
     pub sync: bool,
     pub accept_loss: bool,
+    pub upgrade: FormatUpgrade,
     pub examine: Examine,
     /// Called once when the store has failed and the process must restart.
     pub on_failure: OnFailure,
@@ -69,6 +70,7 @@ fn options(config: &Config, ports: &Ports, opening: StoreOpener) -> Options {
     let StoreOpener {
         sync,
         accept_loss,
+        upgrade,
         examine,
         on_failure,
     } = opening;
@@ -80,6 +82,7 @@ fn options(config: &Config, ports: &Ports, opening: StoreOpener) -> Options {
         instance: ports.entropy.array(),
         timeline: ports.entropy.array(),
         accept_loss,
+        upgrade,
         notes: Arc::new(move || {
             let version = crate::types::VERSION.to_owned();
             let key = key_files::fingerprint(&data, key_files::CONTENT);

@@ -99,8 +99,11 @@ impl From<StoreError> for Failure {
             StoreError::InUse => failure.hint(
                 "only one process can open the store: another command has it open, or a server that is starting or could not create its administration socket on a full or read-only disk",
             ),
-            StoreError::Newer { .. } => failure.hint(
+            StoreError::Newer { .. } | StoreError::NewerRecord { .. } => failure.hint(
                 "install that version or a newer one, or run `playgate backup restore FILE`",
+            ),
+            StoreError::Older { .. } => failure.hint(
+                "start the service: it writes a backup and upgrades the store; then repeat the command",
             ),
             StoreError::NotEmpty => failure.hint("import into a new data directory"),
             StoreError::Foreign => failure.hint(ADOPT),

@@ -17,7 +17,7 @@ use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_s
 use crate::config::{Config, Loaded};
 use crate::http::server::maintenance::{self, Notice};
 use crate::ports::tls::Tls;
-use crate::store::{Imported, Store, StoreError};
+use crate::store::{FormatUpgrade, Imported, Store, StoreError};
 
 /// Interval between attempts to open the store; the watchdog is notified as often.
 const TRY_AGAIN: Duration = Duration::from_secs(4);
@@ -89,6 +89,7 @@ impl Startup {
         StoreOpener {
             sync: self.sync,
             accept_loss: self.accept_loss,
+            upgrade: FormatUpgrade::Run,
             examine: verify_subprocess::verify_in_subprocess(),
             on_failure: Arc::new(move |error: &StoreError| fail(error.to_string())),
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -12,6 +13,7 @@ use super::*;
 use crate::store::engine::deferred::DeferredEngine;
 use crate::store::recovery::layout::StoreLayout;
 use crate::store::snapshot::durable_reader::DurableReader;
+use crate::store::snapshot::history::CommitId;
 use crate::store::wal::{Expected, Survey};
 
 /// Opens without waiting for the engine.
@@ -65,13 +67,13 @@ fn panic_of_the_verifying_thread_is_reported_and_ends_the_wait() {
     let heard = Arc::clone(&told);
     let on_failure: OnFailure = Arc::new(move |error| heard.lock().push(error.clone()));
     let make = |_: &_| panic!("a defect");
-    let patience = std::time::Duration::from_secs(30);
+    let patience = Duration::from_secs(30);
     let engine = DeferredEngine::start(make, on_failure, stand_in, patience).unwrap();
     let why = "the thread store-engine panicked: a defect";
     let failed = StoreError::Failed(why.to_owned());
     assert_eq!(engine.wait_until_ready(), Err(failed.clone()));
     assert_eq!(
-        engine.apply(1, &write_batch::WriteBatch::default()),
+        engine.apply(CommitId::default(), &write_batch::WriteBatch::default()),
         Err(failed.clone())
     );
     assert_eq!(*told.lock(), [failed]);

@@ -139,6 +139,38 @@ fn failing(_: &Store) -> Result<(), StoreError> {
 }
 
 #[test]
+fn older_store_is_not_opened_where_an_upgrade_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    drop(filled(path));
+    let refusing = || Options {
+        upgrade: FormatUpgrade::Refuse,
+        ..Options::default()
+    };
+    let upgraded = || schema().upgraded_by(older);
+    let refused = Store::open(path, upgraded(), refusing());
+    assert_eq!(
+        refused.err(),
+        Some(StoreError::Older { found: 1, known: 2 })
+    );
+    // Nothing has changed: the older version still opens it.
+    assert!(!path.join("aside").exists());
+    drop(open(path).unwrap());
+    // An upgrade that was interrupted is not continued either.
+    let cut_off = upgraded().upgraded_by(failing);
+    assert!(Store::open(path, cut_off, Options::default()).is_err());
+    let refused = Store::open(path, upgraded().upgraded_by(older), refusing());
+    assert_eq!(
+        refused.err(),
+        Some(StoreError::Older { found: 2, known: 3 })
+    );
+    // A store of this format is opened.
+    let whole = || upgraded().upgraded_by(older);
+    drop(Store::open(path, whole(), Options::default()).unwrap());
+    Store::open(path, whole(), refusing()).unwrap();
+}
+
+#[test]
 fn older_store_is_backed_up_and_upgraded_step_by_step() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

@@ -36,6 +36,12 @@ pub enum StoreError {
     InUse,
     #[error("the data directory has format {found}, and this version reads up to {known}")]
     Newer { found: u32, known: u32 },
+    #[error("the data directory has format {found}, and this version writes format {known}")]
+    Older { found: u32, known: u32 },
+    #[error(
+        "table {table} has a record of version {found}, and this version reads up to {known}: a newer version wrote it"
+    )]
+    NewerRecord { table: String, found: u8, known: u8 },
     #[error("the store is not empty")]
     NotEmpty,
     #[error("the backup belongs to another installation")]

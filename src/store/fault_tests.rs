@@ -18,6 +18,7 @@ use super::wal::CommitLog;
 use super::write_batch::WriteBatch;
 use super::*;
 use crate::store::recovery::layout::StoreLayout;
+use crate::store::snapshot::history::CommitId;
 
 /// How long a test waits for an answer that a fault could delay for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,11 +50,11 @@ impl Engine for Gated {
         }))
     }
 
-    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
-        self.engine.apply(number, batch)
+    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
+        self.engine.apply(commit, batch)
     }
 
-    fn applied(&self) -> Result<u64, StoreError> {
+    fn applied(&self) -> Result<CommitId, StoreError> {
         self.engine.applied()
     }
 
@@ -296,11 +297,11 @@ impl Engine for PanickingEngine {
         self.0.scan(tree, from, to)
     }
 
-    fn apply(&self, _: u64, _: &WriteBatch) -> Result<(), StoreError> {
+    fn apply(&self, _: CommitId, _: &WriteBatch) -> Result<(), StoreError> {
         panic!("a defect");
     }
 
-    fn applied(&self) -> Result<u64, StoreError> {
+    fn applied(&self) -> Result<CommitId, StoreError> {
         self.0.applied()
     }
 

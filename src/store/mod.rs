@@ -15,6 +15,7 @@ mod error;
 mod files;
 mod key;
 mod maintenance;
+mod options;
 mod record;
 mod recovery;
 mod shared;
@@ -41,17 +42,18 @@ mod recovery_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+pub use self::options::{FormatUpgrade, Options, SnapshotClock};
 pub use self::shared::{OnFailure, SnapshotMetadata, VerifySnapshot, Written};
+pub use crate::store::commit::derived::{Derived, TableWatch};
 pub use crate::store::commit::memory_table::{Changed, CommitListener, MemoryTable};
 pub use crate::store::commit::packed::PackedTable;
 pub use crate::store::commit::writer::{Commit, Durability, SYNC_WITHIN};
@@ -95,48 +97,6 @@ use write_batch::WriteBatch;
 /// Maximum number of waiting commits; further ones fail with [`StoreError::Overloaded`].
 const QUEUE: usize = 8_192;
 
-/// Returns the current time in Unix seconds, for the dates of snapshots.
-pub type SnapshotClock = Arc<dyn Fn() -> i64 + Send + Sync>;
-
-#[derive(Clone)]
-pub struct Options {
-    /// Whether writes are synced. Only the control runs of durability tests turn this off.
-    pub sync: bool,
-    pub on_failure: OnFailure,
-    pub clock: SnapshotClock,
-    pub instance: [u8; 16],
-    /// Random seed from which new timeline ids are derived.
-    pub timeline: [u8; 16],
-    /// Opens the store even if commits are lost, without them. Only an operator may decide this;
-    /// the server never sets it.
-    pub accept_loss: bool,
-    pub notes: SnapshotMetadata,
-    /// Verifies a newly written snapshot; the default reads it in this process.
-    pub verify_snapshot: Option<VerifySnapshot>,
-    /// Backup directory, searched for a snapshot if the store's own is missing.
-    pub backups: Option<PathBuf>,
-    /// How long [`Store::open`] waits for the engine to be verified or rebuilt. After that the work
-    /// continues in the background, and reads are answered from snapshot and WAL.
-    pub engine_timeout: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            sync: true,
-            on_failure: Arc::new(|error| tracing::error!(%error, "the store has failed")),
-            clock: Arc::new(|| 0),
-            instance: [0; 16],
-            timeline: [0; 16],
-            accept_loss: false,
-            notes: Arc::new(BTreeMap::new),
-            verify_snapshot: None,
-            backups: None,
-            engine_timeout: Duration::from_secs(60),
-        }
-    }
-}
-
 /// A handle to the store. Dropping the last handle closes the store.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
@@ -152,8 +112,8 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the store of a directory, or creates it. Replays the WAL, and after a backup upgrades the
-    /// tables to the format of the schema.
+    /// Opens the store of a directory, or creates it. Replays the WAL. A store of an older format is
+    /// upgraded after a backup, if the options allow it.
     pub fn open(directory: &Path, schema: Schema, options: Options) -> Result<Self, StoreError> {
         let store = Self::open_without_upgrade(directory, schema.clone(), options.clone())?;
         if store.upgrade(&options)? {
@@ -176,6 +136,8 @@ impl Store {
         let identity = if layout.is_initialised() {
             let identity = layout.identity()?;
             crate::store::recovery::layout::check_format(identity.format, schema.format())?;
+            // Before anything is replayed, so that a refused store is not changed.
+            options.upgrade.admit(&identity, schema.format())?;
             identity
         } else {
             let identity = Identity {
@@ -353,16 +315,20 @@ impl Store {
             if result.is_ok() && !txn.batch.is_empty() && !core.admits(need) {
                 result = Err(StoreError::Full.into());
             }
-            // A failed transaction commits nothing, but its caller is answered with the rest of the group.
-            let batch = if result.is_ok() {
-                txn.batch
-            } else {
-                WriteBatch::default()
+            // A failed transaction commits and publishes nothing, but its caller is answered with the rest
+            // of the group.
+            let (batch, publications) = match &result {
+                Ok(_) => (txn.batch, txn.publications),
+                Err(_) => Default::default(),
             };
             let answer = Box::new(move |committed: Result<(), StoreError>| {
                 reply(committed.map_err(E::from).and(result));
             });
-            TransactionResult { batch, answer }
+            TransactionResult {
+                batch,
+                publications,
+                answer,
+            }
         });
         // A full queue rejects at once: callers must not pile up behind a slow disk, and some are runtime
         // threads.
@@ -386,6 +352,7 @@ impl Store {
             memtable: &self.0.core.memtable,
             group: &nothing,
             batch: WriteBatch::default(),
+            publications: Vec::new(),
         })
     }
 

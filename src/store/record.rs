@@ -62,8 +62,23 @@ pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<
     Ok(value)
 }
 
-pub(super) fn open<R: Record>(tree: &str, key: &[u8], value: &[u8]) -> Option<R> {
-    read_body(sound_body(tree, key, value)?)
+pub(super) fn open<R: Record>(tree: &str, key: &[u8], value: &[u8]) -> Result<R, StoreError> {
+    let damaged = || StoreError::damaged_record(tree, key);
+    let body = sound_body(tree, key, value).ok_or_else(damaged)?;
+    check_version::<R>(tree, body)?;
+    read_body(body).ok_or_else(damaged)
+}
+
+/// A record of a newer version is intact. It must never be skipped or replaced as if it were damaged.
+pub(super) fn check_version<R: Record>(tree: &str, body: &[u8]) -> Result<(), StoreError> {
+    match body.first() {
+        Some(&found) if found > R::VERSION => Err(StoreError::NewerRecord {
+            table: tree.to_owned(),
+            found,
+            known: R::VERSION,
+        }),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn read_body<R: Record>(body: &[u8]) -> Option<R> {
@@ -86,7 +101,7 @@ pub fn encode_note<R: Record>(record: &R) -> Result<Vec<u8>, StoreError> {
 }
 
 pub(super) fn decode_note<R: Record>(bytes: &[u8]) -> Option<R> {
-    open(NOTE_TABLE, b"", bytes)
+    open(NOTE_TABLE, b"", bytes).ok()
 }
 
 /// Returns version and body of a stored value without verifying its checksum.
@@ -157,7 +172,7 @@ mod tests {
     fn record_bytes_are_stable() {
         let value = seal("samples", b"k", &sample()).unwrap();
         assert_eq!(value.get(4..).unwrap(), [2, 1, b'a', 7]);
-        assert_eq!(open::<Sample>("samples", b"k", &value), Some(sample()));
+        assert_eq!(open::<Sample>("samples", b"k", &value), Ok(sample()));
     }
 
     #[test]
@@ -166,18 +181,22 @@ mod tests {
         for bit in 0..value.len() * 8 {
             let mut damaged = value.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(open::<Sample>("samples", b"k", &damaged), None, "bit {bit}");
+            let read = open::<Sample>("samples", b"k", &damaged);
+            assert!(
+                matches!(read, Err(StoreError::Damaged { .. })),
+                "bit {bit}: {read:?}"
+            );
         }
         for length in 0..value.len() {
-            assert_eq!(open::<Sample>("samples", b"k", &value[..length]), None);
+            assert!(open::<Sample>("samples", b"k", &value[..length]).is_err());
         }
     }
 
     #[test]
     fn value_of_another_key_is_damage() {
         let value = seal("samples", b"k", &sample()).unwrap();
-        assert_eq!(open::<Sample>("samples", b"l", &value), None);
-        assert_eq!(open::<Sample>("others", b"k", &value), None);
+        assert!(open::<Sample>("samples", b"l", &value).is_err());
+        assert!(open::<Sample>("others", b"k", &value).is_err());
     }
 
     #[test]
@@ -189,7 +208,23 @@ mod tests {
             name: "old".to_owned(),
             count: 0,
         };
-        assert_eq!(open::<Sample>("samples", b"k", &value), Some(old));
+        assert_eq!(open::<Sample>("samples", b"k", &value), Ok(old));
+    }
+
+    #[test]
+    fn newer_version_is_not_taken_for_damage() {
+        // A valid body of version 2 in all but its number: only the number may decide.
+        let value = sealed("samples", b"k", &[3, 1, b'a', 7]);
+        let newer = StoreError::NewerRecord {
+            table: "samples".to_owned(),
+            found: 3,
+            known: 2,
+        };
+        assert_eq!(open::<Sample>("samples", b"k", &value), Err(newer));
+        // A version that never existed is damage.
+        let value = sealed("samples", b"k", &[0, 1, b'a', 7]);
+        let read = open::<Sample>("samples", b"k", &value);
+        assert!(matches!(read, Err(StoreError::Damaged { .. })), "{read:?}");
     }
 
     #[test]

@@ -124,6 +124,28 @@ fn engine_with_silently_lost_or_changed_records_is_detected() {
     }
 }
 
+/// Its checksums are right, and so is its number.
+#[test]
+fn engine_of_another_timeline_is_rebuilt() {
+    let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    filled(own.path(), 10);
+    let options = Options {
+        timeline: [5; 16],
+        ..Options::default()
+    };
+    let store = Store::open(other.path(), schema(), options).unwrap();
+    for key in 0..10 {
+        put(&store, key, person("Ystad", 1)).unwrap();
+    }
+    drop(store);
+    let engine = sled(&StoreLayout::new(own.path(), true));
+    fs::remove_dir_all(&engine).unwrap();
+    copy_tree(&sled(&StoreLayout::new(other.path(), true)), &engine);
+    let store = open(own.path()).unwrap();
+    assert_eq!(all(&store), numbered(10));
+    assert_sound(&store);
+}
+
 #[test]
 fn leftovers_of_the_engine_are_moved_aside() {
     let directory = tempfile::tempdir().unwrap();

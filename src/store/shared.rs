@@ -108,7 +108,10 @@ impl Shared {
         // applying them.
         let engine = self.engine.read();
         if let Some((number, batch)) = self.memtable.next_batch() {
-            engine.apply(number, &batch)?;
+            // A store in memory has one timeline.
+            let lineage = self.disk.as_ref().map(|disk| &disk.identity.lineage);
+            let commit = lineage.map(|lineage| lineage.commit(number));
+            engine.apply(commit.unwrap_or_default(), &batch)?;
             self.memtable.applied();
         }
         Ok(())

@@ -60,13 +60,18 @@ pub(super) fn entries<T: Table>(key: &T::Key, record: &T::Record) -> Vec<Entry> 
 pub(super) struct TableInfo {
     pub(super) name: TreeName,
     pub(super) indexes: &'static [TreeName],
-    /// Returns the index entries of a stored value; `None` if key or value is damaged.
-    pub(super) examine: fn(&[u8], &[u8]) -> Option<Vec<Entry>>,
+    /// Returns the index entries of a stored value; `None` if key or value is damaged. Fails for a
+    /// record of a newer version.
+    pub(super) examine: fn(&[u8], &[u8]) -> Result<Option<Vec<Entry>>, StoreError>,
 }
 
-fn examine<T: Table>(key: &[u8], value: &[u8]) -> Option<Vec<Entry>> {
-    let record = record::open::<T::Record>(T::NAME, key, value)?;
-    Some(entries::<T>(&T::Key::from_bytes(key)?, &record))
+fn examine<T: Table>(key: &[u8], value: &[u8]) -> Result<Option<Vec<Entry>>, StoreError> {
+    let record = match record::open::<T::Record>(T::NAME, key, value) {
+        Err(StoreError::Damaged { .. }) => return Ok(None),
+        other => other?,
+    };
+    let key = T::Key::from_bytes(key);
+    Ok(key.map(|key| entries::<T>(&key, &record)))
 }
 
 /// An upgrade step from one format to the next. It may run more than once, after an interruption

@@ -5,6 +5,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use super::snapshot::history::CommitId;
 use super::*;
 
 pub(super) struct People;
@@ -214,7 +215,8 @@ fn damage_is_reported_with_its_key_and_never_served() {
     batch.set("people", 1_u32.to_bytes(), Some(b"nonsense".to_vec()));
     batch.set("people.by_town", b"stale".to_vec(), Some(Vec::new()));
     store.0.core.memtable.drain().unwrap();
-    store.0.core.engine().apply(2, &batch).unwrap();
+    let commit = CommitId::default().at(2);
+    store.0.core.engine().apply(commit, &batch).unwrap();
     let read = store.read(|txn| txn.get::<People>(&1));
     assert!(
         matches!(&read, Err(StoreError::Damaged { place, .. }) if place == "table people, key 00000001"),
@@ -240,6 +242,53 @@ fn damage_is_reported_with_its_key_and_never_served() {
         ),
         (1, 0, 0)
     );
+}
+
+/// A table as a later version writes it: the same name, another version of its record.
+struct LaterPeople;
+
+#[derive(Serialize, Deserialize)]
+struct LaterPerson(String);
+
+impl Record for LaterPerson {
+    const VERSION: u8 = 2;
+}
+
+impl Table for LaterPeople {
+    const NAME: TreeName = People::NAME;
+    type Key = u32;
+    type Record = LaterPerson;
+}
+
+#[test]
+fn record_of_a_newer_version_stops_a_start_and_every_change_of_it() {
+    let store = Store::in_memory(schema());
+    put(&store, 1, person("Lund", 30)).unwrap();
+    let written: Result<(), StoreError> = store
+        .write(Durability::Durable, |txn| {
+            txn.put::<LaterPeople>(&2, &LaterPerson("Lund".to_owned()))
+        })
+        .wait();
+    written.unwrap();
+    let newer = StoreError::NewerRecord {
+        table: "people".to_owned(),
+        found: 2,
+        known: 1,
+    };
+    // Before and after the engine has it.
+    for _ in 0..2 {
+        let table = Arc::new(MemoryTable::<People>::default());
+        assert_eq!(store.attach::<People>(table), Err(newer.clone()));
+        let packed = Arc::new(PackedTable::<People, Person>::new(|_, person| person));
+        assert_eq!(store.attach_packed(packed), Err(newer.clone()));
+        let listed = store.read(|txn| txn.scan_from::<People>(None, 9).map(drop));
+        assert_eq!(listed, Err(newer.clone()));
+        // Its index entries are unknown, so a change would leave them behind.
+        assert_eq!(put(&store, 2, person("Ystad", 1)), Err(newer.clone()));
+        store.0.core.memtable.drain().unwrap();
+        assert_eq!(store.verify().err(), Some(newer.clone()));
+    }
+    put(&store, 1, person("Ystad", 1)).unwrap();
 }
 
 /// Reads in a transaction see its own changes first, then its group's, then the engine.

@@ -6,6 +6,7 @@ use super::key::{Key, PrefixOf, after_prefix};
 use super::record;
 use super::table::{self, Index, PrimaryKey, Table, TreeName};
 use super::write_batch::{NewValue, WriteBatch};
+use crate::store::commit::derived::Publication;
 use crate::store::commit::memtable::Memtable;
 
 /// A transaction. Its reads see its own changes, then those of earlier transactions of its group,
@@ -16,6 +17,8 @@ pub struct Txn<'a> {
     pub(super) memtable: &'a Memtable,
     pub(super) group: &'a WriteBatch,
     pub(super) batch: WriteBatch,
+    /// What is published with the commit: [`Txn::publish`].
+    pub(super) publications: Vec<Publication>,
 }
 
 impl Txn<'_> {
@@ -60,7 +63,13 @@ impl Txn<'_> {
         let from = from.map(Key::to_bytes).unwrap_or_default();
         self.pairs(T::NAME, &from, None, limit)?
             .into_iter()
-            .map(|(key, value)| Ok((read_key::<T>(&key)?, open::<T>(&key, &value).ok())))
+            .map(|(key, value)| {
+                let record = match open::<T>(&key, &value) {
+                    Err(StoreError::Damaged { .. }) => None,
+                    other => Some(other?),
+                };
+                Ok((read_key::<T>(&key)?, record))
+            })
             .collect()
     }
 
@@ -223,7 +232,7 @@ impl Txn<'_> {
 }
 
 pub(super) fn open<T: Table>(key: &[u8], value: &[u8]) -> Result<T::Record, StoreError> {
-    record::open(T::NAME, key, value).ok_or_else(|| StoreError::damaged_record(T::NAME, key))
+    record::open(T::NAME, key, value)
 }
 
 pub(super) fn read_key<T: Table>(key: &[u8]) -> Result<T::Key, StoreError> {

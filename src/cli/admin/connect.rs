@@ -20,7 +20,7 @@ use crate::cli::{admin_socket, output, verify_subprocess};
 use crate::config::Loaded;
 use crate::http::server::listener;
 use crate::http::state::HttpState;
-use crate::store::{Store, StoreError};
+use crate::store::{FormatUpgrade, Store, StoreError};
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -91,6 +91,8 @@ impl Admin {
 fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
     let opening = StoreOpener {
         accept_loss: false,
+        // Only the service raises the format: until it has, the earlier version can still be put back.
+        upgrade: FormatUpgrade::Refuse,
         sync: !loaded.unsafe_no_sync,
         examine: verify_subprocess::verify_in_subprocess(),
         on_failure: Arc::new(|error| output::print_note(&format!("error: {error}"))),

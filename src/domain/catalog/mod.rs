@@ -23,7 +23,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use chrono_tz::Tz;
 use parking_lot::Mutex;
 
@@ -48,7 +47,7 @@ pub use tables::schema;
 pub use time_window::Hours;
 
 use crate::ports::Entropy;
-use crate::store::{Durability, Store, StoreError};
+use crate::store::{Derived, Durability, Store, StoreError};
 use crate::types::UnixSeconds;
 use history::ReplacedVersion;
 
@@ -97,7 +96,8 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     sealer: ContentKeySealer,
     settings: CatalogSettings,
-    snapshot: ArcSwap<CatalogSnapshot>,
+    /// Replaced by the commit that changes the tables.
+    snapshot: Arc<Derived<CatalogSnapshot>>,
     /// Held from reading the snapshot to replacing it, so that changes are serialised.
     importing: Mutex<()>,
 }
@@ -110,6 +110,7 @@ impl Catalog {
         master: &[u8; 32],
         settings: CatalogSettings,
     ) -> Result<Self, StoreError> {
+        let watch = store.watch(&tables::TREES)?;
         let contents = store.read(tables::load)?;
         let snapshot = CatalogSnapshot::new(contents, settings.zone);
         Ok(Self(Arc::new(Inner {
@@ -117,7 +118,7 @@ impl Catalog {
             entropy,
             sealer: ContentKeySealer::new(master),
             settings,
-            snapshot: ArcSwap::from_pointee(snapshot),
+            snapshot: Derived::new(snapshot, watch),
             importing: Mutex::new(()),
         })))
     }
@@ -125,6 +126,12 @@ impl Catalog {
     #[must_use]
     pub fn snapshot(&self) -> Arc<CatalogSnapshot> {
         self.0.snapshot.load_full()
+    }
+
+    /// Follows commits that another process has planned; returns whether there were any. Blocking.
+    pub fn catch_up(&self) -> Result<bool, StoreError> {
+        let _importing = self.0.importing.lock();
+        self.0.catch_up()
     }
 
     /// In clear text, for a license. `None` if no key is stored under the id, or if it was sealed under
@@ -202,6 +209,8 @@ impl Catalog {
         let inner = &*self.0;
         // Waits for a running change, which may replace what this one is based on.
         let _importing = inner.importing.lock();
+        // The next catalogue must be based on every earlier commit.
+        inner.catch_up()?;
         let current = inner.snapshot.load_full();
         // Validate before the limits, so that mistakes in the file are reported first.
         let next = next(&current.contents)?;
@@ -216,20 +225,32 @@ impl Catalog {
         let replaced = replaced(&current, &replacing)?;
         // A commit without changes would only fill the history.
         if !dry_run && !difference.changes.is_empty() {
-            let (old, new) = (current, Arc::clone(&next));
+            let (old, new) = (Arc::clone(&current), Arc::clone(&next));
+            let snapshot = Arc::clone(&inner.snapshot);
             inner
                 .store
                 .write(Durability::Durable, move |txn| {
                     if let Some(replaced) = replaced {
                         replaced.insert(txn)?;
                     }
-                    tables::save(txn, &old.contents, &new.contents)
+                    tables::save(txn, &old.contents, &new.contents)?;
+                    // By the commit: requests must not see a catalogue that is not durable.
+                    txn.publish(&snapshot, new);
+                    Ok::<_, StoreError>(())
                 })
                 .wait()?;
-            // Publish only after the commit: requests must not see a catalogue that is not durable.
-            inner.snapshot.store(next);
         }
         Ok(difference)
+    }
+}
+
+impl Inner {
+    /// The caller holds the `importing` lock.
+    fn catch_up(&self) -> Result<bool, StoreError> {
+        self.snapshot.catch_up(|| {
+            let contents = self.store.read(tables::load)?;
+            Ok(CatalogSnapshot::new(contents, self.settings.zone))
+        })
     }
 }
 

@@ -27,6 +27,17 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<ContentKeyTable>()
 }
 
+/// The tables that the catalogue in memory is derived from: those of [`load`].
+pub(super) const TREES: [TreeName; 7] = [
+    Livestreams::NAME,
+    Assets::NAME,
+    Offers::NAME,
+    Packs::NAME,
+    Rules::NAME,
+    Broadcasts::NAME,
+    ContentKeyTable::NAME,
+];
+
 struct Livestreams;
 
 impl Record for Livestream {

@@ -1,4 +1,4 @@
-//! Tests of the stored record format, which later versions must be able to read.
+//! Tests of the stored record format, which later versions must be able to read, and of what the commit publishes.
 
 use chrono_tz::Tz;
 use data_encoding::HEXLOWER;
@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::domain::schedule::Image;
-use crate::store::{Record, read_record};
+use crate::ports::SystemEntropy;
+use crate::store::{Record, Schema, read_record};
 use crate::types::{AssetId, Country, LivestreamId, Protocol, UnixSeconds};
 
 fn golden<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, hex: &str) {
@@ -103,4 +104,55 @@ fn rules_and_effects() {
     );
     let window = TimeWindow::Window(Window::default());
     golden(&window, "000000");
+}
+
+fn open(store: &Store) -> Catalog {
+    let settings = CatalogSettings { zone: Tz::UTC };
+    Catalog::open(
+        store.clone(),
+        Arc::new(SystemEntropy::default()),
+        &[7; 32],
+        settings,
+    )
+    .unwrap()
+}
+
+fn import(catalog: &Catalog, id: &str) {
+    let livestream = Livestream::new(LivestreamId::parse(id).unwrap(), id.to_owned());
+    let import = CatalogImport {
+        livestreams: vec![Spanned {
+            line: 1,
+            item: livestream,
+        }],
+        ..CatalogImport::default()
+    };
+    let imported = catalog.import(import, Mode::Merge, false, &|_| false);
+    assert_eq!(imported.unwrap().changes.len(), 1);
+}
+
+fn livestreams_of(catalog: &Catalog) -> Vec<String> {
+    let snapshot = catalog.snapshot();
+    let ids = snapshot.livestreams().map(|one| one.id.to_string());
+    ids.collect()
+}
+
+/// Two catalogues over one store stand for two processes: the second sees only the commits of the first.
+#[test]
+fn catalogue_follows_commits_that_another_process_planned() {
+    let store = Store::in_memory(schema(Schema::default()));
+    let (owner, follower) = (open(&store), open(&store));
+    import(&owner, "a");
+    assert_eq!(livestreams_of(&owner), ["a"]);
+    // The owner's own commit published its catalogue.
+    assert_eq!(owner.catch_up(), Ok(false));
+    assert_eq!(livestreams_of(&follower), [""; 0]);
+    assert_eq!(follower.catch_up(), Ok(true));
+    assert_eq!(livestreams_of(&follower), ["a"]);
+    import(&owner, "b");
+    // A change is based on what the other process has committed: a merge keeps it.
+    import(&follower, "c");
+    assert_eq!(livestreams_of(&follower), ["a", "b", "c"]);
+    assert_eq!(owner.catch_up(), Ok(true));
+    assert_eq!(livestreams_of(&owner), ["a", "b", "c"]);
+    assert_eq!(livestreams_of(&open(&store)), ["a", "b", "c"]);
 }

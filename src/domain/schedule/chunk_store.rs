@@ -1,11 +1,13 @@
 //! Persists the schedule in chunks: which chunks are valid, and how they are read, written and deleted.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::model::Broadcast;
+use super::snapshot::ScheduleSnapshot;
 use super::source_spans::{AllSourceSpans, SourceSpans};
 use super::tables::{ByDay, Chunk, ChunkKey, Chunks, Heads, ScheduleHead, chunks};
-use crate::store::{All, Durability, Store, StoreError};
+use crate::store::{All, Derived, Durability, Store, StoreError};
 use crate::types::LivestreamId;
 
 /// Chunks read at a time, and written in one write batch: at most 192 KiB, so that other commits do not wait long.
@@ -148,25 +150,33 @@ impl ChunkStore {
         })
     }
 
-    /// One commit makes the written generation valid.
+    /// One commit makes the written generation valid and publishes the snapshot with it. Without a
+    /// snapshot no day was written, and only the source spans change.
     pub(super) fn switch(
         &mut self,
         mut writing: PendingGeneration<'_>,
         source_spans: Vec<(LivestreamId, SourceSpans)>,
+        derived: &Arc<Derived<ScheduleSnapshot>>,
+        next: Option<Arc<ScheduleSnapshot>>,
     ) -> Result<(), StoreError> {
         let generation = writing.generation;
         let flushed = writing.flush();
         let switched = flushed.and_then(|()| {
             let head = ScheduleHead { generation };
+            let derived = Arc::clone(derived);
+            let published = next.clone();
             writing
                 .store
                 // Durable: the old chunks are deleted after this.
                 .write(Durability::Durable, move |txn| {
-                    txn.put::<Heads>(&0, &head)?;
-                    let mut source_spans = source_spans.iter();
-                    source_spans.try_for_each(|(id, source_spans)| {
-                        txn.put::<AllSourceSpans>(id, source_spans)
-                    })
+                    for (id, source_spans) in &source_spans {
+                        txn.put::<AllSourceSpans>(id, source_spans)?;
+                    }
+                    if let Some(snapshot) = published {
+                        txn.put::<Heads>(&0, &head)?;
+                        txn.publish(&derived, snapshot);
+                    }
+                    Ok::<_, StoreError>(())
                 })
                 .wait()
         });
@@ -174,6 +184,9 @@ impl ChunkStore {
             // The head still names the old generation, so nothing has changed for readers.
             self.abandon(writing);
             return Err(error);
+        }
+        if next.is_none() {
+            return Ok(());
         }
         self.generation = generation;
         for (livestream, day, state) in writing.days {

@@ -111,7 +111,7 @@ impl Schedule {
         make: Option<&M>,
     ) -> Result<ImportReport, M::Error> {
         // Held to the end: imports run one at a time.
-        let mut chunks = self.chunks.lock();
+        let mut chunks = self.lock()?;
         let rights = (self.rights)();
         let before = self.snapshot.load_full();
         // A livestream with the id of a broadcast or an asset would make that id ambiguous.
@@ -169,7 +169,8 @@ impl Schedule {
             let mut arena = JsonArena::default();
             let new = expanded.new.iter();
             let empty = new.filter_map(|id| render(id, &[], change.rights, &mut arena));
-            self.replace(&mut chunks, empty.collect(), JsonArena::default());
+            let next = self.with_channels(&mut chunks, empty.collect(), JsonArena::default());
+            self.snapshot.replace(next);
         }
         // Not recorded before the guide is served, so that a failed import reports the new channels again.
         change.apply(&mut chunks, ready, &mut report)?;
@@ -235,14 +236,17 @@ impl ImportApplication<'_> {
         if unchanged && prepared.source_spans.is_empty() {
             return Ok(());
         }
-        chunks.switch(writing, prepared.source_spans)?;
+        let schedule = self.schedule;
+        // Held until the commit is answered, so that the writer thread does not free it.
+        let _replaced = schedule.snapshot.load_full();
+        // Derived before the commit and published by it: a crash before it leaves what clients already see.
+        let next =
+            (!unchanged).then(|| schedule.with_channels(chunks, prepared.channels, prepared.arena));
+        chunks.switch(writing, prepared.source_spans, &schedule.snapshot, next)?;
         // Only the spans of sources have changed; what is served stays the same.
         if unchanged {
             return Ok(());
         }
-        // Only after the commit: a crash before it leaves what clients already see.
-        self.schedule
-            .replace(chunks, prepared.channels, prepared.arena);
         if let Err(error) = chunks.sweep(&self.schedule.store) {
             // The keys stay recorded; the next import or retention run tries again.
             tracing::warn!(%error, "failed to delete replaced schedule chunks; will retry");

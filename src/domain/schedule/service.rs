@@ -2,10 +2,8 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::channel::Channel;
 use super::channel_builder::{Builder, JsonArena};
@@ -16,7 +14,8 @@ use super::query::ScheduleSettings;
 use super::rights::Rights;
 use super::snapshot::ScheduleSnapshot;
 use super::source_spans::AllSourceSpans;
-use crate::store::{MemoryTable, Store, StoreError};
+use super::tables::Heads;
+use crate::store::{Derived, MemoryTable, Store, StoreError, Table as _};
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
@@ -35,8 +34,9 @@ pub type CurrentRights = Box<dyn Fn() -> Arc<dyn Rights> + Send + Sync>;
 pub struct Schedule {
     pub(super) store: Store,
     pub(super) rights: CurrentRights,
-    pub(super) snapshot: ArcSwap<ScheduleSnapshot>,
-    generation: AtomicU64,
+    /// Replaced by the commit that moves the head, and by what changes no broadcast: rights and
+    /// retention.
+    pub(super) snapshot: Arc<Derived<ScheduleSnapshot>>,
     view: ScheduleSettings,
     pub(super) source_spans: Arc<MemoryTable<AllSourceSpans>>,
     /// Locked by a change of the schedule, so that changes run one at a time.
@@ -50,32 +50,20 @@ impl Schedule {
         source: CurrentRights,
         view: ScheduleSettings,
     ) -> Result<Self, ScheduleError> {
-        let rights = source();
-        let rights = &*rights;
-        let mut channels = Vec::new();
-        let mut arena = JsonArena::default();
-        let mut chunks = ChunkStore::load(&store, |livestream, broadcasts| {
-            channels.extend(render(livestream, &broadcasts, rights, &mut arena));
-        })?;
+        // The head alone: a day that it does not name yet is not served.
+        let watch = store.watch(&[Heads::NAME])?;
+        let (mut chunks, snapshot) = load(&store, &*source())?;
         if let Err(error) = chunks.sweep(&store) {
             // Not fatal: the next import deletes them before it writes.
             tracing::warn!(%error, "failed to delete the chunks of a failed import; will retry");
         }
-        // The last entry of a name wins: first all livestreams without broadcasts, then those with broadcasts.
-        let known = rights.livestreams();
-        let empty = known
-            .iter()
-            .filter_map(|id| render(id, &[], rights, &mut arena));
-        let all: Vec<_> = empty.collect();
-        let snapshot = ScheduleSnapshot::new(all.into_iter().chain(channels));
         let source_spans = Arc::new(MemoryTable::default());
         store.attach::<AllSourceSpans>(Arc::clone(&source_spans) as _)?;
         Ok(Self {
             store,
             source_spans,
             rights: source,
-            snapshot: ArcSwap::from_pointee(snapshot),
-            generation: AtomicU64::new(0),
+            snapshot: Derived::new(snapshot, watch),
             view,
             chunks: Mutex::new(chunks),
         })
@@ -86,16 +74,36 @@ impl Schedule {
         self.snapshot.load()
     }
 
-    /// Counts the published snapshots, including those after a change of the catalogue. An answer
-    /// computed after reading a generation is at least as new as that generation.
+    /// Counts the published snapshots, including those after a change of the catalogue:
+    /// [`Derived::generation`].
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.snapshot.generation()
     }
 
     #[must_use]
     pub fn view(&self) -> &ScheduleSettings {
         &self.view
+    }
+
+    /// Follows commits that another process has planned; returns whether there were any. Blocking.
+    pub fn catch_up(&self) -> Result<bool, ScheduleError> {
+        self.follow(&mut self.chunks.lock())
+    }
+
+    /// Locks the schedule for a change, which must be based on every earlier commit.
+    pub(super) fn lock(&self) -> Result<MutexGuard<'_, ChunkStore>, ScheduleError> {
+        let mut chunks = self.chunks.lock();
+        self.follow(&mut chunks)?;
+        Ok(chunks)
+    }
+
+    fn follow(&self, chunks: &mut ChunkStore) -> Result<bool, ScheduleError> {
+        self.snapshot.catch_up(|| {
+            let (loaded, snapshot) = load(&self.store, &*(self.rights)())?;
+            *chunks = loaded;
+            Ok(snapshot)
+        })
     }
 
     pub fn broadcasts(&self, livestream: &LivestreamId) -> Result<Vec<Broadcast>, ScheduleError> {
@@ -120,7 +128,7 @@ impl Schedule {
 
     /// Call it after their rights have changed. After an error the old answers stay.
     pub fn refresh_some(&self, livestreams: &[LivestreamId]) -> Result<(), ScheduleError> {
-        let mut chunks = self.chunks.lock();
+        let mut chunks = self.lock()?;
         let rights = (self.rights)();
         let mut channels = Vec::new();
         let mut arena = JsonArena::default();
@@ -128,13 +136,14 @@ impl Schedule {
             let broadcasts = chunks.read(&self.store, livestream)?;
             channels.extend(render(livestream, &broadcasts, &*rights, &mut arena));
         }
-        self.replace(&mut chunks, channels, arena);
+        let next = self.with_channels(&mut chunks, channels, arena);
+        self.snapshot.replace(next);
         Ok(())
     }
 
     /// Call it after a change of livestreams or rights. After an error the old answers stay.
     pub fn refresh(&self) -> Result<(), ScheduleError> {
-        let chunks = self.chunks.lock();
+        let chunks = self.lock()?;
         let rights = (self.rights)();
         let mut channels = Vec::new();
         let mut arena = JsonArena::default();
@@ -142,13 +151,14 @@ impl Schedule {
             let broadcasts = chunks.read(&self.store, &livestream)?;
             channels.extend(render(&livestream, &broadcasts, &*rights, &mut arena));
         }
-        self.publish(ScheduleSnapshot::new(channels));
+        self.snapshot
+            .replace(Arc::new(ScheduleSnapshot::new(channels)));
         Ok(())
     }
 
     /// Returns how many chunks were removed. Even after an error the days are not served any more.
     pub fn retain(&self, now: UnixSeconds, retention_days: u32) -> Result<usize, ScheduleError> {
-        let mut chunks = self.chunks.lock();
+        let mut chunks = self.lock()?;
         let first = first_day(now, retention_days);
         let dropped = chunks.drop_before(&self.store, first);
         let from = UnixSeconds(first * DAY);
@@ -158,7 +168,8 @@ impl Schedule {
             // Copy all channels, so that no arena block stays allocated for a few of them.
             let mut arena = JsonArena::default();
             let channels = old.channels().map(|c| Arc::new(c.since(from, &mut arena)));
-            self.publish(ScheduleSnapshot::new(channels.collect::<Vec<_>>()));
+            let next = ScheduleSnapshot::new(channels.collect::<Vec<_>>());
+            self.snapshot.replace(Arc::new(next));
         }
         // Reported after publishing: viewers must not see days that the operator has ordered to delete.
         let dropped = dropped?;
@@ -166,20 +177,14 @@ impl Schedule {
         Ok(dropped)
     }
 
-    /// The caller holds the `chunks` lock.
-    fn publish(&self, snapshot: ScheduleSnapshot) {
-        self.snapshot.store(Arc::new(snapshot));
-        // After the snapshot is replaced, so that a reader of the new number also gets the new snapshot.
-        self.generation.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// `new` is in `arena`. The caller holds the `chunks` lock.
-    pub(super) fn replace(
+    /// Returns the snapshot with some channels replaced. `new` is in `arena`. The caller holds the `chunks`
+    /// lock.
+    pub(super) fn with_channels(
         &self,
         chunks: &mut ChunkStore,
         new: Vec<Arc<Channel>>,
         mut arena: JsonArena,
-    ) {
+    ) -> Arc<ScheduleSnapshot> {
         let old = self.snapshot.load_full();
         let (_, json) = old.memory();
         chunks.replaced += arena.filled;
@@ -196,8 +201,28 @@ impl Schedule {
             }
         }
         // The last entry of a name wins.
-        self.publish(ScheduleSnapshot::new(kept.into_iter().chain(new)));
+        Arc::new(ScheduleSnapshot::new(kept.into_iter().chain(new)))
     }
+}
+
+/// Renders all answers. Damaged chunks are logged and skipped.
+fn load(
+    store: &Store,
+    rights: &dyn Rights,
+) -> Result<(ChunkStore, ScheduleSnapshot), ScheduleError> {
+    let mut channels = Vec::new();
+    let mut arena = JsonArena::default();
+    let chunks = ChunkStore::load(store, |livestream, broadcasts| {
+        channels.extend(render(livestream, &broadcasts, rights, &mut arena));
+    })?;
+    // The last entry of a name wins: first all livestreams without broadcasts, then those with broadcasts.
+    let known = rights.livestreams();
+    let empty = known
+        .iter()
+        .filter_map(|id| render(id, &[], rights, &mut arena));
+    let all: Vec<_> = empty.collect();
+    let snapshot = ScheduleSnapshot::new(all.into_iter().chain(channels));
+    Ok((chunks, snapshot))
 }
 
 pub(super) fn first_day(now: UnixSeconds, retention_days: u32) -> i64 {

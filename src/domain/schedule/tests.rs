@@ -525,6 +525,29 @@ fn old_days_are_dropped_from_memory_and_from_the_store() {
     assert_eq!(live(&again, "news", noon), live(&schedule, "news", noon));
 }
 
+/// Two schedules over one store stand for two processes: the second sees only the commits of the first.
+#[test]
+fn schedule_follows_commits_that_another_process_planned() {
+    let (store, catalogue) = (in_memory(), two_channels());
+    let owner = open(store.clone(), &catalogue);
+    let follower = open(store.clone(), &catalogue);
+    owner.import(guide(&DAY_OF_NEWS), &options()).unwrap();
+    let served = |schedule: &Schedule| live(schedule, "news", NOW);
+    // The owner's own commit published its schedule.
+    assert!(!owner.catch_up().unwrap());
+    assert_ne!(served(&follower), served(&owner));
+    assert!(follower.catch_up().unwrap());
+    assert_eq!(served(&follower), served(&owner));
+    // An import compares with what the other process has committed, so it finds nothing to change.
+    let mut changed = DAY_OF_NEWS;
+    changed[2].1 = "High noon";
+    owner.import(guide(&changed), &options()).unwrap();
+    let report = follower.import(guide(&changed), &options()).unwrap();
+    assert_eq!(report.difference.changed, 0, "{report:?}");
+    assert_eq!(served(&follower), served(&owner));
+    assert_eq!(served(&open(store, &catalogue)), served(&owner));
+}
+
 #[test]
 fn a_restart_serves_the_same_and_deletes_the_chunks_of_a_failed_import() {
     let folder = tempfile::tempdir().unwrap();

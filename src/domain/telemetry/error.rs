@@ -63,6 +63,8 @@ impl From<StoreError> for TelemetryError {
             | StoreError::TooLarge { .. }
             | StoreError::InUse
             | StoreError::Newer { .. }
+            | StoreError::NewerRecord { .. }
+            | StoreError::Older { .. }
             | StoreError::Foreign
             | StoreError::NotEmpty
             | StoreError::Lost(_)

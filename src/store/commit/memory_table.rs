@@ -30,31 +30,28 @@ pub(in crate::store) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// A [`CommitListener`] without its type parameters.
 pub(in crate::store) trait TableListener: Send + Sync + 'static {
-    fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>);
+    /// Fails for a record of a newer version. A damaged one is reported and skipped.
+    fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) -> Result<(), StoreError>;
 }
 
 pub(in crate::store) struct Decoding<T: Table>(pub(in crate::store) Arc<dyn CommitListener<T>>);
 
 impl<T: Table> TableListener for Decoding<T> {
-    fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) {
-        let decoded = changes
-            .filter_map(|(key, value)| {
-                let record = value.map(|value| record::open::<T::Record>(T::NAME, key, value));
-                match (T::Key::from_bytes(key), record) {
-                    (Some(key), None) => Some(Changed { key, record: None }),
-                    (Some(key), Some(Some(record))) => Some(Changed {
-                        key,
-                        record: Some(record),
-                    }),
-                    _ => {
-                        // One damaged record must not prevent the start; the others stay readable.
-                        report_damage(T::NAME, key);
-                        None
-                    }
+    fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) -> Result<(), StoreError> {
+        let mut decoded = Vec::new();
+        for (raw_key, value) in changes {
+            let record = value.map(|value| record::open::<T::Record>(T::NAME, raw_key, value));
+            match (T::Key::from_bytes(raw_key), record.transpose()) {
+                (Some(key), Ok(record)) => decoded.push(Changed { key, record }),
+                // One damaged record must not prevent the start; the others stay readable.
+                (None, Ok(_)) | (_, Err(StoreError::Damaged { .. })) => {
+                    report_damage(T::NAME, raw_key);
                 }
-            })
-            .collect();
+                (_, Err(error)) => return Err(error),
+            }
+        }
         self.0.apply(decoded);
+        Ok(())
     }
 }
 
@@ -68,7 +65,8 @@ pub(in crate::store) fn report_damage(table: TreeName, key: &[u8]) {
 }
 
 impl Store {
-    /// Fills a listener from its table and keeps it up to date. Damaged records are logged and skipped.
+    /// Fills a listener from its table and keeps it up to date. Damaged records are logged and skipped;
+    /// a record of a newer version is an error.
     pub fn attach<T: Table>(&self, mirror: Arc<dyn CommitListener<T>>) -> Result<(), StoreError> {
         self.listen(T::NAME, Arc::new(Decoding(mirror)))
     }
@@ -92,10 +90,17 @@ impl Store {
             // missed.
             let tail = writer.core.memtable.range(tree, &[], None);
             let engine = writer.core.engine();
-            engine.replay_tree(tree, &mut |changes| listener.apply(changes))?;
+            let mut filled = Ok(());
+            engine.replay_tree(tree, &mut |changes| {
+                if filled.is_ok() {
+                    filled = listener.apply(changes);
+                }
+            })?;
+            // The start fails: a table without the records that this version cannot read would answer wrongly.
+            filled?;
             // The memtable after the engine: its values are newer.
             let tail = tail.iter();
-            listener.apply(&mut tail.map(|(key, change)| (key.as_slice(), change.as_deref())));
+            listener.apply(&mut tail.map(|(key, change)| (key.as_slice(), change.as_deref())))?;
             writer.listeners.entry(tree).or_default().push(listener);
             Ok(())
         })

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use parking_lot::RwLock;
 
+use crate::store::StoreError;
 use crate::store::commit::memory_table::{RawChange, TableListener, report_damage};
 use crate::store::key::Key as _;
 use crate::store::record;
@@ -161,18 +162,22 @@ impl<T: Table, V: Send + Sync + 'static> TableListener for PackedTable<T, V>
 where
     T::Key: Hash,
 {
-    fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) {
+    fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) -> Result<(), StoreError> {
         for (key, value) in changes {
             let body = value.map(|value| record::sound_body(T::NAME, key, value));
             match body {
                 None => self.change(key, None),
-                Some(Some(body)) => self.change(key, Some(body)),
+                Some(Some(body)) => {
+                    record::check_version::<T::Record>(T::NAME, body)?;
+                    self.change(key, Some(body));
+                }
                 // The previous record, if any, stays: a damaged one cannot replace it.
                 Some(None) => report_damage(T::NAME, key),
             }
             // After the change: a reader that fills the slot in between decodes the new record.
             self.evict_decoded(key);
         }
+        Ok(())
     }
 }
 
@@ -267,7 +272,8 @@ mod tests {
     fn changed(table: &PackedTable<People, Person>, key: u32, person: Option<&Person>) {
         let key = key.to_bytes();
         let value = person.map(|person| record::seal(People::NAME, &key, person).unwrap());
-        table.apply(&mut std::iter::once((key.as_slice(), value.as_deref())));
+        let mut change = std::iter::once((key.as_slice(), value.as_deref()));
+        table.apply(&mut change).unwrap();
     }
 
     fn contents(table: &PackedTable<People, Person>) -> BTreeMap<u32, Person> {
@@ -320,10 +326,8 @@ mod tests {
         let key = 1_u32.to_bytes();
         let mut value = record::seal(People::NAME, &key, &person("Lund", 30)).unwrap();
         value[6] ^= 1;
-        table.apply(&mut std::iter::once((
-            key.as_slice(),
-            Some(value.as_slice()),
-        )));
+        let mut change = std::iter::once((key.as_slice(), Some(value.as_slice())));
+        table.apply(&mut change).unwrap();
         assert!(table.is_empty());
     }
 }

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::store::StoreError;
+use crate::store::commit::derived::Publication;
 use crate::store::commit::memory_table::TableListener;
 use crate::store::engine::{Engine, MemoryEngine};
 use crate::store::maintenance::{new_snapshot, thread};
@@ -65,6 +66,7 @@ type CommitCallback = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 /// The changes are empty if the transaction failed.
 pub(in crate::store) struct TransactionResult {
     pub(in crate::store) batch: WriteBatch,
+    pub(in crate::store) publications: Vec<Publication>,
     pub(in crate::store) answer: CommitCallback,
 }
 
@@ -151,6 +153,7 @@ impl Writer {
         // One engine for the whole group: it cannot be replaced while its transactions run.
         let engine = self.core.engine();
         let mut group = WriteBatch::default();
+        let mut publications = Vec::new();
         let mut answers = Vec::new();
         let (mut durable, mut changes) = (false, 0);
         let mut next = None;
@@ -161,6 +164,7 @@ impl Writer {
                 durable |= class == Durability::Durable && !outcome.batch.is_empty();
                 changes += u64::from(!outcome.batch.is_empty());
                 group.merge(outcome.batch);
+                publications.extend(outcome.publications);
                 answers.push(outcome.answer);
             }
             if answers.len() >= GROUP_JOBS || group.bytes() >= GROUP_BYTES {
@@ -185,7 +189,7 @@ impl Writer {
         }
         // Released first: `commit` may wait for the apply thread to empty the memtable.
         drop(engine);
-        let result = self.commit(group, durable);
+        let result = self.commit(group, publications, durable);
         if result.is_ok() {
             self.core.counts.committed(changes);
         }
@@ -213,13 +217,19 @@ impl Writer {
             memtable: &self.core.memtable,
             group,
             batch: WriteBatch::default(),
+            publications: Vec::new(),
         };
         catch_unwind(AssertUnwindSafe(|| job(txn)))
             .inspect_err(|_| tracing::error!("a transaction panicked; its changes were dropped"))
             .ok()
     }
 
-    fn commit(&mut self, group: WriteBatch, durable: bool) -> Result<(), StoreError> {
+    fn commit(
+        &mut self,
+        group: WriteBatch,
+        publications: Vec<Publication>,
+        durable: bool,
+    ) -> Result<(), StoreError> {
         // After a failure neither WAL nor memory is trusted, so nothing more is promised.
         if let Some(failed) = self.core.failure.get() {
             return Err(failed);
@@ -245,7 +255,10 @@ impl Writer {
             self.sync()?;
         }
         if !empty {
-            self.publish(&group);
+            let published = self.publish(&group);
+            self.or_fail(published)?;
+            // After the table listeners: what they have marked stale is then replaced.
+            publications.into_iter().for_each(|publish| publish());
             let is_ready = || self.core.engine().is_ready();
             self.core.memtable.push(self.number, group, is_ready);
         }
@@ -284,7 +297,7 @@ impl Writer {
     ) -> Result<Arc<dyn Engine>, StoreError> {
         let state = new_snapshot::durable_state(&self.core, None, self.number)?;
         // The new engine was built while commits went on; the few later ones are replayed here.
-        replay(&state.segments, number, self.number, state.schema, &*engine)?;
+        replay(&state.segments, number, state.last, state.schema, &*engine)?;
         Ok(self.core.replace_engine(engine, true))
     }
 
@@ -325,15 +338,14 @@ impl Writer {
         result.map_err(|error| self.core.failure.report(&error))
     }
 
-    fn publish(&self, group: &WriteBatch) {
+    fn publish(&self, group: &WriteBatch) -> Result<(), StoreError> {
         for (tree, changes) in group.trees() {
             for listener in self.listeners.get(tree).into_iter().flatten() {
-                listener.apply(
-                    &mut changes
-                        .iter()
-                        .map(|(key, change)| (key.as_slice(), change.as_deref())),
-                );
+                let changes = changes.iter();
+                listener
+                    .apply(&mut changes.map(|(key, change)| (key.as_slice(), change.as_deref())))?;
             }
         }
+        Ok(())
     }
 }

@@ -16,13 +16,15 @@ use rustix::thread::gettid;
 
 use crate::store::StoreError;
 use crate::store::commit::memory_table::RawChange;
+use crate::store::engine::abandonable::AbandonableEngine;
 use crate::store::engine::{Engine, Scan, SledEngine, WatchedEngine, leftovers, panic_message};
 use crate::store::recovery::layout::{EngineDir, StoreLayout};
-use crate::store::recovery::opening::{make_engine, watched};
+use crate::store::recovery::opening::{check_history, make_engine, watched};
 use crate::store::shared::OnFailure;
 use crate::store::snapshot::durable_reader::DurableReader;
 use crate::store::snapshot::durable_state::{DurableState, replay};
 use crate::store::snapshot::format::Snapshot;
+use crate::store::snapshot::history::{CommitId, Lineage};
 use crate::store::table::{Schema, TreeName};
 use crate::store::wal::Segment;
 use crate::store::write_batch::WriteBatch;
@@ -54,7 +56,7 @@ struct DeferredState {
 }
 
 pub(in crate::store) enum FoundEngine {
-    Unverified(SledEngine, EngineDir),
+    Unverified(Box<SledEngine>, EngineDir),
     Unusable(String),
 }
 
@@ -66,6 +68,7 @@ pub(in crate::store) struct Preparation {
     pub(in crate::store) snapshot: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
     pub(in crate::store) number: u64,
+    pub(in crate::store) lineage: Lineage,
     /// Description of the snapshot, and where to record a rebuild from it.
     pub(in crate::store) from: String,
     pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
@@ -202,20 +205,23 @@ impl Engine for DeferredEngine {
         }
     }
 
-    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
+    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
         // Blocks the apply thread, which has nothing else to do; the memtable holds the commits until then.
         self.wait_until_ready()?;
         match self.shared.ready.get() {
-            Some(engine) => engine.apply(number, batch),
+            Some(engine) => engine.apply(commit, batch),
             None => Err(StoreError::Closed),
         }
     }
 
-    fn applied(&self) -> Result<u64, StoreError> {
+    fn applied(&self) -> Result<CommitId, StoreError> {
         match self.shared.ready.get() {
             Some(engine) => engine.applied(),
             // The WAL must retain everything since the snapshot.
-            None => Ok(self.shared.begin),
+            None => Ok(CommitId {
+                number: self.shared.begin,
+                ..CommitId::default()
+            }),
         }
     }
 
@@ -260,7 +266,7 @@ impl Preparation {
             FoundEngine::Unusable(why) => why,
             // Every error of sled itself leads to a rebuild; full disks and closing stores do not.
             FoundEngine::Unverified(engine, directory) => {
-                match self.prove(engine, &directory, abandoned) {
+                match self.prove(*engine, &directory, abandoned) {
                     Ok(engine) => return Ok(watched(engine, &directory, &self.on_failure)),
                     Err(StoreError::Engine(why)) => why,
                     // The hanging thread holds the file, so a rebuild in this process could not replace it.
@@ -280,7 +286,7 @@ impl Preparation {
             snapshot: self.snapshot.take(),
             segments: std::mem::take(&mut self.segments),
             schema: &self.schema,
-            number: self.number,
+            last: self.lineage.commit(self.number),
         };
         // The old engine stays in place until the new one is complete: a crash in between repeats the rebuild.
         let made = make_engine(&next, &self.layout, state, abandoned)?;
@@ -311,11 +317,12 @@ impl Preparation {
             other => other?,
         };
         let applied = engine.applied()?;
-        // An engine ahead of the log has commits that were not promised, or belongs to another history.
-        if applied > self.number {
+        check_history(&self.lineage, applied)?;
+        // An engine ahead of the log has commits that were not promised.
+        if applied.number > self.number {
             return Err(StoreError::Engine(format!(
-                "is at commit {applied}, and the log ends at {}",
-                self.number
+                "is at commit {}, and the log ends at {}",
+                applied.number, self.number
             )));
         }
         let stoppable = AbandonableEngine {
@@ -325,8 +332,8 @@ impl Preparation {
         // Only now: replaying into a damaged engine could hide the damage in its checksums.
         replay(
             &self.segments,
-            applied,
-            self.number,
+            applied.number,
+            self.lineage.commit(self.number),
             &self.schema,
             &stoppable,
         )?;
@@ -425,36 +432,5 @@ impl<R: Send + 'static> Supervised<R> {
                 return Err(StoreError::Hung);
             }
         }
-    }
-}
-
-pub(in crate::store) struct AbandonableEngine<'a> {
-    pub(in crate::store) engine: &'a dyn Engine,
-    pub(in crate::store) abandoned: &'a AtomicBool,
-}
-
-impl Engine for AbandonableEngine<'_> {
-    fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.engine.get(tree, key)
-    }
-
-    fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a> {
-        self.engine.scan(tree, from, to)
-    }
-
-    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
-        // A long replay ends here when the store closes; what was applied is complete and counted.
-        if self.abandoned.load(Ordering::Relaxed) {
-            return Err(StoreError::Closed);
-        }
-        self.engine.apply(number, batch)
-    }
-
-    fn applied(&self) -> Result<u64, StoreError> {
-        self.engine.applied()
-    }
-
-    fn sync(&self) -> Result<(), StoreError> {
-        self.engine.sync()
     }
 }

@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 
 use super::{Engine, KeyValue, Scan};
 use crate::store::StoreError;
+use crate::store::snapshot::history::CommitId;
 use crate::store::table::TreeName;
 use crate::store::write_batch::WriteBatch;
 
@@ -17,7 +18,7 @@ pub(in crate::store) struct MemoryEngine(RwLock<MemoryEngineState>);
 #[derive(Default)]
 struct MemoryEngineState {
     trees: BTreeMap<TreeName, BTreeMap<Vec<u8>, Vec<u8>>>,
-    applied: u64,
+    applied: CommitId,
 }
 
 impl Engine for MemoryEngine {
@@ -45,7 +46,7 @@ impl Engine for MemoryEngine {
         Box::new(pairs.into_iter().map(Ok))
     }
 
-    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
+    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
         let mut state = self.0.write();
         for (name, changes) in batch.trees() {
             let tree = state.trees.entry(name).or_default();
@@ -56,11 +57,11 @@ impl Engine for MemoryEngine {
                 };
             }
         }
-        state.applied = number;
+        state.applied = commit;
         Ok(())
     }
 
-    fn applied(&self) -> Result<u64, StoreError> {
+    fn applied(&self) -> Result<CommitId, StoreError> {
         Ok(self.0.read().applied)
     }
 

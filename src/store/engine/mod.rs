@@ -3,6 +3,7 @@
 //! The engine is never the only copy. It contains the replayed commits, remembers the last one and
 //! the checksums of its trees, and is rebuilt from snapshot and WAL if it fails.
 
+pub(in crate::store) mod abandonable;
 mod checksum;
 mod memory;
 mod sled_engine;
@@ -19,6 +20,7 @@ use super::StoreError;
 use super::table::TreeName;
 use super::write_batch::WriteBatch;
 use crate::store::commit::memory_table::RawChange;
+use crate::store::snapshot::history::CommitId;
 
 pub(super) type KeyValue = (Vec<u8>, Vec<u8>);
 
@@ -49,10 +51,10 @@ pub(super) trait Engine: Send + Sync {
         }
     }
 
-    /// Applies a write batch and its number atomically.
-    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError>;
+    /// Applies a write batch and its commit id atomically.
+    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError>;
 
-    fn applied(&self) -> Result<u64, StoreError>;
+    fn applied(&self) -> Result<CommitId, StoreError>;
 
     /// Makes everything applied so far survive a power cut; applied changes are not durable before.
     fn sync(&self) -> Result<(), StoreError>;

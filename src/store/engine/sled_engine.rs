@@ -14,11 +14,14 @@ use sled::transaction::{ConflictableTransactionError, TransactionError, Transact
 use super::{Digest, Engine, Scan};
 use crate::store::StoreError;
 use crate::store::files::{at, sync_data};
+use crate::store::snapshot::history::CommitId;
 use crate::store::table::{Schema, TreeName};
 use crate::store::write_batch::WriteBatch;
 
 const META: &str = "meta";
 const APPLIED: &[u8] = b"applied";
+/// Separate from the number, which versions before it read alone.
+const TIMELINE: &[u8] = b"timeline";
 
 /// sled's page cache, in bytes of pages on disk; decoded they take about four times as much. It
 /// holds the inner nodes of a store with millions of records. Hot reads do not need it, and leaves
@@ -30,6 +33,8 @@ pub(in crate::store) struct SledEngine {
     meta: sled::Tree,
     /// Kept in memory, so that `apply` need not read them back.
     digests: Mutex<HashMap<TreeName, Digest>>,
+    /// As it is stored, so that it is written only when it changes.
+    timeline: Mutex<[u8; 16]>,
     db: sled::Db,
     /// The file that sled writes to. `flush` only calls `sync_file_range`, which does not protect
     /// against a power cut, so the file is synced here as well.
@@ -53,6 +58,7 @@ impl SledEngine {
         for name in schema.trees() {
             digests.insert(name, stored_digest(&meta, name)?);
         }
+        let timeline = stored_timeline(&meta)?;
         let path = data_file(directory);
         let file = match sync {
             true => Some((File::open(&path).map_err(at("open", &path))?, path)),
@@ -62,6 +68,7 @@ impl SledEngine {
             trees,
             meta,
             digests: Mutex::new(digests),
+            timeline: Mutex::new(timeline),
             db,
             file,
         })
@@ -109,6 +116,14 @@ fn stored_digest(meta: &sled::Tree, name: TreeName) -> Result<Digest, StoreError
         // A tree without a stored checksum is new and must be empty.
         .map_or(Some(Digest::default()), |value| Digest::from_bytes(&value))
         .ok_or_else(|| StoreError::Engine(format!("the checksum of `{name}` is damaged")))
+}
+
+fn stored_timeline(meta: &sled::Tree) -> Result<[u8; 16], StoreError> {
+    let value = meta.get(TIMELINE).map_err(engine_error)?;
+    value
+        // Zeros stand for an unknown one.
+        .map_or(Ok([0; 16]), |value| <[u8; 16]>::try_from(value.as_ref()))
+        .map_err(|_| StoreError::Engine("the timeline of the engine is damaged".to_owned()))
 }
 
 fn digest_key(name: TreeName) -> String {
@@ -195,12 +210,14 @@ impl Engine for SledEngine {
         }))
     }
 
-    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
+    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
         // Changes, checksums and commit number form one transaction, so that a crash leaves all or none of
         // them.
         let mut trees = vec![self.meta.clone()];
         let mut parts = Vec::new();
         let mut digests = self.digests.lock();
+        let mut timeline = self.timeline.lock();
+        let enters = commit.timeline != *timeline;
         for (name, changes) in batch.trees() {
             trees.push(self.tree(name)?.clone());
             let digest = digests.get(name).copied().unwrap_or_default();
@@ -234,7 +251,10 @@ impl Engine for SledEngine {
                     meta.insert(digest_key(name).as_bytes(), digest.to_bytes().as_slice())?;
                     changed.push((*name, digest));
                 }
-                meta.insert(APPLIED, number.to_be_bytes().as_slice())?;
+                meta.insert(APPLIED, commit.number.to_be_bytes().as_slice())?;
+                if enters {
+                    meta.insert(TIMELINE, commit.timeline.as_slice())?;
+                }
                 Ok::<_, ConflictableTransactionError<()>>(changed)
             })
             .map_err(|error| match error {
@@ -243,19 +263,22 @@ impl Engine for SledEngine {
             })?;
         // Only after the transaction, which may be repeated.
         digests.extend(changed);
+        *timeline = commit.timeline;
         Ok(())
     }
 
-    fn applied(&self) -> Result<u64, StoreError> {
+    fn applied(&self) -> Result<CommitId, StoreError> {
         // An engine without a number is new.
         let Some(value) = self.meta.get(APPLIED).map_err(engine_error)? else {
-            return Ok(0);
+            return Ok(CommitId::default());
         };
-        <[u8; 8]>::try_from(value.as_ref())
-            .map(u64::from_be_bytes)
-            .map_err(|_| {
-                StoreError::Engine("the number of the last write batch is damaged".to_owned())
-            })
+        let number = <[u8; 8]>::try_from(value.as_ref()).map_err(|_| {
+            StoreError::Engine("the number of the last write batch is damaged".to_owned())
+        })?;
+        Ok(CommitId {
+            timeline: *self.timeline.lock(),
+            number: u64::from_be_bytes(number),
+        })
     }
 
     fn sync(&self) -> Result<(), StoreError> {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::{Engine, KeyValue, Scan};
 use crate::store::StoreError;
+use crate::store::snapshot::history::CommitId;
 use crate::store::table::TreeName;
 use crate::store::write_batch::WriteBatch;
 
@@ -145,11 +146,11 @@ impl<E: Engine> Engine for WatchedEngine<E> {
         }
     }
 
-    fn apply(&self, number: u64, batch: &WriteBatch) -> Result<(), StoreError> {
-        self.step(|engine| engine.apply(number, batch))
+    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
+        self.step(|engine| engine.apply(commit, batch))
     }
 
-    fn applied(&self) -> Result<u64, StoreError> {
+    fn applied(&self) -> Result<CommitId, StoreError> {
         self.step(E::applied)
     }
 
@@ -201,12 +202,12 @@ mod tests {
             }))
         }
 
-        fn apply(&self, _: u64, _: &WriteBatch) -> Result<(), StoreError> {
+        fn apply(&self, _: CommitId, _: &WriteBatch) -> Result<(), StoreError> {
             Err(StoreError::Full)
         }
 
-        fn applied(&self) -> Result<u64, StoreError> {
-            Ok(1)
+        fn applied(&self) -> Result<CommitId, StoreError> {
+            Ok(CommitId::default())
         }
 
         fn sync(&self) -> Result<(), StoreError> {
@@ -221,10 +222,10 @@ mod tests {
         let fault: Fault = Arc::new(move |what: &str| heard.lock().push(what.to_owned()));
         let watched = WatchedEngine::new(Breaking, fault);
         assert_eq!(
-            watched.apply(1, &WriteBatch::default()),
+            watched.apply(CommitId::default(), &WriteBatch::default()),
             Err(StoreError::Full)
         );
-        assert_eq!(watched.applied(), Ok(1));
+        assert_eq!(watched.applied(), Ok(CommitId::default()));
         assert!(told.lock().is_empty());
         assert!(matches!(watched.get("t", b""), Err(StoreError::Engine(_))));
         let pairs: Vec<_> = watched.scan("t", b"", None).collect();

@@ -297,6 +297,7 @@ impl Restore<'_> {
         // A backup of an older format is upgraded by the start that installs it.
         let lineage = Lineage::new(self.timeline, own, number);
         let history = History::begin(lineage.current, number);
+        let last = lineage.commit(number);
         staged.write_identity(&Identity {
             format: head.format,
             reached: head.format,
@@ -323,7 +324,7 @@ impl Restore<'_> {
             snapshot: Some(Snapshot::open(&snapshot, self.schema)?),
             segments: Vec::new(),
             schema: self.schema,
-            number,
+            last,
         };
         let stop = AtomicBool::new(false);
         // The engine is read to its end as well: the next start would otherwise find the damage only after

@@ -79,7 +79,7 @@ fn change_over(
             break;
         }
         let state = new_snapshot::durable_state(core, None, number)?;
-        replay(&state.segments, reached, number, state.schema, &*engine)?;
+        replay(&state.segments, reached, state.last, state.schema, &*engine)?;
         reached = number;
     }
     // A slow or failing sync shows here, while the old engine is still in use.

@@ -80,7 +80,7 @@ fn durable_state_over<'a>(
             .transpose()?,
         segments,
         schema: &core.schema,
-        number,
+        last: disk.identity.lineage.commit(number),
     })
 }
 
@@ -150,7 +150,7 @@ fn merge_scan_with_wal(
         snapshot: Some(Snapshot::open(scanned, &core.schema)?),
         segments,
         schema: &core.schema,
-        number,
+        last: disk.identity.lineage.commit(number),
     };
     write_file(disk, head(disk, number, now), state.pairs()?)
 }

@@ -190,7 +190,7 @@ pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
         Ok(applied)
     });
     let applied = match synced {
-        Ok(applied) => applied,
+        Ok(applied) => applied.number,
         Err(StoreError::Full) => {
             core.memtable.stall();
             return Err(StoreError::Full);

@@ -240,7 +240,7 @@ impl Recovery<'_> {
             snapshot,
             segments: sources.survey.segments.clone(),
             schema: self.schema,
-            number: sources.last(),
+            last: self.identity.lineage.commit(sources.last()),
         };
         let mut problems = vec![why.to_owned()];
         for (head, path) in sources.snapshots.iter().chain(&sources.backups) {

@@ -39,7 +39,9 @@ impl Recovery<'_> {
         let engine = match self.open_sled() {
             Ok(engine) => {
                 let applied = engine.applied()?;
-                Some((sources.survey.reaches(applied), applied, engine))
+                let is_own = self.identity.lineage.holds_engine(applied);
+                let applied = applied.number;
+                is_own.then(|| (sources.survey.reaches(applied), applied, engine))
             }
             Err(StoreError::Engine(_)) => None,
             Err(error) => return Err(error),
@@ -57,7 +59,8 @@ impl Recovery<'_> {
                 // An engine that reaches as far is preferred, since it needs no rebuild.
                 if best.is_none_or(|(reaches, _)| reaches <= number) =>
             {
-                replay(segments, applied, number, self.schema, &engine)?;
+                let last = self.identity.lineage.commit(number);
+                replay(segments, applied, last, self.schema, &engine)?;
                 engine.sync()?;
                 Opened {
                     engine: Arc::new(engine),
@@ -78,7 +81,7 @@ impl Recovery<'_> {
                     snapshot,
                     segments: segments.clone(),
                     schema: self.schema,
-                    number,
+                    last: self.identity.lineage.commit(number),
                 })?;
                 Opened {
                     engine: Arc::new(engine),

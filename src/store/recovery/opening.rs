@@ -17,8 +17,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::store::StoreError;
+use crate::store::engine::abandonable::AbandonableEngine;
 use crate::store::engine::deferred::{
-    AbandonableEngine, DeferredEngine, FoundEngine, Preparation, Supervised, move_leftovers_aside,
+    DeferredEngine, FoundEngine, Preparation, Supervised, move_leftovers_aside,
 };
 use crate::store::engine::{Engine, MemoryEngine, SledEngine, WatchedEngine};
 use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe};
@@ -28,6 +29,7 @@ use crate::store::shared::OnFailure;
 use crate::store::snapshot::durable_reader::DurableReader;
 use crate::store::snapshot::durable_state::{DurableState, replay};
 use crate::store::snapshot::format::{Snapshot, SnapshotHead};
+use crate::store::snapshot::history::{CommitId, Lineage};
 use crate::store::table::Schema;
 use crate::store::wal::{FileLog, Resume, Survey};
 
@@ -175,9 +177,13 @@ impl Recovery<'_> {
                 });
             }
         }
-        let why = match self.open_sled() {
-            Ok(engine) => {
-                let applied = engine.applied()?;
+        let own = self.open_sled().and_then(|engine| {
+            let applied = engine.applied()?;
+            check_history(&self.identity.lineage, applied)?;
+            Ok((engine, applied.number))
+        });
+        let why = match own {
+            Ok((engine, applied)) => {
                 // The engine may lack commits that only the WAL has, but there must be no gap between them.
                 if sources.continues(applied) {
                     let number = sources.last().max(applied);
@@ -185,7 +191,7 @@ impl Recovery<'_> {
                     replay(
                         &sources.survey.segments,
                         applied,
-                        number,
+                        self.identity.lineage.commit(number),
                         self.schema,
                         &engine,
                     )?;
@@ -280,12 +286,13 @@ impl Recovery<'_> {
             (Some(opening), Some(current)) => {
                 match opening?.wait(&current, &AtomicBool::new(false)) {
                     Ok(engine) => {
-                        let applied = engine.applied()?;
+                        // The preparation checks its timeline, and rebuilds it if it is another one.
+                        let applied = engine.applied()?.number;
                         // The engine has commits that the WAL lacks: `sled` handles that case.
                         if applied > number || !sources.continues(applied) {
                             return Ok(None);
                         }
-                        FoundEngine::Unverified(engine, current)
+                        FoundEngine::Unverified(Box::new(engine), current)
                     }
                     Err(StoreError::Engine(why)) => FoundEngine::Unusable(why),
                     // `sled` then handles the full disk.
@@ -307,6 +314,7 @@ impl Recovery<'_> {
                 .transpose()?,
             segments: segments.clone(),
             number,
+            lineage: self.identity.lineage.clone(),
             from: snapshot.map_or_else(|| WAL_ONLY.to_owned(), |(head, path)| describe(head, path)),
             rebuilt_from: Arc::clone(&self.rebuilt_from),
         };
@@ -344,7 +352,7 @@ impl Recovery<'_> {
         &self,
         state: DurableState<'_>,
     ) -> Result<WatchedEngine<SledEngine>, StoreError> {
-        let number = state.number;
+        let number = state.last.number;
         let next = self.layout.next_engine()?;
         let engine = make_engine(&next, self.layout, state, &AtomicBool::new(false))?;
         for old in self.layout.engines()?.1 {
@@ -354,6 +362,21 @@ impl Recovery<'_> {
         tracing::info!(number, "rebuilt the engine");
         Ok(self.watched(engine, &next))
     }
+}
+
+/// An engine that was copied here from another store, or from before a restore, can be sound in itself
+/// and have the right number.
+pub(in crate::store) fn check_history(
+    lineage: &Lineage,
+    applied: CommitId,
+) -> Result<(), StoreError> {
+    if lineage.holds_engine(applied) {
+        return Ok(());
+    }
+    Err(StoreError::Engine(format!(
+        "is at commit {} of another history",
+        applied.number
+    )))
 }
 
 fn gap_after(survey: &Survey, applied: u64) -> String {

@@ -12,6 +12,7 @@ use crate::store::maintenance::dump::{self, Exported};
 use crate::store::recovery::evidence::snapshots;
 use crate::store::recovery::layout::StoreLayout;
 use crate::store::snapshot::format::Snapshot;
+use crate::store::snapshot::history::CommitId;
 use crate::store::table::Schema;
 use crate::store::wal::{Expected, StoredEnd, Survey, read_segment};
 use crate::store::write_batch::WriteBatch;
@@ -45,7 +46,7 @@ pub fn salvage(
                 Ok((tree, key, value)) => {
                     let mut batch = WriteBatch::default();
                     batch.set(tree, key, Some(value));
-                    memory.apply(begin, &batch)?;
+                    memory.apply(CommitId::default().at(begin), &batch)?;
                 }
                 // The pairs read so far are sound, since each frame has a checksum.
                 Err(error) => missing.push(format!("{error}; the rest of this file is missing")),
@@ -85,7 +86,7 @@ pub fn salvage(
                 return Ok(());
             }
             match WriteBatch::decode(frame.payload, schema) {
-                Some(batch) => memory.apply(frame.number, &batch)?,
+                Some(batch) => memory.apply(CommitId::default().at(frame.number), &batch)?,
                 None => missing.push(format!("commit {} is of another version", frame.number)),
             }
             Ok(())

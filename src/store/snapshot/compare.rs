@@ -77,9 +77,10 @@ fn compare(
     let missing = |(tree, key, value): Triple,
                    counter: &mut DifferenceCounter<'_>,
                    all: &mut ExpectedRecord| {
-        counter.add(tree, &key, &value);
+        counter.add(tree, &key, &value)?;
         let digest = digest_of(&key, &value);
         all.insert((tree, key), Some(digest));
+        Ok::<_, StoreError>(())
     };
     // The pairs of the durable state come in this order.
     let mut trees: Vec<_> = core.schema.trees().collect();
@@ -91,18 +92,18 @@ fn compare(
             while let Some(pair) =
                 pairs.next_if(|pair| matches!(pair, Ok((t, k, _)) if (*t, k) < (tree, &key)))
             {
-                missing(pair?, counter, differing);
+                missing(pair?, counter, differing)?;
             }
             match pairs.next_if(|pair| !matches!(pair, Ok((t, k, _)) if (*t, k) != (tree, &key))) {
                 // Sound pairs are counted in passing; differing ones are counted as the durable state has them.
-                Some(Ok(pair)) if pair.2 == value => counter.add(tree, &key, &value),
-                Some(pair) => missing(pair?, counter, differing),
+                Some(Ok(pair)) if pair.2 == value => counter.add(tree, &key, &value)?,
+                Some(pair) => missing(pair?, counter, differing)?,
                 None => drop(differing.insert((tree, key), None)),
             }
         }
     }
     for pair in pairs {
-        missing(pair?, counter, differing);
+        missing(pair?, counter, differing)?;
     }
     Ok(())
 }
@@ -222,14 +223,14 @@ impl<'a> DifferenceCounter<'a> {
         }
     }
 
-    fn add(&mut self, tree: TreeName, key: &[u8], value: &[u8]) {
+    fn add(&mut self, tree: TreeName, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         let mut tables = self.schema.tables().iter().zip(&mut self.tables);
         let Some((table, report)) = tables.find(|(table, _)| table.name == tree) else {
             self.found.entry(tree).or_default().add(key, b"");
-            return;
+            return Ok(());
         };
         report.records += 1;
-        match (table.examine)(key, value) {
+        match (table.examine)(key, value)? {
             Some(entries) => {
                 for (tree, entry) in entries {
                     // Sums instead of sets, so that the memory use is constant.
@@ -238,6 +239,7 @@ impl<'a> DifferenceCounter<'a> {
             }
             None => report.damaged.add(tree, key),
         }
+        Ok(())
     }
 
     /// The second value is whether all indexes are correct.

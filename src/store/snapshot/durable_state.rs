@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use crate::store::StoreError;
 use crate::store::engine::Engine;
 use crate::store::snapshot::format::{Snapshot, Triple};
+use crate::store::snapshot::history::CommitId;
 use crate::store::table::{Schema, TreeName};
 use crate::store::wal::{Segment, payload_at, read_segment};
 use crate::store::write_batch::{WriteBatch, visit};
@@ -20,7 +21,8 @@ pub(in crate::store) struct DurableState<'a> {
     pub(in crate::store) snapshot: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
     pub(in crate::store) schema: &'a Schema,
-    pub(in crate::store) number: u64,
+    /// The last commit, in the timeline of the store that it is for.
+    pub(in crate::store) last: CommitId,
 }
 
 struct Place {
@@ -47,12 +49,13 @@ impl DurableState<'_> {
                 batch.set(tree, key, Some(value));
                 if batch.bytes() >= BATCH_BYTES {
                     // The number stays 0 until the snapshot is complete, so that an interrupted load is noticed.
-                    engine.apply(0, &std::mem::take(&mut batch))?;
+                    let unfinished = self.last.at(0);
+                    engine.apply(unfinished, &std::mem::take(&mut batch))?;
                 }
             }
-            engine.apply(begin, &batch)?;
+            engine.apply(self.last.at(begin), &batch)?;
         }
-        replay(&self.segments, begin, self.number, self.schema, engine)
+        replay(&self.segments, begin, self.last, self.schema, engine)
     }
 
     /// Sorted by tree and key.
@@ -79,7 +82,7 @@ impl DurableState<'_> {
         let begin = self.begin();
         for (index, segment) in self.segments.iter().enumerate() {
             read_segment(segment, &mut |frame, at| {
-                if frame.number <= begin || frame.number > self.number {
+                if frame.number <= begin || frame.number > self.last.number {
                     return Ok(());
                 }
                 let payload = at + payload_at(0).start;
@@ -102,7 +105,7 @@ impl DurableState<'_> {
 pub(in crate::store) fn replay(
     segments: &[Segment],
     after: u64,
-    number: u64,
+    last: CommitId,
     schema: &Schema,
     engine: &dyn Engine,
 ) -> Result<(), StoreError> {
@@ -110,13 +113,13 @@ pub(in crate::store) fn replay(
     // whose name is the number of a frame in the segment before it.
     for segment in segments.iter().filter(|segment| segment.end > after + 1) {
         read_segment(segment, &mut |frame, _| {
-            if frame.number <= after || frame.number > number {
+            if frame.number <= after || frame.number > last.number {
                 // A batch that repeats an applied one would be harmless, but the engine's number must only grow.
                 return Ok(());
             }
             let batch =
                 WriteBatch::decode(frame.payload, schema).ok_or_else(|| unknown(frame.number))?;
-            engine.apply(frame.number, &batch)
+            engine.apply(last.at(frame.number), &batch)
         })?;
     }
     Ok(())

@@ -13,7 +13,7 @@ const UNKNOWN: [u8; 16] = [0; 16];
 /// Each restore or rollback adds one, and new snapshots make old ones superfluous.
 const ANCESTORS: usize = 16;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct History {
     /// Zeros if unknown, as the chain.
     pub timeline: [u8; 16],
@@ -68,6 +68,20 @@ fn digest(parts: &[&[u8]]) -> [u8; 16] {
     short
 }
 
+/// A commit of one timeline: numbers of different timelines are not comparable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::store) struct CommitId {
+    pub(in crate::store) timeline: [u8; 16],
+    pub(in crate::store) number: u64,
+}
+
+impl CommitId {
+    /// An earlier or later commit of the same timeline.
+    pub(in crate::store) const fn at(self, number: u64) -> Self {
+        Self { number, ..self }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct Lineage {
     pub(in crate::store) current: [u8; 16],
@@ -101,6 +115,19 @@ impl Lineage {
 
     pub(in crate::store) fn holds(&self, timeline: [u8; 16], number: u64) -> bool {
         self.until(timeline).is_some_and(|until| number <= until)
+    }
+
+    /// Like [`Lineage::holds`], for an engine.
+    pub(in crate::store) fn holds_engine(&self, applied: CommitId) -> bool {
+        // Written by a version that kept only the number, or new: nothing tells it apart.
+        applied.timeline == UNKNOWN || self.holds(applied.timeline, applied.number)
+    }
+
+    pub(in crate::store) const fn commit(&self, number: u64) -> CommitId {
+        CommitId {
+            timeline: self.current,
+            number,
+        }
     }
 
     /// Like [`Lineage::until`], for a segment.
@@ -164,6 +191,10 @@ mod tests {
             assert!(!lineage.holds(abandoned, 91));
         }
         assert!(!lineage.holds([9; 16], 1));
+        // An engine whose version kept no timeline is of any.
+        let engine = |timeline, number| lineage.holds_engine(CommitId { timeline, number });
+        assert!(engine(UNKNOWN, 1_000) && engine(first, 90));
+        assert!(!engine(first, 91) && !engine([9; 16], 1));
         assert!(!lineage.holds(UNKNOWN, 1));
     }
 }

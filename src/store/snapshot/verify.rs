@@ -162,7 +162,7 @@ fn examine(engine: &dyn Engine, table: &TableInfo) -> Result<(u64, Vec<Suspect>)
     for pair in engine.scan(table.name, &[], None) {
         let (key, value) = pair?;
         records += 1;
-        match (table.examine)(&key, &value) {
+        match (table.examine)(&key, &value)? {
             Some(entries) => wanted.extend(entries),
             None => suspects.push(Suspect::Damaged(key)),
         }
@@ -189,9 +189,11 @@ fn is_wrong(
 ) -> Result<bool, StoreError> {
     let ((tree, entry), missing) = match suspect {
         Suspect::Damaged(key) => {
-            let value = txn.raw(table.name, key)?;
             // A damaged record cannot be repaired here; a restore or its next change replaces it.
-            return Ok(value.is_some_and(|value| (table.examine)(key, &value).is_none()));
+            return match txn.raw(table.name, key)? {
+                Some(value) => Ok((table.examine)(key, &value)?.is_none()),
+                None => Ok(false),
+            };
         }
         Suspect::Missing(entry) => (entry, true),
         Suspect::Stale(entry) => (entry, false),
@@ -217,7 +219,7 @@ fn is_wanted(
         let Some(value) = txn.raw(table.name, key)? else {
             continue;
         };
-        let entries = (table.examine)(key, &value).unwrap_or_default();
+        let entries = (table.examine)(key, &value)?.unwrap_or_default();
         if entries
             .iter()
             .any(|(t, e)| (*t, e.as_slice()) == (tree, entry))
@@ -286,7 +288,7 @@ pub(in crate::store) fn examine_snapshot(
             continue;
         };
         *report.records.entry(tree).or_default() += 1;
-        match (table.examine)(&key, &value) {
+        match (table.examine)(&key, &value)? {
             Some(entries) => entries.into_iter().for_each(&mut match_up),
             None => report.damaged.add(tree, &key),
         }

@@ -68,6 +68,8 @@ impl From<StoreError> for ApiError {
             | StoreError::TooLarge { .. }
             | StoreError::InUse
             | StoreError::Newer { .. }
+            | StoreError::NewerRecord { .. }
+            | StoreError::Older { .. }
             | StoreError::Foreign
             | StoreError::NotEmpty
             | StoreError::Lost(_)

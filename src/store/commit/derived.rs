@@ -1,0 +1,184 @@
+//! State in memory that is derived from whole tables and takes too long to derive on the writer
+//! thread, such as the schedule with its rendered answers.
+//!
+//! Whoever changes the tables derives the next state first and hands it to the transaction with
+//! [`Txn::publish`]. The commit publishes it, or drops it if it fails, so that memory never shows a
+//! change that is not durable and never misses one that is. A commit that changes the tables without
+//! a derived state, such as one that another process planned, makes the state stale.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+
+use crate::store::commit::memory_table::{RawChange, TableListener};
+use crate::store::table::TreeName;
+use crate::store::txn::Txn;
+use crate::store::{Store, StoreError};
+
+pub(in crate::store) type Publication = Box<dyn FnOnce() + Send>;
+
+/// Whether a commit has changed one of the watched tables.
+#[derive(Default)]
+pub struct TableWatch(AtomicBool);
+
+impl TableListener for TableWatch {
+    fn apply(&self, _: &mut dyn Iterator<Item = RawChange<'_>>) -> Result<(), StoreError> {
+        self.0.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+pub struct Derived<V> {
+    current: ArcSwap<V>,
+    generation: AtomicU64,
+    watch: Arc<TableWatch>,
+}
+
+impl<V: Send + Sync + 'static> Derived<V> {
+    /// The watch must be older than the read that `first` is derived from: a commit in between then
+    /// makes the state stale and is not missed.
+    #[must_use]
+    pub fn new(first: V, watch: Arc<TableWatch>) -> Arc<Self> {
+        Arc::new(Self {
+            current: ArcSwap::from_pointee(first),
+            generation: AtomicU64::new(0),
+            watch,
+        })
+    }
+
+    /// Cheap; holding the guard keeps the state in memory.
+    pub fn load(&self) -> Guard<Arc<V>> {
+        self.current.load()
+    }
+
+    #[must_use]
+    pub fn load_full(&self) -> Arc<V> {
+        self.current.load_full()
+    }
+
+    /// Counts the published states. An answer computed after reading a generation is at least as new
+    /// as that generation.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Publishes a state that follows from the same commits in another way, such as one for a later day.
+    pub fn replace(&self, next: Arc<V>) {
+        self.current.store(next);
+        // After the state, so that a reader of the new number also gets the new state.
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Derives the state again if a commit has made it stale; returns whether one had. The caller
+    /// keeps other changes of the tables in this process away.
+    pub fn catch_up<E>(&self, derive: impl FnOnce() -> Result<V, E>) -> Result<bool, E> {
+        // Cleared before the tables are read, so that a commit during the read is seen next time.
+        if !self.watch.0.swap(false, Ordering::AcqRel) {
+            return Ok(false);
+        }
+        match derive() {
+            Ok(next) => {
+                self.replace(Arc::new(next));
+                Ok(true)
+            }
+            Err(error) => {
+                self.watch.0.store(true, Ordering::Release);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Txn<'_> {
+    /// Publishes `next` with this transaction: after the sync and before the answer. A transaction
+    /// without changes publishes nothing. `next` must include everything that was committed to its
+    /// tables before. The caller holds on to the
+    /// replaced state until the answer, so that the writer thread does not spend time on freeing it.
+    pub fn publish<V: Send + Sync + 'static>(&mut self, derived: &Arc<Derived<V>>, next: Arc<V>) {
+        let derived = Arc::clone(derived);
+        self.publications.push(Box::new(move || {
+            derived.replace(next);
+            // The table listeners of this commit have just run: what made the state stale is this change.
+            derived.watch.0.store(false, Ordering::Release);
+        }));
+    }
+}
+
+impl Store {
+    pub fn watch(&self, trees: &[TreeName]) -> Result<Arc<TableWatch>, StoreError> {
+        let watch = Arc::new(TableWatch::default());
+        let (trees, listener) = (trees.to_vec(), Arc::clone(&watch));
+        self.run_exclusive(move |writer| {
+            for tree in trees {
+                let listeners = writer.listeners.entry(tree).or_default();
+                listeners.push(Arc::clone(&listener) as _);
+            }
+            Ok(())
+        })?;
+        Ok(watch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::{People, all, person, put, schema};
+    use crate::store::{Durability, Table as _};
+
+    fn derived(store: &Store) -> Arc<Derived<usize>> {
+        let watch = store.watch(&[People::NAME]).unwrap();
+        Derived::new(all(store).len(), watch)
+    }
+
+    fn count(store: &Store) -> impl FnOnce() -> Result<usize, StoreError> {
+        let people = all(store).len();
+        move || Ok(people)
+    }
+
+    #[test]
+    fn commit_publishes_the_derived_state_before_its_answer() {
+        let store = Store::in_memory(schema());
+        let derived = derived(&store);
+        let next = Arc::clone(&derived);
+        let seen = store.write(Durability::Durable, move |txn| {
+            txn.put::<People>(&1, &person("Lund", 30))?;
+            txn.publish(&next, Arc::new(1));
+            // Not yet: the commit can still fail.
+            Ok::<_, StoreError>(*next.load_full())
+        });
+        assert_eq!(seen.wait(), Ok(0));
+        assert_eq!((*derived.load_full(), derived.generation()), (1, 1));
+        // It is not stale: the commit that changed the table also published.
+        assert_eq!(derived.catch_up(count(&store)), Ok(false));
+    }
+
+    #[test]
+    fn failed_transaction_publishes_nothing() {
+        let store = Store::in_memory(schema());
+        let derived = derived(&store);
+        let next = Arc::clone(&derived);
+        let failed = store.write(Durability::Durable, move |txn| {
+            txn.put::<People>(&1, &person("Lund", 30))?;
+            txn.publish(&next, Arc::new(1));
+            Err::<(), _>(StoreError::Closed)
+        });
+        assert_eq!(failed.wait(), Err(StoreError::Closed));
+        assert_eq!((*derived.load_full(), derived.generation()), (0, 0));
+    }
+
+    #[test]
+    fn commit_without_a_derived_state_makes_it_stale_until_it_is_derived_again() {
+        let store = Store::in_memory(schema());
+        let derived = derived(&store);
+        put(&store, 1, person("Lund", 30)).unwrap();
+        assert_eq!(*derived.load_full(), 0);
+        // A failed attempt is repeated.
+        let failed = derived.catch_up(|| Err(StoreError::Closed));
+        assert_eq!(failed, Err(StoreError::Closed));
+        assert_eq!(derived.catch_up(count(&store)), Ok(true));
+        assert_eq!(*derived.load_full(), 1);
+        assert_eq!(derived.catch_up(count(&store)), Ok(false));
+    }
+}

@@ -1,0 +1,40 @@
+//! An engine whose filling ends when the store closes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Engine, Scan};
+use crate::store::StoreError;
+use crate::store::snapshot::history::CommitId;
+use crate::store::table::TreeName;
+use crate::store::write_batch::WriteBatch;
+
+pub(in crate::store) struct AbandonableEngine<'a> {
+    pub(in crate::store) engine: &'a dyn Engine,
+    pub(in crate::store) abandoned: &'a AtomicBool,
+}
+
+impl Engine for AbandonableEngine<'_> {
+    fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.engine.get(tree, key)
+    }
+
+    fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a> {
+        self.engine.scan(tree, from, to)
+    }
+
+    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
+        // A long replay ends here when the store closes; what was applied is complete and counted.
+        if self.abandoned.load(Ordering::Relaxed) {
+            return Err(StoreError::Closed);
+        }
+        self.engine.apply(commit, batch)
+    }
+
+    fn applied(&self) -> Result<CommitId, StoreError> {
+        self.engine.applied()
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.engine.sync()
+    }
+}

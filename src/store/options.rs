@@ -1,0 +1,76 @@
+//! How a store is opened.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::StoreError;
+use super::shared::{OnFailure, SnapshotMetadata, VerifySnapshot};
+use crate::store::recovery::layout::Identity;
+
+/// Returns the current time in Unix seconds, for the dates of snapshots.
+pub type SnapshotClock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// Whether a store of an older format may be upgraded when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormatUpgrade {
+    Run,
+    /// The store is not opened: [`StoreError::Older`].
+    Refuse,
+}
+
+impl FormatUpgrade {
+    /// The one gate that every upgrade of a format passes.
+    pub(super) fn admit(self, identity: &Identity, format: u32) -> Result<(), StoreError> {
+        // `reached` and not `format`: an upgrade that was interrupted is not continued either.
+        if self == Self::Run || identity.reached >= format {
+            return Ok(());
+        }
+        Err(StoreError::Older {
+            found: identity.reached,
+            known: format,
+        })
+    }
+}
+
+#[derive(Clone)]
+pub struct Options {
+    /// Whether writes are synced. Only the control runs of durability tests turn this off.
+    pub sync: bool,
+    pub on_failure: OnFailure,
+    pub clock: SnapshotClock,
+    pub instance: [u8; 16],
+    /// Random seed from which new timeline ids are derived.
+    pub timeline: [u8; 16],
+    /// Opens the store even if commits are lost, without them. Only an operator may decide this;
+    /// the server never sets it.
+    pub accept_loss: bool,
+    pub upgrade: FormatUpgrade,
+    pub notes: SnapshotMetadata,
+    /// Verifies a newly written snapshot; the default reads it in this process.
+    pub verify_snapshot: Option<VerifySnapshot>,
+    /// Backup directory, searched for a snapshot if the store's own is missing.
+    pub backups: Option<PathBuf>,
+    /// How long [`Store::open`] waits for the engine to be verified or rebuilt. After that the work
+    /// continues in the background, and reads are answered from snapshot and WAL.
+    pub engine_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sync: true,
+            on_failure: Arc::new(|error| tracing::error!(%error, "the store has failed")),
+            clock: Arc::new(|| 0),
+            instance: [0; 16],
+            timeline: [0; 16],
+            accept_loss: false,
+            upgrade: FormatUpgrade::Run,
+            notes: Arc::new(BTreeMap::new),
+            verify_snapshot: None,
+            backups: None,
+            engine_timeout: Duration::from_secs(60),
+        }
+    }
+}
