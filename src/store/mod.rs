@@ -18,6 +18,7 @@ mod maintenance;
 mod options;
 mod record;
 mod recovery;
+pub mod replication;
 mod shared;
 mod snapshot;
 mod table;

@@ -1,0 +1,239 @@
+//! An entry of the shared log, and its encoding.
+//!
+//! The system that keeps the log is trusted to order entries and not to lose them, but not to return
+//! every bit as it was written: an entry has a checksum over all of it, and names its predecessor by
+//! the chain digest that the local log has as well.
+
+use std::io::Read as _;
+
+use flate2::Compression;
+use flate2::read::{DeflateDecoder, DeflateEncoder};
+
+use crate::store::snapshot::history::History;
+
+pub type FleetId = [u8; 16];
+pub type MemberId = [u8; 16];
+
+/// Bytes of a batch before compression. Above this a plan belongs in several commits: etcd takes
+/// requests of up to 1.5 MiB.
+pub const BATCH_MAX: usize = 1024 * 1024;
+/// Smaller batches gain less than the time costs.
+const DEFLATE_FROM: usize = 16 * 1024;
+
+const MAGIC: &[u8; 4] = b"pge1";
+const PLAIN: u8 = 0;
+const DEFLATED: u8 = 1;
+const CHECKSUM: usize = 4;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    pub fleet: FleetId,
+    pub number: u64,
+    /// The claim under which it was appended.
+    pub epoch: u64,
+    pub member: MemberId,
+    /// Drawn for each plan: tells one's own entry from another at the same number.
+    pub nonce: [u8; 16],
+    /// Format of the tables that the batch is written in.
+    pub format: u32,
+    /// Timeline, and chain digest of the predecessor.
+    pub before: History,
+    pub batch: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    #[error("has a wrong checksum")]
+    Checksum,
+    #[error("was written by a newer version")]
+    Newer,
+    #[error("is incomplete")]
+    Incomplete,
+    #[error("is above the limit of a batch")]
+    TooLarge,
+    #[error("has another number")]
+    Number,
+}
+
+impl Entry {
+    /// The history up to and including this entry.
+    #[must_use]
+    pub fn history(&self) -> History {
+        self.before.after(self.number, &self.batch)
+    }
+
+    pub fn encode(&self) -> Result<Vec<u8>, EntryError> {
+        if self.batch.len() > BATCH_MAX {
+            return Err(EntryError::TooLarge);
+        }
+        let packed = (self.batch.len() >= DEFLATE_FROM)
+            .then(|| deflate(&self.batch))
+            .flatten()
+            .filter(|packed| packed.len() < self.batch.len());
+        let (form, body) = match &packed {
+            Some(packed) => (DEFLATED, packed),
+            None => (PLAIN, &self.batch),
+        };
+        let mut bytes = Vec::with_capacity(HEAD + body.len() + CHECKSUM);
+        bytes.extend(MAGIC);
+        bytes.extend(self.fleet);
+        bytes.extend(self.number.to_le_bytes());
+        bytes.extend(self.epoch.to_le_bytes());
+        bytes.extend(self.member);
+        bytes.extend(self.nonce);
+        bytes.extend(self.format.to_le_bytes());
+        bytes.extend(self.before.timeline);
+        bytes.extend(self.before.chain);
+        bytes.push(form);
+        bytes.extend_from_slice(body);
+        let sum = crc32fast::hash(&bytes);
+        bytes.extend(sum.to_le_bytes());
+        Ok(bytes)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, EntryError> {
+        let (covered, sum) = bytes
+            .split_last_chunk::<CHECKSUM>()
+            .ok_or(EntryError::Incomplete)?;
+        // Before anything else: no field of a damaged entry means anything.
+        if crc32fast::hash(covered) != u32::from_le_bytes(*sum) {
+            return Err(EntryError::Checksum);
+        }
+        let mut rest = covered;
+        if take(&mut rest)? != *MAGIC {
+            return Err(EntryError::Newer);
+        }
+        let fleet = take(&mut rest)?;
+        let number = u64::from_le_bytes(take(&mut rest)?);
+        let epoch = u64::from_le_bytes(take(&mut rest)?);
+        let member = take(&mut rest)?;
+        let nonce = take(&mut rest)?;
+        let format = u32::from_le_bytes(take(&mut rest)?);
+        let before = History {
+            timeline: take(&mut rest)?,
+            chain: take(&mut rest)?,
+        };
+        let batch = match take::<1>(&mut rest)? {
+            [PLAIN] => rest.to_vec(),
+            [DEFLATED] => inflate(rest)?,
+            _ => return Err(EntryError::Newer),
+        };
+        Ok(Self {
+            fleet,
+            number,
+            epoch,
+            member,
+            nonce,
+            format,
+            before,
+            batch,
+        })
+    }
+}
+
+/// Magic, fleet, number, epoch, member, nonce, format, timeline, chain, form.
+const HEAD: usize = 4 + 16 + 8 + 8 + 16 + 16 + 4 + 16 + 16 + 1;
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], EntryError> {
+    let (head, tail) = rest
+        .split_first_chunk::<N>()
+        .ok_or(EntryError::Incomplete)?;
+    *rest = tail;
+    Ok(*head)
+}
+
+/// `None` if it fails, which reading from memory does not.
+fn deflate(batch: &[u8]) -> Option<Vec<u8>> {
+    let mut packed = Vec::new();
+    let read = DeflateEncoder::new(batch, Compression::fast()).read_to_end(&mut packed);
+    read.ok().map(|_| packed)
+}
+
+fn inflate(packed: &[u8]) -> Result<Vec<u8>, EntryError> {
+    let mut batch = Vec::new();
+    // One byte more than allowed, so that a longer batch is noticed and not cut off.
+    let most = BATCH_MAX as u64 + 1;
+    DeflateDecoder::new(packed)
+        .take(most)
+        .read_to_end(&mut batch)
+        .map_err(|_| EntryError::Incomplete)?;
+    if batch.len() > BATCH_MAX {
+        return Err(EntryError::TooLarge);
+    }
+    Ok(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(batch: Vec<u8>) -> Entry {
+        Entry {
+            fleet: [1; 16],
+            number: 7,
+            epoch: 300,
+            member: [2; 16],
+            nonce: [3; 16],
+            format: 1,
+            before: History {
+                timeline: [4; 16],
+                chain: [5; 16],
+            },
+            batch,
+        }
+    }
+
+    #[test]
+    fn entry_bytes_are_stable() {
+        let bytes = entry(b"xyz".to_vec()).encode().unwrap();
+        assert_eq!(
+            data_encoding::HEXLOWER.encode(&bytes),
+            [
+                "70676531",
+                &"01".repeat(16),
+                "0700000000000000",
+                "2c01000000000000",
+                &"02".repeat(16),
+                &"03".repeat(16),
+                "01000000",
+                &"04".repeat(16),
+                &"05".repeat(16),
+                "00",
+                "78797a",
+                "1d0c3e60",
+            ]
+            .concat()
+        );
+        assert_eq!(Entry::decode(&bytes), Ok(entry(b"xyz".to_vec())));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_detected() {
+        let bytes = entry(b"xyz".to_vec()).encode().unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(
+                Entry::decode(&damaged),
+                Err(EntryError::Checksum),
+                "bit {bit}"
+            );
+        }
+        for length in 0..bytes.len() {
+            assert!(Entry::decode(&bytes[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn large_batch_is_deflated_and_an_oversized_one_is_refused() {
+        let large = entry(vec![b'x'; BATCH_MAX]);
+        let bytes = large.encode().unwrap();
+        assert!(bytes.len() < BATCH_MAX / 100, "{}", bytes.len());
+        assert_eq!(Entry::decode(&bytes), Ok(large));
+        let oversized = entry(vec![b'x'; BATCH_MAX + 1]);
+        assert_eq!(oversized.encode(), Err(EntryError::TooLarge));
+        // A small file that unpacks to gigabytes is stopped at the limit.
+        let bomb = deflate(&vec![0; BATCH_MAX + 1]).unwrap();
+        assert_eq!(inflate(&bomb), Err(EntryError::TooLarge));
+    }
+}

@@ -1,0 +1,84 @@
+//! A log that several processes share, and how one of them plans while all apply.
+//!
+//! At most one member at a time, the *owner*, appends; every member applies the entries in order to
+//! its own store. Safety rests on one rule, which each [`SharedLog`] keeps: an append succeeds only
+//! if, in one atomic step, the entry is the next one and the claim of its owner still holds. The
+//! lease behind a claim gives liveness only: a member that wrongly believes to be the owner can plan,
+//! but not append.
+//!
+//! Nothing here knows what the entries mean, which system keeps the log, or the time.
+
+mod entry;
+mod member;
+#[cfg(test)]
+mod memory;
+#[cfg(test)]
+mod model_tests;
+
+use std::time::Duration;
+
+pub use entry::{BATCH_MAX, Entry, EntryError, FleetId, MemberId};
+pub use member::{Appending, Member, Position, ReplicationError, Role};
+
+/// Every call is linearizable: it sees what was answered to any member before.
+pub trait SharedLog {
+    /// Appends an entry, in one atomic step that checks that the last number is `entry.number - 1` and
+    /// that the claim `entry.epoch` holds.
+    fn append(&mut self, entry: &Entry) -> Result<Appended, SharedLogError>;
+
+    /// Returns entries from a number on, in order and without a gap: about `bytes` of them, and at least
+    /// one if there is one. Waits up to `wait` for the first.
+    fn read(
+        &mut self,
+        from: u64,
+        bytes: usize,
+        wait: Duration,
+    ) -> Result<Vec<Entry>, SharedLogError>;
+
+    /// Returns the last number.
+    fn head(&mut self) -> Result<u64, SharedLogError>;
+
+    /// Claims the log, or renews the claim of the member. A claim ends when its holder resigns, or does
+    /// not renew it within its lease.
+    fn claim(&mut self, member: MemberId) -> Result<Claim, SharedLogError>;
+
+    fn resign(&mut self, member: MemberId) -> Result<(), SharedLogError>;
+
+    /// Removes the entries below a number. The caller makes sure that members have them synced.
+    fn truncate(&mut self, below: u64) -> Result<(), SharedLogError>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    Done,
+    /// The number is taken or the claim has ended. This call has appended nothing; an earlier attempt
+    /// with the same entry may have.
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// No claim ever has an epoch that another one had.
+    Held {
+        epoch: u64,
+    },
+    Other {
+        member: MemberId,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SharedLogError {
+    /// It may have happened, and it may still happen.
+    #[error("the shared log did not answer: {0}")]
+    Unknown(String),
+    /// It has not happened and will not.
+    #[error("the shared log refused: {0}")]
+    Refused(String),
+    #[error("the shared log begins at {first}: this member was away too long")]
+    Truncated { first: u64 },
+    #[error("entry {number} of the shared log: {why}")]
+    Damaged { number: u64, why: EntryError },
+    #[error("the shared log belongs to another fleet")]
+    Foreign,
+}

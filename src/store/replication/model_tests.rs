@@ -1,0 +1,582 @@
+//! The model: three members over one log, every interleaving of their steps and of faults within a
+//! bound, and what must hold after each step. Each planted defect must break it.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{Hash, Hasher as _};
+use std::time::Duration;
+
+use super::memory::MemoryLog;
+use super::*;
+use crate::store::StoreError;
+use crate::store::snapshot::history::History;
+
+const FLEET: FleetId = [9; 16];
+const MEMBERS: usize = 3;
+
+fn id(member: usize) -> MemberId {
+    [u8::try_from(member + 1).unwrap(); 16]
+}
+
+fn begin() -> Position {
+    Position {
+        number: 0,
+        history: History::begin([7; 16], 0),
+    }
+}
+
+/// What becomes of an append on its way to the log and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    Works,
+    RequestLost,
+    AnswerLost,
+    /// The caller gives up, and the request arrives at any later time.
+    Delayed,
+}
+
+const NETWORKS: [Network; 4] = [
+    Network::Works,
+    Network::RequestLost,
+    Network::AnswerLost,
+    Network::Delayed,
+];
+
+/// A defect of the log or of its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Defect {
+    None,
+    /// The log appends at any number.
+    NoHeadCheck,
+    /// The log checks that the slot is empty, which it also is after a truncation.
+    SlotCheck,
+    /// The log appends under an ended claim.
+    NoEpochCheck,
+    /// A plan without an answer counts as committed.
+    UnknownIsCommitted,
+    /// A plan without an answer counts as failed.
+    UnknownIsFailed,
+    /// A plan is published before it is in the log.
+    PublishedFirst,
+    /// The log is truncated below what is applied and not synced.
+    TruncatedUnsynced,
+}
+
+/// The bound: how often each of these may happen in one history.
+#[derive(Clone, Copy, Hash)]
+struct Bound {
+    plans: u8,
+    faults: u8,
+    expiries: u8,
+    crashes: u8,
+    truncations: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Claim(usize),
+    Resign(usize),
+    Plan(usize, Network),
+    Settle(usize, Network),
+    Follow(usize),
+    Sync(usize),
+    Crash(usize),
+    /// A member that was away too long takes the state of another one.
+    Join(usize, usize),
+    Arrive(usize),
+    Expire,
+    Truncate,
+}
+
+#[derive(Clone, Hash)]
+struct Node {
+    member: Member,
+    /// The plans that this member has applied, and how many of them a crash leaves.
+    applied: Vec<u8>,
+    synced: usize,
+    /// The unsettled plan, whose client waits.
+    waiting: Option<u8>,
+}
+
+#[derive(Clone, Hash)]
+struct World {
+    log: MemoryLog,
+    /// Every entry that ever was in the log, by plan; what the members must agree with.
+    appended: Vec<Entry>,
+    delayed: Vec<Entry>,
+    nodes: [Node; MEMBERS],
+    next: u8,
+    committed: BTreeSet<u8>,
+    failed: BTreeSet<u8>,
+    left: Bound,
+}
+
+/// The log as one member reaches it.
+struct Connection<'a> {
+    log: &'a mut MemoryLog,
+    delayed: &'a mut Vec<Entry>,
+    network: Network,
+    defect: Defect,
+}
+
+impl Connection<'_> {
+    fn arrive(&mut self, entry: &Entry) -> Result<Appended, SharedLogError> {
+        let follows = self.log.head + 1 == entry.number;
+        let is_free = entry.number < self.log.first() || entry.number > self.log.head;
+        let holds = self.log.holds(entry.epoch);
+        let accepts = match self.defect {
+            Defect::NoHeadCheck => holds,
+            Defect::NoEpochCheck => follows,
+            Defect::SlotCheck => is_free,
+            _ => return self.log.append(entry),
+        };
+        if accepts {
+            self.log.push(entry);
+        }
+        Ok(match accepts {
+            true => Appended::Done,
+            false => Appended::Refused,
+        })
+    }
+}
+
+impl SharedLog for Connection<'_> {
+    fn append(&mut self, entry: &Entry) -> Result<Appended, SharedLogError> {
+        let lost = Err(SharedLogError::Unknown("time-out".to_owned()));
+        match self.network {
+            Network::Works => self.arrive(entry),
+            Network::RequestLost => lost,
+            Network::AnswerLost => self.arrive(entry).and(lost),
+            Network::Delayed => {
+                self.delayed.push(entry.clone());
+                lost
+            }
+        }
+    }
+
+    fn read(&mut self, from: u64, _: usize, wait: Duration) -> Result<Vec<Entry>, SharedLogError> {
+        // One at a time, so that other steps come between any two entries.
+        self.log.read(from, 1, wait)
+    }
+
+    fn head(&mut self) -> Result<u64, SharedLogError> {
+        self.log.head()
+    }
+
+    fn claim(&mut self, member: MemberId) -> Result<Claim, SharedLogError> {
+        self.log.claim(member)
+    }
+
+    fn resign(&mut self, member: MemberId) -> Result<(), SharedLogError> {
+        self.log.resign(member)
+    }
+
+    fn truncate(&mut self, below: u64) -> Result<(), SharedLogError> {
+        self.log.truncate(below)
+    }
+}
+
+impl World {
+    fn new(bound: Bound) -> Self {
+        let node = |member| Node {
+            member: Member::new(FLEET, id(member), 1, begin()),
+            applied: Vec::new(),
+            synced: 0,
+            waiting: None,
+        };
+        Self {
+            log: MemoryLog::new(0),
+            appended: Vec::new(),
+            delayed: Vec::new(),
+            nodes: std::array::from_fn(node),
+            next: 1,
+            committed: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            left: bound,
+        }
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let networks = &NETWORKS[..if self.left.faults > 0 { 4 } else { 1 }];
+        for (at, node) in self.nodes.iter().enumerate() {
+            let is_owner = matches!(node.member.role(), Role::Owner { .. });
+            let (settled, number) = (node.member.is_settled(), node.member.position().number);
+            if !settled {
+                steps.extend(networks.iter().map(|network| Step::Settle(at, *network)));
+            } else if is_owner {
+                if self.left.expiries > 0 {
+                    steps.push(Step::Resign(at));
+                }
+                if self.left.plans > 0 {
+                    steps.extend(networks.iter().map(|network| Step::Plan(at, *network)));
+                }
+            } else if self.left.plans > 0 && self.log.owner.is_none_or(|(m, _)| m == id(at)) {
+                steps.push(Step::Claim(at));
+            }
+            if settled && number < self.log.head {
+                steps.push(Step::Follow(at));
+            }
+            if number + 1 < self.log.first() {
+                let peers = (0..MEMBERS).filter(|peer| *peer != at);
+                steps.extend(peers.map(|peer| Step::Join(at, peer)));
+            }
+            if node.synced < node.applied.len() && self.left.crashes > 0 {
+                steps.push(Step::Sync(at));
+            }
+            if self.left.crashes > 0 {
+                steps.push(Step::Crash(at));
+            }
+        }
+        steps.extend((0..self.delayed.len()).map(Step::Arrive));
+        if self.left.expiries > 0 && self.log.owner.is_some() {
+            steps.push(Step::Expire);
+        }
+        if self.left.truncations > 0 && self.log.head >= self.log.first() {
+            steps.push(Step::Truncate);
+        }
+        steps
+    }
+
+    /// Returns why the step has broken something.
+    fn take(&mut self, step: Step, defect: Defect) -> Result<(), String> {
+        match step {
+            Step::Claim(at) => {
+                let claimed = self.with(at, Network::Works, defect, |member, log, apply| {
+                    member.claim(log, apply)
+                });
+                if let Err(error) = claimed
+                    && !matches!(
+                        error,
+                        ReplicationError::Log(SharedLogError::Truncated { .. })
+                    )
+                {
+                    return Err(error.to_string());
+                }
+            }
+            Step::Resign(at) => {
+                self.left.expiries -= 1;
+                let resigned = self.with(at, Network::Works, defect, |member, log, _| {
+                    member.resign(log)
+                });
+                resigned.map_err(|error| error.to_string())?;
+            }
+            Step::Plan(at, network) => self.plan(at, network, defect)?,
+            Step::Settle(at, network) => {
+                self.left.faults -= u8::from(network != Network::Works);
+                let settled = self.with(at, network, defect, |member, log, apply| {
+                    member.settle(log, apply)
+                });
+                match settled {
+                    Ok(Some(outcome)) => self.answer(at, outcome, defect),
+                    Ok(None) => {}
+                    // It restarts without an answer to its client, and joins.
+                    Err(ReplicationError::Log(SharedLogError::Truncated { .. })) => {
+                        self.restart(at);
+                    }
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+            Step::Follow(at) => {
+                let followed = self.with(at, Network::Works, defect, |member, log, apply| {
+                    member.follow(log, Duration::ZERO, apply)
+                });
+                match followed {
+                    Ok(_) | Err(ReplicationError::Log(SharedLogError::Truncated { .. })) => {}
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+            Step::Sync(at) => self.nodes[at].synced = self.nodes[at].applied.len(),
+            Step::Crash(at) => self.crash(at),
+            Step::Join(at, peer) => self.join(at, peer),
+            Step::Arrive(at) => {
+                let entry = self.delayed.remove(at);
+                let mut nowhere = Vec::new();
+                let mut connection = Connection {
+                    log: &mut self.log,
+                    delayed: &mut nowhere,
+                    network: Network::Works,
+                    defect,
+                };
+                connection.arrive(&entry).unwrap();
+            }
+            Step::Expire => {
+                self.left.expiries -= 1;
+                self.log.expire();
+            }
+            Step::Truncate => self.truncate(defect),
+        }
+        self.check()
+    }
+
+    fn with<R>(
+        &mut self,
+        at: usize,
+        network: Network,
+        defect: Defect,
+        step: impl FnOnce(
+            &mut Member,
+            &mut dyn SharedLog,
+            &mut dyn FnMut(&Entry) -> Result<(), StoreError>,
+        ) -> R,
+    ) -> R {
+        let mut connection = Connection {
+            log: &mut self.log,
+            delayed: &mut self.delayed,
+            network,
+            defect,
+        };
+        let node = &mut self.nodes[at];
+        let applied = &mut node.applied;
+        step(&mut node.member, &mut connection, &mut |entry| {
+            applied.extend(&entry.batch);
+            Ok(())
+        })
+    }
+
+    fn plan(&mut self, at: usize, network: Network, defect: Defect) -> Result<(), String> {
+        let plan = self.next;
+        self.next += 1;
+        self.left.plans -= 1;
+        self.left.faults -= u8::from(network != Network::Works);
+        self.nodes[at].waiting = Some(plan);
+        if defect == Defect::PublishedFirst {
+            self.nodes[at].applied.push(plan);
+        }
+        let outcome = self.with(at, network, defect, |member, log, apply| {
+            if defect == Defect::PublishedFirst {
+                return member.append(log, [plan; 16], vec![plan], &mut |_| Ok(()));
+            }
+            member.append(log, [plan; 16], vec![plan], apply)
+        });
+        self.answer(at, outcome.map_err(|error| error.to_string())?, defect);
+        Ok(())
+    }
+
+    /// Answers the client of a member, as the outcome says.
+    fn answer(&mut self, at: usize, outcome: Appending, defect: Defect) {
+        let Some(plan) = self.nodes[at].waiting else {
+            return;
+        };
+        let answers = match (outcome, defect) {
+            (Appending::Committed, _) | (_, Defect::UnknownIsCommitted) => &mut self.committed,
+            (Appending::Moved, _) | (_, Defect::UnknownIsFailed) => &mut self.failed,
+            (Appending::Unsettled, _) => return,
+        };
+        answers.insert(plan);
+        self.nodes[at].waiting = None;
+    }
+
+    /// A power cut of a member, and its start: what was not synced is lost, and so are its clients.
+    fn crash(&mut self, at: usize) {
+        self.left.crashes -= 1;
+        let node = &mut self.nodes[at];
+        node.applied.truncate(node.synced);
+        self.restart(at);
+    }
+
+    fn restart(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        node.waiting = None;
+        let applied = node.applied.len();
+        let history = self.appended.get(..applied).unwrap_or_default().last();
+        let position = history.map_or_else(begin, |entry| Position {
+            number: entry.number,
+            history: entry.history(),
+        });
+        node.member = Member::new(FLEET, id(at), 1, position);
+    }
+
+    fn join(&mut self, at: usize, peer: usize) {
+        let peer = self.nodes[peer].clone();
+        // A snapshot is of a settled state, and synced before the member serves.
+        let node = &mut self.nodes[at];
+        if peer.applied.len() > node.applied.len() && node.member.is_settled() {
+            node.synced = peer.applied.len();
+            node.applied = peer.applied;
+            node.member = Member::new(FLEET, id(at), 1, peer.member.position());
+        }
+    }
+
+    /// Removes what two of three members have synced.
+    fn truncate(&mut self, defect: Defect) {
+        self.left.truncations -= 1;
+        let mut reached: Vec<_> = (self.nodes.iter())
+            .map(|node| match defect {
+                Defect::TruncatedUnsynced => node.applied.len(),
+                _ => node.synced,
+            })
+            .collect();
+        reached.sort_unstable();
+        self.log.truncate(reached[1] as u64 + 1).unwrap();
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        if self.log.appends != self.appended.len() {
+            let last = self.log.entries.back().unwrap();
+            let entry = Entry::decode(last).unwrap();
+            if entry.number != self.appended.len() as u64 + 1 {
+                return Err(format!("number {} is given twice", entry.number));
+            }
+            if !self.log.holds(entry.epoch) {
+                return Err(format!("epoch {} was not fenced", entry.epoch));
+            }
+            self.appended.push(entry);
+        }
+        let in_log: Vec<u8> = self.appended.iter().flat_map(|e| e.batch.clone()).collect();
+        let once: BTreeSet<u8> = in_log.iter().copied().collect();
+        if once.len() != in_log.len() {
+            return Err("a plan is in the log twice".to_owned());
+        }
+        if !self.committed.is_subset(&once) {
+            return Err("an acknowledged plan is lost".to_owned());
+        }
+        if !self.failed.is_disjoint(&once) {
+            return Err("a plan that was answered as failed is in the log".to_owned());
+        }
+        for node in &self.nodes {
+            let position = node.member.position();
+            let expected = in_log.get(..node.applied.len());
+            if expected != Some(&node.applied) || position.number != node.applied.len() as u64 {
+                return Err("a member's state is not a prefix of the log".to_owned());
+            }
+            let last = self.appended[..node.applied.len()].last();
+            if last.map_or(begin().history, Entry::history) != position.history {
+                return Err("equal numbers with unequal digests".to_owned());
+            }
+        }
+        let synced = self.nodes.iter().map(|node| node.synced as u64).max();
+        if synced < Some(self.log.first() - 1) {
+            return Err("an entry is neither in the log nor on any disk".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// What an exploration has met, so that a model that explores nothing does not pass.
+#[derive(Default)]
+struct Met {
+    states: usize,
+    committed: usize,
+    settled_as_committed: usize,
+    settled_as_moved: usize,
+    joined: usize,
+}
+
+fn digest(world: &World) -> u64 {
+    // Two of a million states agree by accident with a probability below 1 to 10 million.
+    let mut hasher = DefaultHasher::new();
+    world.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Takes every order of steps, depth first, until all states within the bound are met or one is wrong.
+fn explore(bound: Bound, defect: Defect) -> Result<Met, String> {
+    let first = World::new(bound);
+    let mut met = Met::default();
+    let mut known = HashSet::from([digest(&first)]);
+    let mut waiting = vec![(first, Vec::new())];
+    while let Some((world, path)) = waiting.pop() {
+        met.states += 1;
+        for step in world.steps() {
+            let mut next = world.clone();
+            let mut path = path.clone();
+            path.push(step);
+            next.take(step, defect)
+                .map_err(|why| format!("{why}: {path:?}"))?;
+            met.committed += usize::from(next.committed.len() > world.committed.len());
+            if matches!(step, Step::Settle(..)) {
+                met.settled_as_committed += usize::from(next.committed != world.committed);
+                met.settled_as_moved += usize::from(next.failed != world.failed);
+            }
+            met.joined += usize::from(matches!(step, Step::Join(..)));
+            if known.insert(digest(&next)) {
+                waiting.push((next, path));
+            }
+        }
+    }
+    Ok(met)
+}
+
+const QUIET: Bound = Bound {
+    plans: 2,
+    faults: 0,
+    expiries: 0,
+    crashes: 0,
+    truncations: 0,
+};
+
+/// Each bound combines the faults that act on one another.
+const BOUNDS: [Bound; 3] = [
+    Bound {
+        faults: 2,
+        expiries: 1,
+        ..QUIET
+    },
+    Bound {
+        expiries: 1,
+        crashes: 1,
+        ..QUIET
+    },
+    Bound {
+        faults: 1,
+        crashes: 1,
+        truncations: 1,
+        ..QUIET
+    },
+];
+
+/// Of the long form: all faults in one history.
+const LONG: Bound = Bound {
+    plans: 3,
+    faults: 2,
+    expiries: 1,
+    crashes: 1,
+    truncations: 1,
+};
+
+#[test]
+fn no_interleaving_loses_doubles_or_reorders_a_plan() {
+    let mut total = Met::default();
+    let is_long = std::env::var_os("PLAYGATE_REPLICATION_MODEL").is_some_and(|form| form == "long");
+    for bound in BOUNDS.into_iter().chain(is_long.then_some(LONG)) {
+        let met = explore(bound, Defect::None).unwrap();
+        eprintln!("{} states", met.states);
+        total.states += met.states;
+        total.committed += met.committed;
+        total.settled_as_committed += met.settled_as_committed;
+        total.settled_as_moved += met.settled_as_moved;
+        total.joined += met.joined;
+    }
+    assert!(total.states > 10_000, "{}", total.states);
+    for count in [
+        total.committed,
+        total.settled_as_committed,
+        total.settled_as_moved,
+        total.joined,
+    ] {
+        assert!(count > 100, "{count}");
+    }
+}
+
+/// The control: the same exploration finds each planted defect.
+#[test]
+fn every_planted_defect_is_found() {
+    for (defect, found) in [
+        (Defect::NoHeadCheck, "given twice"),
+        (Defect::NoEpochCheck, "not fenced"),
+        (Defect::SlotCheck, "given twice"),
+        (Defect::UnknownIsCommitted, "acknowledged plan is lost"),
+        (Defect::UnknownIsFailed, "answered as failed is in the log"),
+        (Defect::PublishedFirst, "not a prefix"),
+        (Defect::TruncatedUnsynced, "nor on any disk"),
+    ] {
+        let why: Vec<_> = (BOUNDS.into_iter())
+            .filter_map(|bound| explore(bound, defect).err())
+            .collect();
+        assert!(
+            why.iter().any(|why| why.contains(found)),
+            "{defect:?}: {why:?}"
+        );
+    }
+}
