@@ -235,6 +235,7 @@ fn answer(
     payload: Payload,
 ) -> Result<Outcome, ApiError> {
     let lookup = CacheLookup::new(http, entry.route, parts, heads, entry.cx.now);
+    // By the text of the request, so that a hit needs no parsing.
     if let Some(reply) = lookup.as_ref().and_then(CacheLookup::by_text) {
         return Ok(Outcome::Now(Ok(reply)));
     }
@@ -259,6 +260,7 @@ fn answer(
         Proof::Open(auth, handler) => (handler.serve)(call, auth),
         Proof::Partner(auth, handler) => (handler.serve)(call, auth),
         Proof::User(auth, handler) => {
+            // Here for all routes, so that no handler can forget it.
             check_own_record(&auth, &call.input)?;
             (handler.serve)(call, auth)
         }
@@ -293,6 +295,7 @@ impl Call<'_> {
         let (http, cx) = (self.http, self.cx);
         let request = R::parse(&self.input, self.payload)?;
         self.record.successor = request.successor();
+        // Recorded before the handler runs: there is no change without an entry.
         if let Some(draft) = self.draft {
             let handler = Box::new(move |http: &_, cx| handler(http, cx, auth, request));
             let audited = run_audited(Arc::clone(http), cx, draft, handler);
@@ -304,6 +307,7 @@ impl Call<'_> {
         else {
             return Ok(handler(http, cx, auth, request));
         };
+        // The same request may be cached under another spelling.
         if let Some(reply) = lookup.by_meaning(&meaning) {
             return Ok(Outcome::Now(Ok(reply)));
         }
@@ -335,6 +339,7 @@ async fn answer_later(
         PipelineStep::Read(entry) => match read_body(&mut record, body, &entry).await {
             Ok(payload) => {
                 let heads = RequestHeaders::read(&parts.headers, &http.names);
+                // A panic becomes a 500 of this request only.
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
                     answer(&http, &mut record, &parts, &heads, entry, payload)
                 }));

@@ -306,6 +306,7 @@ fn partner(
             (TokenHash::hash_partner_token(&text), TokenPlace::Query)
         }
     };
+    // Malformed, unknown and revoked tokens get one answer.
     hash.and_then(|hash| gate.partner(&hash, now))
         .ok_or_else(|| {
             let place = match place {

@@ -110,6 +110,7 @@ impl UserImport<'_> {
     async fn run(&mut self, lines: &mut UserLines) -> Result<(), ApiError> {
         let mut ready = Vec::new();
         loop {
+            // While one batch waits for its commit, the next is read and hashed.
             let (added, batch) = tokio::join!(self.commit(ready), self.read(lines));
             let (added, existing) = added?;
             self.report.added += added;

@@ -32,6 +32,7 @@ pub(crate) async fn entitlement(
     let user = user(services, auth)?;
     let asset = request.asset;
     let country = cx.country(services.geoip.as_deref());
+    // Rights come before the PIN: a wrong PIN must not count where the asset is denied anyway.
     let granted = services
         .entitlement
         .decide(&user, &asset, request.offset, country, cx.now)?;

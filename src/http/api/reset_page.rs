@@ -60,6 +60,7 @@ pub(crate) async fn complete(
     match set_password(&http.services, cx, token.hash, &password).await {
         Ok(()) => Ok(page(http, cx, StatusCode::OK, &View::Done)),
         Err(error) if is_correctable(error.code()) => {
+            // The browser's language: the user is not logged in.
             let language = accept_language(cx);
             let why = http.messages.pick(error.code(), language, None);
             let view = View::Form(&token.text, Some(ResetFormError::Message(why)));

@@ -103,6 +103,7 @@ impl<S: AsyncRead + Unpin, E: ReadObserver + Unpin> AsyncRead for ObserveReads<S
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // The buffer may hold bytes of earlier reads, which were reported then.
         let before = buffer.filled().len();
         let done = Pin::new(&mut self.inner).poll_read(cx, buffer);
         if let Some(came) = buffer.filled().get(before..)

@@ -78,6 +78,7 @@ fn merge(responses: &mut Map<String, Value>, status: String, refusal: Value) {
         return;
     };
     *text = format!("{text}\n\n{more}");
+    // Both bodies are possible under this status.
     let content = refusal.get("content").and_then(Value::as_object);
     if let (Some(Value::Object(content)), Some(more)) = (success.get_mut("content"), content) {
         for (media, body) in more {

@@ -142,6 +142,7 @@ enum Host<'a> {
 impl<'a> Host<'a> {
     fn parse(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
+        // RFC 3986, 3.2.2: brackets tell the colons of an IPv6 address from that of the port.
         if let Some(rest) = text.strip_prefix('[') {
             let (address, rest) = rest.split_once(']')?;
             address.parse::<Ipv6Addr>().ok()?;

@@ -134,6 +134,7 @@ impl<P: Iterator<Item = Piece> + Send + Unpin + 'static> Body for ChunkStream<P>
             return Poll::Ready(None);
         }
         if let Some(mut maker) = this.maker.take() {
+            // On a blocking thread and back: making a piece may read files.
             this.making = Some(tokio::task::spawn_blocking(move || {
                 let piece = maker.next();
                 (maker, piece)

@@ -188,6 +188,7 @@ impl CacheState {
             self.filled = 0;
         }
         self.filled += bytes;
+        // An earlier entry of this meaning that has expired, or another meaning with the same checksum.
         let replaced = self
             .by_meaning
             .insert(checksum(&entry.meaning), Arc::clone(entry));

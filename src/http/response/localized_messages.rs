@@ -65,6 +65,7 @@ impl Messages {
                 problem,
             };
             let texts = decode_toml(text, texts).map_err(bad)?;
+            // Keys that an added language lacks keep the built-in text.
             languages
                 .entry(language.to_ascii_lowercase())
                 .or_default()
