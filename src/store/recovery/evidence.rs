@@ -310,6 +310,7 @@ pub(in crate::store) fn snapshots(
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) => {
+            // A store without snapshots has no directory for them yet.
             if error.kind() != io::ErrorKind::NotFound {
                 tracing::warn!(directory = %directory.display(), %error, "cannot list snapshots");
             }

@@ -117,6 +117,7 @@ impl DurableReader {
         from: &[u8],
         to: Option<&[u8]>,
     ) -> Result<impl Iterator<Item = Result<KeyValue, StoreError>> + use<>, StoreError> {
+        // A key before the first frame begins with that frame.
         let next_frame = self
             .snapshot
             .as_ref()

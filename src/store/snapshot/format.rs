@@ -117,6 +117,7 @@ const fn options() -> impl bincode::config::Config {
     bincode::config::standard()
         .with_little_endian()
         .with_variable_int_encoding()
+        // A damaged length must not cause a huge allocation.
         .with_limit::<FRAME_BYTES>()
 }
 
@@ -358,6 +359,7 @@ impl Snapshot {
             .digests
             .iter()
             .map(|(tree, digest)| ((*tree).to_owned(), digest.to_bytes()));
+        // A tree that is missing as a whole differs as well: the footer names all that were written.
         if found.eq(footer.trees) {
             Ok(())
         } else {
@@ -397,6 +399,7 @@ pub(in crate::store) fn is_footer(payload: &[u8]) -> bool {
 
 fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     match bincode::serde::decode_from_slice(bytes, options()) {
+        // A rest means that the bytes are of another type, such as a write batch read as a footer.
         Ok((value, used)) if used == bytes.len() => Some(value),
         Ok(_) | Err(_) => None,
     }

@@ -104,6 +104,7 @@ impl Lineage {
 
     /// The last commit of a timeline that belongs to this store; `None` for another history.
     pub(in crate::store) fn until(&self, timeline: [u8; 16]) -> Option<u64> {
+        // Commits of the current timeline belong to the store without limit.
         if timeline == self.current {
             return Some(u64::MAX);
         }

@@ -152,6 +152,7 @@ impl SnapshotReader {
         tree: TreeName,
         each: &mut dyn FnMut(&mut dyn Iterator<Item = RawChange<'_>>),
     ) -> Result<(), StoreError> {
+        // The tree may begin in the middle of a frame, after the last pairs of another.
         let first = self.frame_of(tree, &[]).unwrap_or(0);
         let frames = self.frames.iter().skip(first);
         let mut bytes = Vec::new();

@@ -98,6 +98,7 @@ impl DurableStateReport {
         let (tree, key) = place;
         match (expected, found) {
             (None, Some(_)) => self.extra.add(tree, &key),
+            // Also if the engine has another value: the durable one is missing.
             (expected, found) if expected != found => self.missing.add(tree, &key),
             _ => {}
         }
