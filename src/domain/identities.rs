@@ -201,6 +201,7 @@ impl<I: IdentityTable> Identities<I> {
         let id = I::new_id(self.entropy.array());
         let token = I::new_token(&*self.entropy);
         Ok(self.change(move |txn| {
+            // In the write batch: of two concurrent requests with one name, the second must fail.
             if txn.find::<I::ByName>(&name)?.is_some() {
                 return Err(IdentityError::NameInUse(I::KIND));
             }
@@ -269,6 +270,7 @@ impl<I: IdentityTable> Identities<I> {
         };
         let token = I::new_token(&*self.entropy);
         Ok(self.change(move |txn| {
+            // It may have been removed since the request named it; its token would outlive it.
             if txn.get::<I>(&id)?.is_none() {
                 return Err(IdentityError::NotFound(I::KIND));
             }

@@ -25,6 +25,7 @@ impl Accounts {
     ) -> Option<Login> {
         let found = self.0.logins.get(token)?;
         let at = self.0.expiry.at(now);
+        // A token is worth nothing with the key of another partner.
         let good = found.partner == partner && is_alive(found.created, found.expires, at);
         good.then_some(Login {
             user: found.user,

@@ -355,6 +355,7 @@ impl Proof {
     ) -> Result<CredentialRecord, AccountsError> {
         throttle::refund(txn, &inner.settings.limits, &self.reservation, now)?;
         let credentials = credentials(txn, user)?;
+        // Otherwise the password was changed after this proof was checked against the earlier one.
         if credentials.generation == self.generation {
             Ok(credentials)
         } else {

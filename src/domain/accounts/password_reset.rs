@@ -145,6 +145,7 @@ fn redeemable(
     at: UnixSeconds,
 ) -> Result<UserId, AccountsError> {
     txn.get::<ResetTokens>(token)?
+        // The page behind the link of a mail knows no partner; the API passes its own.
         .filter(|reset| partner.is_none_or(|partner| partner == reset.partner))
         .filter(|reset| is_alive(reset.created, reset.expires, at))
         .map(|reset| reset.user)

@@ -126,6 +126,7 @@ impl CredentialRecord {
         Self {
             password: hash,
             password_set: now,
+            // Voids log-ins that have checked the earlier password and are not stored yet.
             generation: generation.wrapping_add(1),
             pin,
         }
@@ -169,6 +170,7 @@ impl Table for Logins {
             expires,
         } = record;
         entries.add::<LoginsByUser>(&(*user, *created), key);
+        // Begins with the time: a job deletes what has expired, from the first entry on.
         entries.add::<LoginsByExpiry>(&(*expires, *user), key);
     }
 }

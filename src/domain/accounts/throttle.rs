@@ -150,11 +150,13 @@ impl Default for AttemptLimits {
         };
         Self {
             login_account: rule(10, QUARTER, LOCKS),
+            // Many users may share an address.
             login_address: rule(50, QUARTER, LOCKS),
             sign_up: rule(100, 600, &[]),
             reset_mail_account: rule(3, HOUR, &[]),
             reset_mail_address: rule(60, HOUR, &[]),
             reset: rule(60, QUARTER, &[]),
+            // A PIN has few digits, so few guesses.
             pin: rule(5, QUARTER, &[QUARTER]),
             pin_mail: rule(3, HOUR, &[]),
             notice_mail: rule(3, HOUR, &[]),

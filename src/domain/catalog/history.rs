@@ -233,6 +233,7 @@ type KeptCatalog = (u64, String, BTreeMap<KeyId, SealedKey>);
 
 fn kept(txn: &Txn<'_>, version: Option<u64>) -> Result<KeptCatalog, CatalogError> {
     let number = match version {
+        // Keys are complements of the numbers, so that a scan begins with the newest.
         Some(number) => txn.get::<Versions>(&!number)?.map(|_| number),
         None => txn.scan::<Versions>(&All, 1)?.first().map(|(key, _)| !key),
     };

@@ -62,6 +62,7 @@ impl CatalogImport {
     ) -> Vec<Mistake> {
         let mut check = Check {
             import: self,
+            // A merge keeps the current objects, so references to them are valid.
             existing: (mode == Mode::Merge).then_some(current),
             problems: self.problems.clone(),
         };

@@ -320,6 +320,7 @@ impl KeyId {
 
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be 32 hexadecimal digits or a UUID");
+        // `cenc:default_KID` of an MPD is written as a UUID.
         let uuid = text.len() == 36
             && [8, 13, 18, 23]
                 .iter()
@@ -369,6 +370,7 @@ impl ContentKey {
             return Ok(Self(bytes));
         }
         let text = std::str::from_utf8(content).map_err(|_| malformed)?;
+        // Editors end a file with a line break.
         Self::parse(text.trim()).map_err(|_| malformed)
     }
 

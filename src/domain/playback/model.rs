@@ -83,7 +83,7 @@ pub struct StoredSession {
     pub partner: PartnerId,
     pub asset: AssetId,
     pub playing: PlayedAsset,
-    /// One device is one stream.
+    /// A device plays one stream at a time.
     pub device: Device,
     pub drm: Drm,
     pub protocol: Protocol,

@@ -34,7 +34,7 @@ pub(super) struct BroadcastEntry {
     pub(super) allowed: Allowed,
 }
 
-/// One byte, so that an [`Entry`] stays at 64 bytes: all of them are in memory.
+/// One byte, so that a [`BroadcastEntry`] stays at 64 bytes: all of them are in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowed(u8);
 
@@ -110,6 +110,7 @@ impl Channel {
         let last = last.and_then(|last| self.starts.get(last).zip(self.entries.get(last)));
         match last {
             Some((start, entry)) if entry.stop > at => (*start, entry.stop),
+            // In a gap the live view lasts from the end of the previous program to the start of the next.
             gap_after => (
                 gap_after.map_or(UnixSeconds(i64::MIN), |(_, entry)| entry.stop),
                 (self.starts.get(next).copied()).unwrap_or(UnixSeconds(i64::MAX)),

@@ -86,6 +86,7 @@ impl<'a> Builder<'a> {
 
     #[must_use]
     pub(super) fn finish(self) -> Channel {
+        // All queries bisect the starts.
         debug_assert!(self.starts.is_sorted());
         let mut member = Vec::new();
         json_writer::text(self.livestream.as_str(), &mut member);

@@ -155,6 +155,7 @@ impl IdAssigner<'_> {
     fn assign(&mut self, row: NewRow, before: Option<&Broadcast>) -> Option<Broadcast> {
         let id = match (row.id, before) {
             (Some(given), _) => given,
+            // Entitlement overrides and players refer to a broadcast by its id, whatever else changes.
             (None, Some(before)) => before.id.clone(),
             (None, None) => ids::derive(self.livestream, row.start, &self.used)?,
         };

@@ -13,6 +13,7 @@ fn escape(byte: u8) -> Option<[u8; 2]> {
         b'\n' => *b"\\n",
         b'\r' => *b"\\r",
         b'\t' => *b"\\t",
+        // RFC 8259, section 7: control characters must be escaped.
         0..0x20 => *b"\\u",
         _ => return None,
     })

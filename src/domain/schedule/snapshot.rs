@@ -98,7 +98,7 @@ impl Ids {
             }
         }
         places.sort_unstable_by_key(|place| place.hash);
-        // About one position in each bucket.
+        // About one position in each bucket. At least one bit: a shift by 64 would overflow.
         let bits = (usize::BITS - places.len().leading_zeros()).clamp(1, 30);
         let shift = u64::BITS - bits;
         // One bound more than buckets: each bucket ends where the next begins.

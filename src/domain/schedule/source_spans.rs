@@ -122,6 +122,7 @@ impl SourceSpans {
         });
         // The list is a store value, whose size is limited.
         let over = entries.len().saturating_sub(SPANS_MAX);
+        // Sorted by start: the oldest go.
         entries.drain(..over);
         self.0 = entries;
     }
@@ -130,6 +131,7 @@ impl SourceSpans {
 pub fn free(span: CoveredSpan, blocked: &[CoveredSpan]) -> Vec<CoveredSpan> {
     let mut free = Vec::new();
     let mut rest = span;
+    // The gaps are in order of time, so that everything before a gap is decided.
     for gap in blocked.iter().filter(|gap| gap.meets(span.from, span.to)) {
         free.push(CoveredSpan {
             from: rest.from,

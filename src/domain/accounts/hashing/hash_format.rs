@@ -199,6 +199,7 @@ fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
 fn argon2(algorithm: Algorithm, rest: &str) -> Option<HashFormat> {
     let (version, rest) = match rest.strip_prefix("v=") {
         Some(rest) => rest.split_once('$')?,
+        // Argon2 before version 1.3 (19) did not write its version, which was 1.0 (16).
         None => ("16", rest),
     };
     let version = Version::try_from(number(version)?).ok()?;

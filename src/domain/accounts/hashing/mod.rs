@@ -33,6 +33,7 @@ pub struct Cost {
 impl Default for Cost {
     fn default() -> Self {
         Self {
+            // OWASP's recommendation for argon2id.
             memory_kib: 19 * 1024,
             iterations: 2,
             parallelism: 1,
@@ -179,6 +180,7 @@ pub(super) fn verify(
     today: Cost,
     memory: &mut HashMemory,
 ) -> Result<Verdict, HashingFailed> {
+    // Imported hashes were parsed before they were stored: one that cannot be parsed now is damage.
     let stored = HashFormat::parse(stored).ok_or(HashingFailed)?;
     let matches = stored.is_of(secret, memory)?;
     // One imported hash may need 128 MiB, which the thread must not keep.
