@@ -38,6 +38,7 @@ pub(super) fn http(config: &Config, listener: Option<SocketAddr>) -> HttpSetting
         environment: config.server.environment,
         header_prefix: config.http.header_prefix.clone(),
         trusted_proxies: config.http.trusted_proxies.clone(),
+        // `*` among listed origins allows all of them.
         cors_origins: if origins.iter().any(|origin| origin == "*") {
             CorsOrigins::Any
         } else {
@@ -98,6 +99,7 @@ pub(super) fn messages(config: &Config) -> Result<Messages, AppError> {
         for entry in fs::read_dir(directory).map_err(failed(directory.clone()))? {
             let path = entry.map_err(failed(directory.clone()))?.path();
             let language = path.file_stem().and_then(|stem| stem.to_str());
+            // Other files in the directory are ignored.
             if let Some(language) = language
                 && path
                     .extension()

@@ -360,6 +360,7 @@ impl Serialize for Encoder {
             Self::Boolean(value) => to.serialize_bool(*value),
             Self::Time(at) => match time(*at) {
                 Some(text) => to.serialize_str(&text),
+                // RFC 3339 has only years of four digits; the reader takes seconds as well.
                 None => to.serialize_i64(at.0),
             },
             Self::List(values) => to.collect_seq(values),

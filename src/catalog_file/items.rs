@@ -29,6 +29,7 @@ pub(super) fn read(
     tables("offer").for_each(|table| offer(&mut import, table));
     tables("rule").for_each(|table| rule(&mut import, table));
     tables("broadcast").for_each(|table| broadcast(&mut import, table));
+    // Reports members that none of the readers above has asked for.
     root.finish();
     import
 }
@@ -268,6 +269,7 @@ fn images(table: &TableDecoder<'_>) -> Vec<Image> {
         });
         one.finish();
     }
+    // Without a choice in the file the first image is the default.
     if images.iter().all(|image| !image.default)
         && let Some(first) = images.first_mut()
     {
@@ -291,6 +293,7 @@ fn keys(
         let id = one.needed_parsed("kid", KeyId::parse);
         let key = key(&one, open);
         one.finish();
+        // The decoder has reported it.
         let Some(id) = id else { continue };
         if ids.contains(&id) {
             table.report(&format!("kid `{id}` is listed twice"));

@@ -54,6 +54,7 @@ fn node(lines: &Lines, value: &Spanned<DeValue<'_>>) -> Node {
     let span = span(lines, value);
     let value = match value.get_ref() {
         DeValue::String(text) => Value::Text(text.to_string()),
+        // The parser keeps the digits: a number may not fit 64 bits.
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
             .map_or(Value::Other("an integer out of range"), Value::Integer),
         DeValue::Float(_) => Value::Other("a number with a fraction"),

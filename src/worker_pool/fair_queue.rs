@@ -129,6 +129,7 @@ impl<J> Ring<J> {
             .partners
             .iter()
             .position(|turns| turns.partner == turn.partner);
+        // A partner gets turns from its first waiting job on.
         if at.is_none() {
             self.partners.push_back(PartnerTurns {
                 partner: turn.partner,

@@ -97,6 +97,7 @@ impl<S: 'static> WorkerPool<S> {
         for _ in 0..threads {
             let shared = Arc::clone(&pool.shared);
             let make = Arc::clone(&make);
+            // If one cannot be started, dropping the pool ends the others.
             let thread = Builder::new()
                 .name(name.to_owned())
                 .spawn(move || work(&shared, &*make))?;
