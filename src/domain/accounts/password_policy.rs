@@ -22,7 +22,7 @@ const WORD_MIN: usize = 4;
 pub(super) struct Known(HashSet<String>);
 
 impl Known {
-    /// The whole text and its words.
+    /// Adds the whole text and each of its words.
     pub(super) fn add(&mut self, text: &str) {
         let lower = text.to_lowercase();
         // With dots, because the local parts of addresses have them: `ann.smith`.

@@ -29,7 +29,7 @@ type Days = BTreeMap<i64, Day>;
 pub(super) struct ChunkStore {
     generation: u64,
     livestreams: BTreeMap<LivestreamId, Days>,
-    /// Bytes since all channels were last rendered into the same arena.
+    /// Bytes of JSON rendered anew since all channels were last copied into one arena.
     pub(super) replaced: usize,
     garbage: Vec<ChunkKey>,
 }

@@ -99,7 +99,7 @@ impl Disk {
 pub(in crate::store) struct Space {
     directory: PathBuf,
     ballast: PathBuf,
-    /// How many priorities are allowed, in order.
+    /// Number of write priorities for which there is room, from the most important on.
     met: AtomicU8,
     free: AtomicU64,
     total: AtomicU64,

@@ -6,8 +6,8 @@ use chrono_tz::Tz;
 use crate::domain::schedule::tv_day;
 use crate::types::UnixSeconds;
 
-/// Those with one meaning wherever guides are written, in minutes. Ambiguous ones (IST, CST, …) are
-/// rejected rather than guessed.
+/// Abbreviations of time zones with their offsets in minutes. Ambiguous ones (IST, CST, …) are rejected
+/// rather than guessed.
 const NAMED: [(&str, i64); 28] = [
     ("UTC", 0),
     ("GMT", 0),
