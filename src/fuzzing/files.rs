@@ -1,4 +1,4 @@
-//! What lies in files, ours and those of others.
+//! Fuzz targets of file formats.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,27 +22,23 @@ use crate::store::{Schema, Store};
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(domain::schema);
 
-/// A record of any table.
 pub fn record(data: &[u8]) {
     store::record(&SCHEMA, data);
 }
 
-/// Frames and plans of the commit log.
 pub fn log(data: &[u8]) {
     store::log(&SCHEMA, data);
 }
 
-/// A backup.
 pub fn backup(data: &[u8]) {
     store::backup(&SCHEMA, data);
 }
 
-/// An export of the store.
 pub fn export(data: &[u8]) {
     store::export(&SCHEMA, data);
 }
 
-/// A guide, packed or not: both forms are tried. No more comes out of one than lies in it.
+/// Reads any bytes, compressed or not, as an XMLTV and as a JSON guide. It must not yield more rows than programmes.
 pub fn guide(data: &[u8]) {
     static RATINGS: LazyLock<Arc<Ratings>> = LazyLock::new(|| Arc::new(Ratings::built_in()));
     let options = || XmltvOptions {
@@ -75,7 +71,7 @@ pub fn guide(data: &[u8]) {
     }
 }
 
-/// A catalogue: one that is taken and written out is the same once it is read again, in both languages.
+/// Imports any text as a catalogue. Written as TOML and as JSON and read again, it must be unchanged.
 pub fn catalog(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -111,7 +107,7 @@ pub fn catalog(data: &[u8]) {
     }
 }
 
-/// A rule, and what is said of rights.
+/// Reads any text as a rule and as rights. Written as JSON and read again, they must be equal.
 pub fn rights(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -133,7 +129,7 @@ pub fn rights(data: &[u8]) {
     }
 }
 
-/// A configuration file.
+/// Reads any bytes as a configuration file. A refusal must have a reason.
 pub fn config(data: &[u8]) {
     let Some((_file, path)) = store::in_memory(data) else {
         return;

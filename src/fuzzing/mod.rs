@@ -1,22 +1,21 @@
-//! Every parser under any bytes: built for tests and for fuzzing (`cfg(fuzzing)`) alone.
+//! Fuzz targets of all parsers; built only for tests and for fuzzing (`cfg(fuzzing)`).
 //!
-//! A target is a function that takes bytes and panics if something is not as it must be: beside panics of
-//! ours, mostly that what was read and written again is the same. What is private to a module has its
-//! targets in a file `fuzzing.rs` of that module.
+//! A target is a function that takes bytes and panics if a property does not hold. Usually the property is that
+//! a value that was read, written and read again is the same. Targets of private parsers are in `fuzzing.rs` of
+//! their module.
 //!
-//! cargo-fuzz runs them, guided by what they reach (`tests/fuzz`, docs/developing.md, "Long forms"). That needs all
-//! dependencies built once more, ten minutes and more on two cores: too long for every change. There the
-//! same functions run as tests, over the same seeds (`tests/fuzz/seeds`) and what they become when spoilt.
+//! cargo-fuzz runs them guided by coverage (`tests/fuzz`, docs/developing.md, "Long forms"). That needs another
+//! build of all dependencies, which takes at least ten minutes on two cores. For every change the same functions
+//! run as tests, on the same seeds (`tests/fuzz/seeds`) and on random mutations of them.
 
 mod files;
 mod requests;
 #[cfg(test)]
 mod tests;
 
-/// A name, as `tests/fuzz` has it, and what it does.
+/// The name of the target in `tests/fuzz`, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All targets.
 pub const TARGETS: [Target; 19] = [
     ("backup", files::backup),
     ("catalog", files::catalog),
@@ -39,10 +38,10 @@ pub const TARGETS: [Target; 19] = [
     ("value", requests::value),
 ];
 
-/// Runs the target of a name.
+/// Runs the target with this name.
 ///
 /// # Panics
-/// If there is none of that name, or something is not as it must be.
+/// If there is no such target, or a property does not hold.
 pub fn run(name: &str, data: &[u8]) {
     let target = TARGETS.iter().find(|(known, _)| *known == name);
     assert!(target.is_some(), "no target {name}");

@@ -1,4 +1,4 @@
-//! What comes in requests.
+//! Fuzz targets of request formats.
 
 use std::net::IpAddr;
 use std::sync::LazyLock;
@@ -27,7 +27,7 @@ use crate::types::{
     UnixSeconds, UserId,
 };
 
-/// Lets everybody in: what is looked at comes after it.
+/// Accepts every token, so that fuzzing reaches the parsers behind authentication.
 struct Open;
 
 impl Authenticator for Open {
@@ -69,8 +69,8 @@ impl Authenticator for Open {
 
 static NAMES: LazyLock<Option<HeaderNames>> = LazyLock::new(|| HeaderNames::new("Service-").ok());
 
-/// A request in lines: method and target, headers, an empty line, the body. From the path to the typed
-/// endpoint; what is refused is refused with a status of refusals.
+/// Parses any bytes as a request: a line with method and target, headers, an empty line, the body. Runs it from
+/// the check of the path to the typed request; a refusal must have a status from 400 to 499.
 pub fn request(data: &[u8]) {
     let Some(names) = &*NAMES else { return };
     let mut rest = data;
@@ -159,7 +159,8 @@ fn ask(
     }
 }
 
-/// Any bytes as JSON: what the strict reader takes, others take for the same.
+/// Reads any bytes as strict JSON. Values that are accepted must be the same to another reader, and after being
+/// written and read again.
 pub fn json(data: &[u8]) {
     let Ok(value) = crate::http::request::strict_json::strict(data) else {
         return;
@@ -171,8 +172,8 @@ pub fn json(data: &[u8]) {
     assert!(same, "another value once it was written: {value}");
 }
 
-/// Whether two values are the same. Fractions may differ in their last bit, as they are read quickly: ours
-/// are measures of players, and what players send is kept as text.
+/// Returns whether two values are equal. Fractions may differ in their last bit, as serde_json is built without
+/// `float_roundtrip`: only measurements of players are fractions, and they are stored as text.
 fn are_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
@@ -192,7 +193,7 @@ fn are_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Any text as every value of the vocabulary: what is one, is the same one once it was written.
+/// Parses any text as each type of value. Written and parsed again, the value must be the same.
 pub fn value(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -237,7 +238,7 @@ pub fn value(data: &[u8]) {
     }
 }
 
-/// Any bytes as a challenge of each system.
+/// Reads any bytes as a license challenge of each DRM system. It must not yield more key ids than fit.
 pub fn challenge(data: &[u8]) {
     for drm in [
         Drm::Widevine,
@@ -254,8 +255,7 @@ pub fn challenge(data: &[u8]) {
     }
 }
 
-/// Any text as a hash that users bring from elsewhere. Those that are taken are not computed: that they
-/// are affordable is what is looked at there.
+/// Parses any text as a password hash of another service. The hash is not computed, only its cost is checked.
 pub fn hash(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = ForeignHash::parse(text).is_ok();

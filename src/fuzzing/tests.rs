@@ -7,10 +7,9 @@ use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 use super::{TARGETS, run};
 
-/// Spoilt inputs of each target, for every change; `PLAYGATE_FUZZ_CASES` asks for another number, of
-/// another seed.
+/// Mutated inputs per target. `PLAYGATE_FUZZ_CASES` sets another number, and then the seed is random.
 const CASES: u32 = 3_000;
-/// Their seed: what runs with every change fails for the change and not by chance.
+/// Fixed, so that a failure comes from the change under test and not from chance.
 const SEED: u64 = 1;
 
 fn number(variable: &str) -> Option<u64> {
@@ -19,7 +18,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|| panic!("{variable} is not a number: {text:?}")))
 }
 
-/// The seeds of a target: one file each, in `tests/fuzz/seeds`.
+/// Reads the seeds of a target, one per file in `tests/fuzz/seeds`.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/seeds");
     let files = fs::read_dir(folder.join(target)).unwrap();
@@ -28,9 +27,9 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// One thing that is done to bytes, at a place that is counted from either end.
+/// A mutation of the input. The position is taken modulo the length.
 #[derive(Clone, Debug)]
-enum FuzzFailure {
+enum Mutation {
     Flip(usize, u8),
     Remove(usize, usize),
     Insert(usize, Vec<u8>),
@@ -38,7 +37,7 @@ enum FuzzFailure {
     Cut(usize),
 }
 
-fn slip() -> impl Strategy<Value = FuzzFailure> {
+fn mutation() -> impl Strategy<Value = Mutation> {
     let pieces = prop::sample::select(vec![
         "0",
         "-1",
@@ -59,43 +58,43 @@ fn slip() -> impl Strategy<Value = FuzzFailure> {
         "=",
     ]);
     prop_oneof![
-        3 => (any::<usize>(), 1_u8..).prop_map(|(at, bits)| FuzzFailure::Flip(at, bits)),
-        1 => (any::<usize>(), 1_usize..64).prop_map(|(at, length)| FuzzFailure::Remove(at, length)),
-        1 => (any::<usize>(), vec(any::<u8>(), 1..16)).prop_map(|(at, bytes)| FuzzFailure::Insert(at, bytes)),
-        2 => (any::<usize>(), pieces).prop_map(|(at, piece)| FuzzFailure::Insert(at, piece.into())),
-        1 => (any::<usize>(), 1_usize..64).prop_map(|(at, length)| FuzzFailure::Repeat(at, length)),
-        1 => any::<usize>().prop_map(FuzzFailure::Cut),
+        3 => (any::<usize>(), 1_u8..).prop_map(|(at, bits)| Mutation::Flip(at, bits)),
+        1 => (any::<usize>(), 1_usize..64).prop_map(|(at, length)| Mutation::Remove(at, length)),
+        1 => (any::<usize>(), vec(any::<u8>(), 1..16)).prop_map(|(at, bytes)| Mutation::Insert(at, bytes)),
+        2 => (any::<usize>(), pieces).prop_map(|(at, piece)| Mutation::Insert(at, piece.into())),
+        1 => (any::<usize>(), 1_usize..64).prop_map(|(at, length)| Mutation::Repeat(at, length)),
+        1 => any::<usize>().prop_map(Mutation::Cut),
     ]
 }
 
-fn spoil(bytes: &mut Vec<u8>, slip: &FuzzFailure) {
+fn mutate(bytes: &mut Vec<u8>, mutation: &Mutation) {
     let at = |at: usize| at % (bytes.len() + 1);
-    match slip {
-        FuzzFailure::Flip(place, bits) => {
+    match mutation {
+        Mutation::Flip(place, bits) => {
             let place = at(*place);
             if let Some(byte) = bytes.get_mut(place) {
                 *byte ^= bits;
             }
         }
-        FuzzFailure::Remove(place, length) => {
+        Mutation::Remove(place, length) => {
             let place = at(*place);
             bytes.drain(place..(place + length).min(bytes.len()));
         }
-        FuzzFailure::Insert(place, more) => {
+        Mutation::Insert(place, more) => {
             let place = at(*place);
             bytes.splice(place..place, more.iter().copied());
         }
-        FuzzFailure::Repeat(place, length) => {
+        Mutation::Repeat(place, length) => {
             let place = at(*place);
             let piece = bytes[place..(place + length).min(bytes.len())].to_vec();
             bytes.splice(place..place, piece);
         }
-        FuzzFailure::Cut(place) => bytes.truncate(at(*place)),
+        Mutation::Cut(place) => bytes.truncate(at(*place)),
     }
 }
 
 #[test]
-fn every_target_stands_its_seeds_spoilt_in_every_way() {
+fn every_target_holds_for_its_seeds_and_their_mutations() {
     let long = number("PLAYGATE_FUZZ_CASES");
     let cases = long.map_or(CASES, |cases| u32::try_from(cases).unwrap());
     let seed = number("PLAYGATE_FUZZ_SEED").unwrap_or_else(|| match long {
@@ -107,18 +106,21 @@ fn every_target_stands_its_seeds_spoilt_in_every_way() {
         let seeds = seeds(name);
         assert!(!seeds.is_empty(), "{name} has no seeds");
         seeds.iter().for_each(|seed| target(seed));
-        let spoilt =
-            (prop::sample::select(seeds), vec(slip(), 1..6)).prop_map(|(mut seed, slips)| {
-                slips.iter().for_each(|slip| spoil(&mut seed, slip));
+        let mutated = (prop::sample::select(seeds), vec(mutation(), 1..6)).prop_map(
+            |(mut seed, mutations)| {
+                mutations
+                    .iter()
+                    .for_each(|mutation| mutate(&mut seed, mutation));
                 seed
-            });
+            },
+        );
         let config = Config {
             cases,
             failure_persistence: None,
             rng_seed: RngSeed::Fixed(seed),
             ..Config::default()
         };
-        let ran = TestRunner::new(config).run(&spoilt, |bytes| {
+        let ran = TestRunner::new(config).run(&mutated, |bytes| {
             run(name, &bytes);
             Ok(())
         });
