@@ -69,7 +69,7 @@ pub(in crate::store) struct Preparation {
     pub(in crate::store) segments: Vec<Segment>,
     pub(in crate::store) number: u64,
     pub(in crate::store) lineage: Lineage,
-    /// Description of the snapshot, and where to record a rebuild from it.
+    /// Describes the snapshot, for `rebuilt_from`.
     pub(in crate::store) from: String,
     /// Set if the engine had to be rebuilt.
     pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
