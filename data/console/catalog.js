@@ -28,6 +28,7 @@ export function catalog({ rest: [part = 'livestreams', id], search }) {
       el('a', { href: `#/catalog/${path}`, 'aria-current': path === here ? 'page' : undefined }, text),
     ),
   );
+  requestAnimationFrame(() => tabs.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }));
   if (EDITED[part]) return [tabs, editor(part, id)];
   const draws = { livestreams, assets, offers, rules, import: () => [importer()], history: versions };
   return [tabs, ...(draws[part] ?? livestreams)(search)];

@@ -9,6 +9,7 @@ import { zoneChoice } from './zones.js';
 const EVERY = 60; // seconds
 const CHANNELS = 25; // of a page of the grid
 const FOUND_MAX = 100;
+const IDS_MAX = 200; // livestreams that the API takes at a time
 
 /** `#/schedule?day=…&page=…&q=…&find=…`, or one livestream as a list: `#/schedule/ID?day=…`. */
 export function schedule({ rest: [livestream], search, about }) {
@@ -82,8 +83,11 @@ async function broadcasts(ids, from, to) {
   const last = new Date(to * 1000).toISOString().slice(0, 10);
   const days = [];
   for (let date = shiftDay(first, -1); date <= last; date = shiftDay(date, 1)) days.push(date);
-  const livestreams = ids.join(',');
-  const all = await Promise.all(days.map((date) => get(at`schedule/day/${date}` + query({ livestreams }))));
+  const parts = Array.from({ length: Math.ceil(ids.length / IDS_MAX) }, (_, i) => ids.slice(i * IDS_MAX, (i + 1) * IDS_MAX));
+  const asked = days.flatMap((date) => parts.map((part) => [date, part.join(',')]));
+  const all = await Promise.all(
+    asked.map(([date, livestreams]) => get(at`schedule/day/${date}` + query({ livestreams }))),
+  );
   const within = new Map(ids.map((id) => [id, new Map()]));
   for (const one of all) {
     for (const [id, list] of Object.entries(one)) {

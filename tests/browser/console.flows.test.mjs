@@ -241,6 +241,16 @@ describe('operators at the console', () => {
     await operator.isTold(/^Accepted:/, main);
   });
 
+  as('finds a programme among more livestreams than one request may name', async (operator) => {
+    const livestream = Array.from({ length: 205 }, (_, i) => ({ id: `many-${i}`, name: `Many ${i}` }));
+    await appliance.operate('POST', '/admin/v1/catalog/import?merge', { livestream });
+    const now = await serverTime(appliance);
+    await importGuide(appliance, 'many-204', [['Needle in a haystack', now - 60, now + 600]]);
+    await operator.open('schedule?find=needle');
+    await operator.sees('Needle in a haystack', operator.panel('Found'));
+    await operator.sees(/^1 programmes on/, operator.panel('Found'));
+  });
+
   as('asks before a restore', async (operator, page) => {
     await operator.open('store');
     await page.getByRole('button', { name: 'Create backup' }).click();
