@@ -40,7 +40,7 @@ fn unplayable_assets(catalogue: &Value, systems: &[Drm]) -> Vec<(String, &'stati
                 locked.push(id());
             }
         }
-        for (ids, why, mend) in [
+        for (ids, why, fix) in [
             (
                 silent,
                 "have no playlist, so they cannot be played",
@@ -54,7 +54,7 @@ fn unplayable_assets(catalogue: &Value, systems: &[Drm]) -> Vec<(String, &'stati
         ] {
             if !ids.is_empty() {
                 let (count, first) = (ids.len(), output::first(&ids, SHOWN));
-                found.push((format!("{count} {name} {why}: {first}"), mend));
+                found.push((format!("{count} {name} {why}: {first}"), fix));
             }
         }
     }

@@ -17,7 +17,7 @@ pub(crate) type SmtpTranscript = Vec<String>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUnavailable {
-    pub words: String,
+    pub response: String,
     /// Whether retrying is useless until an operator changes a setting.
     pub lasting: bool,
 }
@@ -25,7 +25,7 @@ pub struct ServerUnavailable {
 /// Why a mail was not accepted. The texts are the server's replies, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendError {
-    Trouble(ServerUnavailable),
+    Unavailable(ServerUnavailable),
     Later(String),
     Refused(String),
 }

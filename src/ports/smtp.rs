@@ -25,7 +25,7 @@ use super::mailer::{MailLine, Mailer, OutgoingMail, SendError, ServerUnavailable
 use crate::types::Email;
 
 /// Maximum length of a server reply that is kept, in characters.
-const WORDS_MAX: usize = 300;
+const REPLY_MAX: usize = 300;
 const LEAVE: Duration = Duration::from_secs(2);
 const LATE: &str = "no answer in time";
 /// The last second that an RFC 5322 date can express: the end of the year 9999.
@@ -115,7 +115,7 @@ impl SmtpMailer {
         // Three replies: connection, greeting, EHLO.
         let mut connection = self.within(3, connecting).await?;
         let heard = |connection: &AsyncSmtpConnection, dialogue: &mut SmtpTranscript| {
-            let server = self.mask.words(&features(connection));
+            let server = self.mask.line(&features(connection));
             dialogue.push(format!("C: EHLO {name}"));
             dialogue.push(format!("S: {server}"));
         };
@@ -185,7 +185,7 @@ impl Mailer for SmtpMailer {
     ) -> Result<Box<dyn MailLine>, ServerUnavailable> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| ServerUnavailable {
-            words: error.to_string(),
+            response: error.to_string(),
             lasting: false,
         })?;
         match runtime.block_on(self.open(dialogue)) {
@@ -197,10 +197,10 @@ impl Mailer for SmtpMailer {
             Err(failure) => {
                 // A pending name lookup is not awaited.
                 runtime.shutdown_background();
-                let trouble = self.mask.trouble(&failure);
+                let unavailable = self.mask.unavailable(&failure);
                 let speaker = if failure.is_answer() { "S: " } else { "" };
-                dialogue.push(format!("{speaker}{}", trouble.words));
-                Err(trouble)
+                dialogue.push(format!("{speaker}{}", unavailable.response));
+                Err(unavailable)
             }
         }
     }
@@ -222,7 +222,7 @@ impl MailLine for SmtpLine {
         let from = self.mailer.from.email.clone();
         let mask = self.mailer.mask.clone();
         // The sender is the same for every mail: a rejected sender means that no mail will be accepted.
-        let of_sender = |failure: &SmtpFailure| SendError::Trouble(mask.trouble(failure));
+        let of_sender = |failure: &SmtpFailure| SendError::Unavailable(mask.unavailable(failure));
         let of_mail = |failure: &SmtpFailure| mask.judge(failure);
         let command = Mail::new(Some(from), Vec::new());
         self.say(&command.to_string(), dialogue, &of_sender)?;
@@ -262,11 +262,11 @@ impl SmtpLine {
         judge: &dyn Fn(&SmtpFailure) -> SendError,
     ) -> Result<String, SendError> {
         let mask = &self.mailer.mask;
-        let words = answer
+        let reply = answer
             .as_ref()
             .map_or_else(|failure| mask.failure(failure), |a| mask.answer(a));
-        dialogue.push(format!("S: {words}"));
-        answer.map(|_| words).map_err(|failure| judge(&failure))
+        dialogue.push(format!("S: {reply}"));
+        answer.map(|_| reply).map_err(|failure| judge(&failure))
     }
 }
 
@@ -307,7 +307,7 @@ impl Mask {
     }
 
     /// Returns the text on one line, truncated, with credentials masked.
-    fn words(&self, text: &str) -> String {
+    fn line(&self, text: &str) -> String {
         let mut text = text.to_owned();
         // Masked before the text is cut: the half of a password would not be recognised.
         for secret in &self.0 {
@@ -316,13 +316,13 @@ impl Mask {
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         line.chars()
             .filter(|c| !c.is_control())
-            .take(WORDS_MAX)
+            .take(REPLY_MAX)
             .collect()
     }
 
     fn answer(&self, answer: &Response) -> String {
         let lines: Vec<&str> = answer.message().collect();
-        self.words(&format!("{} {}", answer.code(), lines.join(" ")))
+        self.line(&format!("{} {}", answer.code(), lines.join(" ")))
     }
 
     fn failure(&self, failure: &SmtpFailure) -> String {
@@ -330,26 +330,26 @@ impl Mask {
             return LATE.to_owned();
         };
         let cause = std::error::Error::source(error);
-        self.words(&match (error.status(), cause) {
-            (Some(code), Some(words)) => format!("{code} {words}"),
+        self.line(&match (error.status(), cause) {
+            (Some(code), Some(reply)) => format!("{code} {reply}"),
             _ if error.is_timeout() => LATE.to_owned(),
             _ => error.to_string(),
         })
     }
 
-    fn trouble(&self, failure: &SmtpFailure) -> ServerUnavailable {
+    fn unavailable(&self, failure: &SmtpFailure) -> ServerUnavailable {
         ServerUnavailable {
-            words: self.failure(failure),
+            response: self.failure(failure),
             lasting: failure.is_permanent() || failure.is_ours(),
         }
     }
 
     fn judge(&self, failure: &SmtpFailure) -> SendError {
-        let words = self.failure(failure);
+        let reply = self.failure(failure);
         if failure.is_permanent() {
-            SendError::Refused(words)
+            SendError::Refused(reply)
         } else {
-            SendError::Later(words)
+            SendError::Later(reply)
         }
     }
 }

@@ -69,12 +69,12 @@ fn a_server_reply_is_one_short_line_without_credentials() {
         "no\r\n {plain} \u{1b}[31m hunter2 hunter2 {}",
         "x".repeat(1_000)
     );
-    let words = mask.words(&said);
+    let reply = mask.line(&said);
     assert!(
-        words.starts_with("no ******** [31m ******** xxx"),
-        "{words}"
+        reply.starts_with("no ******** [31m ******** xxx"),
+        "{reply}"
     );
-    assert_eq!(words.chars().count(), WORDS_MAX);
+    assert_eq!(reply.chars().count(), REPLY_MAX);
 }
 
 #[test]
@@ -145,15 +145,15 @@ fn a_slow_drip_server_times_out_like_a_silent_one() {
         let sent = mailer
             .unwrap()
             .connect(&mut dialogue)
-            .map_err(SendError::Trouble)
+            .map_err(SendError::Unavailable)
             .and_then(|mut line| line.send(&parcel("ann@example.com", "x"), &mut dialogue));
         let late = LATE.to_owned();
         let of_server = ServerUnavailable {
-            words: late.clone(),
+            response: late.clone(),
             lasting: false,
         };
         let expected = match whole {
-            0..=2 => SendError::Trouble(of_server),
+            0..=2 => SendError::Unavailable(of_server),
             _ => SendError::Later(late),
         };
         assert_eq!(sent, Err(expected), "{whole}: {dialogue:?}");

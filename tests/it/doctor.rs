@@ -25,8 +25,8 @@ fn on<'a>(found: &'a Value, part: &str) -> Vec<(&'a str, &'a str)> {
     findings
         .filter(|finding| finding["part"] == part)
         .map(|finding| {
-            let mend = finding["mend"].as_str().unwrap_or_default();
-            (finding["state"].as_str().unwrap(), mend)
+            let fix = finding["fix"].as_str().unwrap_or_default();
+            (finding["state"].as_str().unwrap(), fix)
         })
         .collect()
 }
@@ -74,14 +74,14 @@ fn doctor_reports_each_check_with_a_remedy() {
     assert_eq!(output.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(on(&found, "disk")[1].1.starts_with("chmod o= "), "{found}");
-    for (part, state, mend) in [
+    for (part, state, fix) in [
         ("mail", "problem", "playgate mail test"),
         ("forwarding", "warning", "`telemetry.forward.url`"),
         ("addresses", "warning", "`public_url`"),
         ("proxy", "warning", "`listen`"),
     ] {
         let told = on(&found, part)[0];
-        assert!(told.0 == state && told.1.contains(mend), "{part}: {found}");
+        assert!(told.0 == state && told.1.contains(fix), "{part}: {found}");
     }
     assert_eq!(on(&found, "partners"), []);
     assert!(String::from_utf8_lossy(&output.stderr).contains("2 problems found"));
@@ -91,11 +91,11 @@ fn doctor_reports_each_check_with_a_remedy() {
     let output = doctor(&data, &[], &["--json"]);
     assert_eq!(output.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let [(state, mend)] = on(&found, "service")[..] else {
+    let [(state, fix)] = on(&found, "service")[..] else {
         panic!("{found}");
     };
     assert!(
-        state == "problem" && mend.contains("systemctl start playgate"),
+        state == "problem" && fix.contains("systemctl start playgate"),
         "{found}"
     );
     assert_eq!(on(&found, "store"), []);
@@ -162,11 +162,11 @@ fn commands_work_beside_a_server_despite_a_broken_configuration() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(on(&found, "media")[0].0, "warning", "{found}");
     // What is granted and cannot play: here for want of a license server.
-    let [(state, mend)] = on(&found, "playback")[..] else {
+    let [(state, fix)] = on(&found, "playback")[..] else {
         panic!("{found}");
     };
     assert!(
-        state == "warning" && mend.contains("license.widevine.url"),
+        state == "warning" && fix.contains("license.widevine.url"),
         "{found}"
     );
 }
@@ -261,11 +261,11 @@ fn doctor_reports_country_offers_and_unrated_broadcasts() {
     run(&["epg", "import", &file("g.xml", guide), "--accept"]);
     for fallback in ["true", "false"] {
         let after = found(&[("PLAYGATE_GEO_PROFILE_FALLBACK", fallback)]);
-        let [(state, mend)] = on(&after, "countries")[..] else {
+        let [(state, fix)] = on(&after, "countries")[..] else {
             panic!("{after}");
         };
         assert!(
-            state == "warning" && mend.contains("geo.database"),
+            state == "warning" && fix.contains("geo.database"),
             "{after}"
         );
         let said = after.to_string();

@@ -81,8 +81,8 @@ fn disk(directory: &Path) -> Finding {
             let said = format!("{place}: {gib} GiB free, {percent} %");
             // Both: 10 % of a large disk is much, and 2 GiB of a small one may be all there is.
             if free < LOW_BYTES && percent < LOW_PERCENT {
-                let mend = "free space, move `data_dir` to a larger disk, or lower `telemetry.retention_days`";
-                Finding::problem("disk", said, mend)
+                let fix = "free space, move `data_dir` to a larger disk, or lower `telemetry.retention_days`";
+                Finding::problem("disk", said, fix)
             } else {
                 Finding::ok("disk", said)
             }

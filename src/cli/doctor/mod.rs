@@ -19,7 +19,7 @@ use crate::config::{ConfigProblems, Loaded};
 /// found
 #[derive(Args)]
 pub(super) struct Doctor {
-    /// Print a JSON array of {"part","state","finding","mend"}
+    /// Print a JSON array of {"part","state","finding","fix"}
     #[arg(long)]
     json: bool,
     /// Also write a support bundle without secrets (tar.gz)
@@ -42,7 +42,7 @@ pub(super) struct Finding {
     finding: String,
     /// The command or setting that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
+    fix: Option<String>,
 }
 
 impl Finding {
@@ -51,22 +51,22 @@ impl Finding {
             part,
             state: State::Ok,
             finding: finding.into(),
-            mend: None,
+            fix: None,
         }
     }
 
-    fn warning(part: &'static str, finding: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn warning(part: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             state: State::Warning,
-            mend: Some(mend.into()),
+            fix: Some(fix.into()),
             ..Self::ok(part, finding)
         }
     }
 
-    fn problem(part: &'static str, finding: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn problem(part: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             state: State::Problem,
-            ..Self::warning(part, finding, mend)
+            ..Self::warning(part, finding, fix)
         }
     }
 }
@@ -128,7 +128,7 @@ fn print_findings(findings: &[Finding], as_json: bool) -> CommandResult {
         part,
         state,
         finding,
-        mend,
+        fix,
     } in findings
     {
         let mark = match state {
@@ -140,8 +140,8 @@ fn print_findings(findings: &[Finding], as_json: bool) -> CommandResult {
             "{mark}  {part:13}  {}",
             finding.replace('\n', "\n    ")
         ))?;
-        if let Some(mend) = mend {
-            output::line(&format!("{:24} -> {mend}", ""))?;
+        if let Some(fix) = fix {
+            output::line(&format!("{:24} -> {fix}", ""))?;
         }
     }
     Ok(())

@@ -164,11 +164,11 @@ pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Opt
     match global.admin().await {
         Ok(service) => Some(service),
         Err(failure) => {
-            let mend = failure
+            let fix = failure
                 .advice()
                 .unwrap_or("playgate store verify")
                 .to_owned();
-            findings.push(Finding::problem("store", failure.message(), mend));
+            findings.push(Finding::problem("store", failure.message(), fix));
             None
         }
     }
@@ -230,7 +230,7 @@ pub(super) async fn playability(
     config: &Config,
 ) -> Result<Vec<Finding>, Failure> {
     let stuck = playable::unplayable(service, config).await?;
-    let finding = |(said, mend): (String, &'static str)| Finding::warning("playback", said, mend);
+    let finding = |(said, fix): (String, &'static str)| Finding::warning("playback", said, fix);
     Ok(stuck.into_iter().map(finding).collect())
 }
 

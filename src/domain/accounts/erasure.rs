@@ -93,7 +93,7 @@ impl Accounts {
                 let mut removed = 0;
                 for (user, partner) in &batch {
                     // Found in memory, so checked again here.
-                    let gone = partners::standing(txn, partner)? == PartnerStatus::Unknown;
+                    let gone = partners::status(txn, partner)? == PartnerStatus::Unknown;
                     if gone && super::exists(txn, user)? {
                         inner.erase(txn, user, now)?;
                         removed += 1;

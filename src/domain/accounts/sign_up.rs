@@ -43,7 +43,7 @@ impl Accounts {
         let login = LoginId::from_bytes(self.0.entropy.array());
         let user = self.change(move |inner, txn| {
             // The partner may have been disabled since the token was checked, for example by its removal.
-            if partners::standing(txn, &partner)? != PartnerStatus::Active {
+            if partners::status(txn, &partner)? != PartnerStatus::Active {
                 return Err(AccountsError::PartnerGone);
             }
             let user = account.insert_with_partner(inner, txn)?;
@@ -253,7 +253,7 @@ impl NewAccount {
 fn check_partner(txn: &Txn<'_>, partner: &PartnerId) -> Result<(), AccountsError> {
     // The partner may be removed during the hashing; nothing would ever erase a user of a removed
     // partner.
-    match partners::standing(txn, partner)? {
+    match partners::status(txn, partner)? {
         PartnerStatus::Unknown => Err(AccountsError::PartnerNotFound),
         PartnerStatus::Active | PartnerStatus::Disabled => Ok(()),
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::error::GrantError;
 use super::model::{Grant, Revocation};
-use super::tables::{self, GrantMirror};
+use super::tables::{self, GrantsInMemory};
 use crate::domain::accounts::UserExists;
 use crate::domain::catalog::Catalog;
 use crate::store::{Commit, Durability, Store, StoreError, Txn};
@@ -20,13 +20,13 @@ pub struct Grants {
     store: Store,
     catalog: Catalog,
     exists: UserExists,
-    memory: Arc<GrantMirror>,
+    memory: Arc<GrantsInMemory>,
 }
 
 impl Grants {
     /// `exists` looks up users in the same store.
     pub fn open(store: Store, catalog: Catalog, exists: UserExists) -> Result<Self, StoreError> {
-        let memory = Arc::new(GrantMirror::default());
+        let memory = Arc::new(GrantsInMemory::default());
         store.attach::<tables::GrantTable>(Arc::clone(&memory) as _)?;
         Ok(Self {
             store,

@@ -26,9 +26,9 @@ impl Table for GrantTable {
 }
 
 #[derive(Default)]
-pub(super) struct GrantMirror(DashMap<UserId, BTreeMap<u32, Arc<Grant>>>);
+pub(super) struct GrantsInMemory(DashMap<UserId, BTreeMap<u32, Arc<Grant>>>);
 
-impl GrantMirror {
+impl GrantsInMemory {
     pub(super) fn of(&self, user: &UserId) -> Vec<Arc<Grant>> {
         self.0
             .get(user)
@@ -37,7 +37,7 @@ impl GrantMirror {
     }
 }
 
-impl GrantMirror {
+impl GrantsInMemory {
     pub(super) fn for_each(&self, mut each: impl FnMut(&BTreeMap<u32, Arc<Grant>>)) {
         for grants in &self.0 {
             each(grants.value());
@@ -45,7 +45,7 @@ impl GrantMirror {
     }
 }
 
-impl CommitListener<GrantTable> for GrantMirror {
+impl CommitListener<GrantTable> for GrantsInMemory {
     fn apply(&self, changes: Vec<Changed<GrantTable>>) {
         for Changed {
             key: (user, number),

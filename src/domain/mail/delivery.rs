@@ -39,7 +39,7 @@ const SERVER_PAUSE: Backoff = Backoff {
 #[derive(Default)]
 pub(super) struct Delivery {
     progress: Mutex<DeliveryProgress>,
-    trouble: Mutex<Option<ServerUnavailable>>,
+    failure: Mutex<Option<ServerUnavailable>>,
     sent: AtomicU64,
     retried: AtomicU64,
     failed: AtomicU64,
@@ -61,7 +61,7 @@ struct DeliveryOutcome {
     key: MailKey,
     status: MailStatus,
     /// `None` if the server was not contacted.
-    words: Option<String>,
+    response: Option<String>,
     next: UnixSeconds,
 }
 
@@ -102,7 +102,7 @@ impl Mail {
                 continue;
             };
             let result = self.attempt(&**mailer, &mut line, key, &mail);
-            let usable = !matches!(result, Err(SendError::Trouble(_)));
+            let usable = !matches!(result, Err(SendError::Unavailable(_)));
             let outcome = self.outcome(&mut progress, (*key, &mail), result, now);
             // Recorded before the next mail is sent, so that a crash repeats at most one mail.
             progress.unwritten.push(outcome);
@@ -126,8 +126,8 @@ impl Mail {
     /// `None` while the mail server is available.
     #[must_use]
     pub fn last_failure(&self) -> Option<String> {
-        let trouble = self.0.delivery.trouble.lock();
-        trouble.as_ref().map(|trouble| trouble.words.clone())
+        let failure = self.0.delivery.failure.lock();
+        failure.as_ref().map(|failure| failure.response.clone())
     }
 
     #[must_use]
@@ -158,8 +158,8 @@ impl Mail {
         let secret = self.secret(key, mail);
         // Without its link or PIN the mail is useless, and a retry cannot help.
         if mail.secret.is_some() && secret.is_none() {
-            let words = "the token or PIN cannot be decrypted: it was sealed under another key";
-            return Err(SendError::Refused(words.to_owned()));
+            let response = "the token or PIN cannot be decrypted: it was sealed under another key";
+            return Err(SendError::Refused(response.to_owned()));
         }
         let rendered = self.render_mail(key, mail, super::Secrets::Shown);
         let outgoing = OutgoingMail {
@@ -171,18 +171,20 @@ impl Mail {
             html: rendered.html,
         };
         // Spam filters may quote the link in their rejection, so the secret is redacted.
-        let redacted = |words: String| match &secret {
-            Some(secret) => words.replace(secret, super::REMOVED),
-            None => words,
+        let redacted = |response: String| match &secret {
+            Some(secret) => response.replace(secret, super::REMOVED),
+            None => response,
         };
         match send_over(mailer, line, &outgoing) {
-            Ok(words) => Ok(redacted(words)),
-            Err(SendError::Later(words)) => Err(SendError::Later(redacted(words))),
-            Err(SendError::Refused(words)) => Err(SendError::Refused(redacted(words))),
-            Err(SendError::Trouble(trouble)) => Err(SendError::Trouble(ServerUnavailable {
-                words: redacted(trouble.words),
-                ..trouble
-            })),
+            Ok(response) => Ok(redacted(response)),
+            Err(SendError::Later(response)) => Err(SendError::Later(redacted(response))),
+            Err(SendError::Refused(response)) => Err(SendError::Refused(redacted(response))),
+            Err(SendError::Unavailable(failure)) => {
+                Err(SendError::Unavailable(ServerUnavailable {
+                    response: redacted(failure.response),
+                    ..failure
+                }))
+            }
         }
     }
 
@@ -195,23 +197,23 @@ impl Mail {
         now: UnixSeconds,
     ) -> DeliveryOutcome {
         let random = u64::from_be_bytes(self.0.entropy.array());
-        let trouble = match &result {
-            Err(SendError::Trouble(trouble)) => Some(trouble.clone()),
+        let failure = match &result {
+            Err(SendError::Unavailable(failure)) => Some(failure.clone()),
             Ok(_) | Err(_) => None,
         };
-        progress.update_pause(trouble.as_ref(), random, now);
-        self.0.delivery.report_failure(trouble);
-        let (status, words, next) = match result {
-            Ok(words) => (MailStatus::Sent, words, now),
-            Err(SendError::Refused(words)) => (MailStatus::Failed, words, now),
-            Err(SendError::Later(words)) => {
+        progress.update_pause(failure.as_ref(), random, now);
+        self.0.delivery.report_failure(failure);
+        let (status, response, next) = match result {
+            Ok(response) => (MailStatus::Sent, response, now),
+            Err(SendError::Refused(response)) => (MailStatus::Failed, response, now),
+            Err(SendError::Later(response)) => {
                 // The server asked for it, so the mail waits and the others are sent.
                 let wait = MAIL_RETRY.after(mail.attempts, random);
-                (MailStatus::Queued, words, now + wait)
+                (MailStatus::Queued, response, now + wait)
             }
-            Err(SendError::Trouble(trouble)) => {
+            Err(SendError::Unavailable(failure)) => {
                 let next = progress.paused_until.unwrap_or(now);
-                (MailStatus::Queued, trouble.words, next)
+                (MailStatus::Queued, failure.response, next)
             }
         };
         // The response may contain the viewer's address, which must not be logged.
@@ -219,7 +221,7 @@ impl Mail {
         DeliveryOutcome {
             key,
             status,
-            words: Some(words.chars().take(RESPONSE_MAX).collect()),
+            response: Some(response.chars().take(RESPONSE_MAX).collect()),
             next,
         }
     }
@@ -237,7 +239,7 @@ impl Mail {
                 .extend(keys.iter().map(|key| DeliveryOutcome {
                     key: *key,
                     status: MailStatus::Expired,
-                    words: None,
+                    response: None,
                     next: now,
                 }));
             self.record_outcomes(progress)?;
@@ -274,14 +276,14 @@ impl DeliveryProgress {
             .is_some_and(|until| now < until && until <= now + longest)
     }
 
-    fn update_pause(&mut self, trouble: Option<&ServerUnavailable>, random: u64, now: UnixSeconds) {
-        let Some(trouble) = trouble else {
+    fn update_pause(&mut self, failure: Option<&ServerUnavailable>, random: u64, now: UnixSeconds) {
+        let Some(failure) = failure else {
             self.failures = 0;
             self.paused_until = None;
             return;
         };
         // A failure that lasts, such as a wrong password, gets the longest pause at once.
-        let failures = if trouble.lasting {
+        let failures = if failure.lasting {
             u32::MAX
         } else {
             self.failures
@@ -292,21 +294,21 @@ impl DeliveryProgress {
 }
 
 impl Delivery {
-    fn report_failure(&self, trouble: Option<ServerUnavailable>) {
-        let mut last = self.trouble.lock();
+    fn report_failure(&self, failure: Option<ServerUnavailable>) {
+        let mut last = self.failure.lock();
         // Only the first failure, a change of the error and the recovery, or the log would repeat
         // itself at every attempt.
-        match (&*last, &trouble) {
+        match (&*last, &failure) {
             (_, Some(new)) if last.as_ref() != Some(new) => {
                 tracing::warn!(
-                    words = new.words,
+                    response = new.response,
                     "mail server unavailable; queued mails will be retried"
                 );
             }
             (Some(_), None) => tracing::info!("mail server available again"),
             _ => {}
         }
-        *last = trouble;
+        *last = failure;
     }
 
     fn count(&self, status: MailStatus) {
@@ -331,20 +333,20 @@ fn send_over(
     if let Some(mut open) = line.take() {
         match open.send(outgoing, &mut transcript) {
             // Servers may close a connection after some mails. This one was not accepted: reconnect.
-            Err(SendError::Trouble(_)) => {}
+            Err(SendError::Unavailable(_)) => {}
             Err(unsent) => return Err(unsent),
-            Ok(words) => {
+            Ok(response) => {
                 *line = Some(open);
-                return Ok(words);
+                return Ok(response);
             }
         }
     }
     let mut open = mailer
         .connect(&mut transcript)
-        .map_err(SendError::Trouble)?;
-    let words = open.send(outgoing, &mut transcript)?;
+        .map_err(SendError::Unavailable)?;
+    let response = open.send(outgoing, &mut transcript)?;
     *line = Some(open);
-    Ok(words)
+    Ok(response)
 }
 
 /// Terminal states erase the secret of the mail.
@@ -354,13 +356,13 @@ fn record_outcome(txn: &mut Txn<'_>, outcome: &DeliveryOutcome) -> Result<(), St
     let Some(mail) = mail.filter(|mail| mail.status == MailStatus::Queued) else {
         return Ok(());
     };
-    let tried = u32::from(outcome.words.is_some());
+    let tried = u32::from(outcome.response.is_some());
     let record = MailRecord {
         status: outcome.status,
         secret: mail.secret.filter(|_| outcome.status == MailStatus::Queued),
         attempts: mail.attempts.saturating_add(tried),
         next: outcome.next,
-        words: outcome.words.clone().or(mail.words),
+        response: outcome.response.clone().or(mail.response),
         ..mail
     };
     txn.put::<Mails>(&outcome.key, &record)
@@ -373,7 +375,7 @@ pub(crate) fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: MailKind) -> Resu
             let outcome = DeliveryOutcome {
                 key,
                 status: MailStatus::Expired,
-                words: None,
+                response: None,
                 next: mail.next,
             };
             record_outcome(txn, &outcome)?;

@@ -136,7 +136,7 @@ impl Mail {
         draft: MailDraft,
         now: UnixSeconds,
         status: MailStatus,
-        words: Option<String>,
+        response: Option<String>,
     ) -> Result<MailId, StoreError> {
         // Keys hold the complement of the number, so the first record is the newest.
         let newest = txn.scan::<Mails>(&All, 1)?;
@@ -170,9 +170,9 @@ impl Mail {
             good_for: draft.good_for,
             created: now,
             status,
-            attempts: u32::from(words.is_some()),
+            attempts: u32::from(response.is_some()),
             next: now,
-            words,
+            response,
         };
         txn.put::<Mails>(&key, &record)?;
         Ok(id)
@@ -222,11 +222,11 @@ impl Mail {
     pub fn test(&self, to: Email, now: UnixSeconds) -> Result<TestResult, StoreError> {
         let mut dialogue = SmtpTranscript::new();
         // Bypasses the queue, because the operator waits for the server's answer.
-        let (status, words) = match &self.0.mailer {
+        let (status, response) = match &self.0.mailer {
             None => (MailStatus::Sink, None),
             Some(mailer) => match self.send_test(&**mailer, &to, now, &mut dialogue) {
-                Ok(words) => (MailStatus::Sent, Some(words)),
-                Err(words) => (MailStatus::Failed, Some(words)),
+                Ok(response) => (MailStatus::Sent, Some(response)),
+                Err(response) => (MailStatus::Failed, Some(response)),
             },
         };
         let this = self.clone();
@@ -238,7 +238,7 @@ impl Mail {
             secret: String::new(),
             good_for: 0,
         };
-        let batch = move |txn: &mut Txn<'_>| this.insert(txn, draft, now, status, words);
+        let batch = move |txn: &mut Txn<'_>| this.insert(txn, draft, now, status, response);
         // Recorded after the attempt, with its result, so that it never counts as queued.
         let id = self.0.store.write(Durability::Durable, batch).wait()?;
         Ok(TestResult {
@@ -268,15 +268,17 @@ impl Mail {
             text: rendered.text,
             html: rendered.html,
         };
-        let mut line = mailer.connect(dialogue).map_err(|trouble| trouble.words)?;
-        let words = line
+        let mut line = mailer
+            .connect(dialogue)
+            .map_err(|failure| failure.response)?;
+        let response = line
             .send(&outgoing, dialogue)
             .map_err(|unsent| match unsent {
-                SendError::Trouble(trouble) => trouble.words,
-                SendError::Later(words) | SendError::Refused(words) => words,
+                SendError::Unavailable(failure) => failure.response,
+                SendError::Later(response) | SendError::Refused(response) => response,
             })?;
         line.close();
-        Ok(words)
+        Ok(response)
     }
 
     pub fn sweep(&self, now: UnixSeconds) -> Result<usize, StoreError> {
@@ -346,7 +348,7 @@ impl Mail {
                 created: mail.created,
                 attempts: mail.attempts,
                 next: Some(mail.next).filter(|_| waits),
-                words: mail.words.clone(),
+                response: mail.response.clone(),
             },
             text: rendered.text,
             html: rendered.html,

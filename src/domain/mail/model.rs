@@ -96,7 +96,7 @@ pub struct Summary {
     /// Time of the next attempt, if the mail is queued.
     pub next: Option<UnixSeconds>,
     /// The server's response to the last attempt.
-    pub words: Option<String>,
+    pub response: Option<String>,
 }
 
 /// A rendered mail. No `Debug`: it may contain its secret.

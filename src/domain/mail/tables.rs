@@ -43,7 +43,7 @@ pub(super) struct MailRecord {
     pub(super) status: MailStatus,
     pub(super) attempts: u32,
     pub(super) next: UnixSeconds,
-    pub(super) words: Option<String>,
+    pub(super) response: Option<String>,
 }
 
 impl Record for MailRecord {
@@ -88,7 +88,7 @@ impl From<v1::MailRecord> for MailRecord {
             status: old.status,
             attempts: 0,
             next: old.created,
-            words: None,
+            response: None,
         }
     }
 }
@@ -131,7 +131,7 @@ impl Table for Mails {
             status: _,
             attempts: _,
             next: _,
-            words: _,
+            response: _,
         } = record;
         if let Some(user) = user {
             entries.add::<MailsByUser>(&(*user, key.0), key);

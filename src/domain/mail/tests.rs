@@ -213,7 +213,7 @@ fn record_bytes_are_stable_and_version_1_is_upgraded() {
         status: MailStatus::Queued,
         attempts: 2,
         next: UnixSeconds(3),
-        words: Some("4".to_owned()),
+        response: Some("4".to_owned()),
     };
     let written = crate::store::golden(&record);
     let begins = format!(
@@ -240,7 +240,7 @@ fn record_bytes_are_stable_and_version_1_is_upgraded() {
         status: MailStatus::Sink,
         attempts: 0,
         next: UnixSeconds(1),
-        words: None,
+        response: None,
         ..record
     };
     assert!(upgraded == expected);

@@ -153,7 +153,7 @@ pub(crate) enum PartnerStatus {
 }
 
 /// Reads the state of a partner in the write batch that depends on it.
-pub(crate) fn standing(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, StoreError> {
+pub(crate) fn status(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, StoreError> {
     Ok(match txn.get::<tables::PartnerTable>(id)? {
         None => PartnerStatus::Unknown,
         Some(partner) if partner.disabled => PartnerStatus::Disabled,

@@ -16,7 +16,7 @@ use crate::types::LimitReached;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionInTheWay {
+pub struct ConflictingSession {
     pub session_id: String,
     pub device_id: String,
     pub device_model: String,
@@ -54,7 +54,7 @@ pub enum Details {
         retry_after: u32,
     },
     Sessions {
-        sessions: Vec<SessionInTheWay>,
+        sessions: Vec<ConflictingSession>,
     },
     Reason {
         reason: &'static str,
@@ -358,7 +358,7 @@ mod tests {
             serde_json::json!({"retryAfter": 60})
         );
         let full = Details::Sessions {
-            sessions: vec![SessionInTheWay {
+            sessions: vec![ConflictingSession {
                 session_id: "s".into(),
                 device_id: "d".into(),
                 device_model: "m".into(),

@@ -47,7 +47,7 @@ impl From<&Summary> for MailEntry {
             line: mail.into(),
             attempts: Some(mail.attempts).filter(|attempts| *attempts > 0),
             next_attempt: mail.next.map(|next| next.0),
-            server: mail.words.clone(),
+            server: mail.response.clone(),
         }
     }
 }

@@ -67,8 +67,8 @@ pub(in crate::store) fn report_damage(table: TreeName, key: &[u8]) {
 impl Store {
     /// Fills a listener from its table and keeps it up to date. Damaged records are logged and skipped;
     /// a record of a newer version is an error.
-    pub fn attach<T: Table>(&self, mirror: Arc<dyn CommitListener<T>>) -> Result<(), StoreError> {
-        self.listen(T::NAME, Arc::new(Decoding(mirror)))
+    pub fn attach<T: Table>(&self, listener: Arc<dyn CommitListener<T>>) -> Result<(), StoreError> {
+        self.listen(T::NAME, Arc::new(Decoding(listener)))
     }
 
     /// Like [`Store::attach`], for a table that holds encoded records.

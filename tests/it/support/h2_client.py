@@ -33,7 +33,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def block(fields):
-    """Names as they are given: the encoder of a library would mend them."""
+    """Names as they are given: the encoder of a library would correct them."""
     encoder = Encoder()
     encoder.header_table_size = 0
     return encoder.encode(fields, huffman=False)

@@ -24,7 +24,7 @@ impl Mailer for Server {
     fn connect(&self, _: &mut SmtpTranscript) -> Result<Box<dyn MailLine>, ServerUnavailable> {
         self.connections.fetch_add(1, Ordering::SeqCst);
         match &*self.down.lock() {
-            Some(trouble) => Err(trouble.clone()),
+            Some(failure) => Err(failure.clone()),
             None => Ok(Box::new(self.clone())),
         }
     }
@@ -36,12 +36,12 @@ impl MailLine for Server {
         outgoing: &OutgoingMail,
         _: &mut SmtpTranscript,
     ) -> Result<String, SendError> {
-        let words = self.answers.lock().pop_front().unwrap_or(Ok("250 ok"))?;
+        let response = self.answers.lock().pop_front().unwrap_or(Ok("250 ok"))?;
         let to = outgoing.to.to_string();
         self.taken
             .lock()
             .push((outgoing.id, to, outgoing.text.clone()));
-        Ok(words.to_owned())
+        Ok(response.to_owned())
     }
 
     fn close(self: Box<Self>) {}
@@ -84,7 +84,7 @@ impl Fixture {
 
     fn status(&self, id: &MailId) -> (MailStatus, u32, Option<String>) {
         let summary = self.mail.show(id, Secrets::Shown).unwrap().unwrap().summary;
-        (summary.status, summary.attempts, summary.words)
+        (summary.status, summary.attempts, summary.response)
     }
 
     fn taken(&self) -> usize {
@@ -92,13 +92,13 @@ impl Fixture {
     }
 }
 
-fn later(words: &str) -> Answer {
-    Err(SendError::Later(words.to_owned()))
+fn later(response: &str) -> Answer {
+    Err(SendError::Later(response.to_owned()))
 }
 
-fn trouble(lasting: bool) -> ServerUnavailable {
+fn failure(lasting: bool) -> ServerUnavailable {
     ServerUnavailable {
-        words: "no".to_owned(),
+        response: "no".to_owned(),
         lasting,
     }
 }
@@ -176,8 +176,8 @@ fn deferred_mail_does_not_block_others() {
         .lock()
         .push_back(later("451 4.7.1 come back"));
     assert_eq!(f.mail.deliver(NOW), Ok(2));
-    let words = Some("451 4.7.1 come back".to_owned());
-    assert_eq!(f.status(&grey), (MailStatus::Queued, 1, words));
+    let response = Some("451 4.7.1 come back".to_owned());
+    assert_eq!(f.status(&grey), (MailStatus::Queued, 1, response));
     assert_eq!(f.status(&other).0, MailStatus::Sent);
     assert_eq!(f.mail.deliver(NOW + 22), Ok(0));
     assert_eq!(f.mail.deliver(NOW + 38), Ok(1));
@@ -191,7 +191,7 @@ fn server_that_limits_mails_per_connection_is_not_a_failure() {
     for n in 0..3 {
         f.queue(MailKind::PasswordChanged, &format!("a{n}@b.example"), "");
     }
-    let enough = Err(SendError::Trouble(trouble(false)));
+    let enough = Err(SendError::Unavailable(failure(false)));
     f.server.answers.lock().extend([Ok("250 ok"), enough]);
     assert_eq!(f.mail.deliver(NOW), Ok(3));
     assert_eq!((f.taken(), f.mail.last_failure()), (3, None));
@@ -205,8 +205,8 @@ fn rejection_is_final_and_its_text_is_redacted() {
     let refusal = SendError::Refused("550 no such user, and token=pgr_x is spam".to_owned());
     f.server.answers.lock().push_back(Err(refusal));
     f.mail.deliver(NOW).unwrap();
-    let words = "550 no such user, and token=(removed) is spam".to_owned();
-    assert_eq!(f.status(&id), (MailStatus::Failed, 1, Some(words)));
+    let response = "550 no such user, and token=(removed) is spam".to_owned();
+    assert_eq!(f.status(&id), (MailStatus::Failed, 1, Some(response)));
     assert_eq!(f.mail.deliver(NOW + DAY), Ok(0));
     assert_eq!((f.taken(), f.mail.counts().failed), (0, 1));
     assert_eq!(f.mail.last_failure(), None);
@@ -218,7 +218,7 @@ fn unavailable_server_loses_no_mail_and_is_retried_with_backoff() {
     let ids: Vec<_> = (0..3)
         .map(|n| f.queue(MailKind::PasswordChanged, &format!("a{n}@b.example"), ""))
         .collect();
-    *f.server.down.lock() = Some(trouble(false));
+    *f.server.down.lock() = Some(failure(false));
     let asked = |until: i64| {
         (0..until).for_each(|second| {
             f.mail.deliver(NOW + second).unwrap();
@@ -240,7 +240,7 @@ fn unavailable_server_loses_no_mail_and_is_retried_with_backoff() {
 fn wrong_password_is_not_retried_every_few_seconds() {
     let f = Fixture::new();
     f.queue(MailKind::PasswordChanged, "a@b.example", "");
-    *f.server.down.lock() = Some(trouble(true));
+    *f.server.down.lock() = Some(failure(true));
     f.mail.deliver(NOW).unwrap();
     f.mail.deliver(NOW + 224).unwrap();
     assert_eq!(f.server.connections.load(Ordering::SeqCst), 1);
@@ -253,7 +253,7 @@ fn mails_expire_with_their_secret() {
     let f = Fixture::new();
     let reset = f.queue(MailKind::Reset, "a@b.example", "pgr_x");
     let pin = f.queue(MailKind::Pin, "a@b.example", "4711");
-    *f.server.down.lock() = Some(trouble(false));
+    *f.server.down.lock() = Some(failure(false));
     f.mail.deliver(NOW + 1_799).unwrap();
     assert_eq!(f.status(&reset).0, MailStatus::Queued);
     f.mail.deliver(NOW + 1_800).unwrap();
@@ -303,7 +303,7 @@ fn clock_that_was_ahead_delays_no_mail() {
     let ahead = NOW + DAY / 2;
     f.server.answers.lock().push_back(later("451 not now"));
     f.mail.deliver(ahead).unwrap();
-    *f.server.down.lock() = Some(trouble(true));
+    *f.server.down.lock() = Some(failure(true));
     f.mail.deliver(ahead + 3_600).unwrap();
     *f.server.down.lock() = None;
     f.mail.deliver(NOW).unwrap();
@@ -367,7 +367,7 @@ fn test_mail_bypasses_the_queue() {
     let sent = f.mail.test(to(), NOW).unwrap();
     assert_eq!((sent.status, f.taken()), (MailStatus::Sent, 1));
     assert_eq!(f.status(&sent.id).2.as_deref(), Some("250 ok"));
-    *f.server.down.lock() = Some(trouble(false));
+    *f.server.down.lock() = Some(failure(false));
     let failed = f.mail.test(to(), NOW).unwrap();
     assert_eq!(failed.status, MailStatus::Failed);
     *f.server.down.lock() = None;

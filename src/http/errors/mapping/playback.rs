@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::domain::playback::{BlockingSession, EndReason, PlaybackError};
-use crate::http::errors::api_error::{ApiError, Details, ErrorCode, SessionInTheWay};
+use crate::http::errors::api_error::{ApiError, ConflictingSession, Details, ErrorCode};
 use crate::ports::license_server::UpstreamError;
 
 impl From<PlaybackError> for ApiError {
@@ -90,13 +90,13 @@ impl From<PlaybackError> for ApiError {
 fn stream_limit(sessions: Vec<BlockingSession>) -> ApiError {
     let sessions = sessions
         .into_iter()
-        .map(|way| SessionInTheWay {
-            session_id: way.session.to_string(),
-            device_id: way.device.id.as_str().to_owned(),
-            device_model: way.device.model,
-            device_type: way.device.kind,
-            asset_id: way.asset.as_str().to_owned(),
-            since: way.since.0,
+        .map(|session| ConflictingSession {
+            session_id: session.session.to_string(),
+            device_id: session.device.id.as_str().to_owned(),
+            device_model: session.device.model,
+            device_type: session.device.kind,
+            asset_id: session.asset.as_str().to_owned(),
+            since: session.since.0,
         })
         .collect();
     ApiError::new(
