@@ -10,21 +10,21 @@ use crate::support::server::{PASSWORD, TestServer, viewer};
 
 const AUTH: &str = "/api/login/v2/auth/email";
 
-fn login(house: &TestServer, email: &str, password: &str) -> Answer {
+fn login(server: &TestServer, email: &str, password: &str) -> Answer {
     let body = json!({"identity": email, "accessKey": password});
-    house.partner("POST", AUTH, &body)
+    server.partner("POST", AUTH, &body)
 }
 
 #[test]
 fn sign_up_and_login_responses_are_as_specified() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     let body = json!({
         "identity": " Ann@Example.COM ", "accessKey": PASSWORD, "name": "Ann", "locale": "sv",
         "country": "se", "birthDate": "1990-02-03",
         // What nobody may set is ignored.
         "userId": "x", "tags": ["vip"], "parentalControl": {"enabled": true}, "verified": true,
     });
-    let answer = house.partner("PUT", AUTH, &body);
+    let answer = server.partner("PUT", AUTH, &body);
     let first = viewer(&answer);
     let json = answer.json();
     assert!(first.token.starts_with("pgu_") && first.id.len() == 22);
@@ -36,12 +36,12 @@ fn sign_up_and_login_responses_are_as_specified() {
     let expected = json!(["Ann", "ann@example.com", true, true]);
     assert_eq!(json!(rest(&json)), expected);
     assert_eq!(answer.header("cache-control"), Some("no-store"));
-    let answer = login(&house, "ANN@example.com", PASSWORD);
+    let answer = login(&server, "ANN@example.com", PASSWORD);
     let second = viewer(&answer);
     assert_eq!(answer.json()["newUser"], false);
     assert_eq!(first.id, second.id);
     assert!(first.token != second.token && first.session != second.session);
-    let record = house.user(
+    let record = server.user(
         &second.token,
         "GET",
         &format!("/api/user/v1/users/{}", first.id),
@@ -59,10 +59,10 @@ fn sign_up_and_login_responses_are_as_specified() {
 
 #[test]
 fn sign_up_errors_name_the_field() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
     let sign_up = |body: &Value| {
-        let answer = house.partner("PUT", AUTH, body);
+        let answer = server.partner("PUT", AUTH, body);
         // Clients of such services read the message at top level.
         assert_eq!(answer.json()["message"], answer.json()["error"]["message"]);
         (answer.status, answer.code(), answer.field())
@@ -99,14 +99,14 @@ fn sign_up_errors_name_the_field() {
     // 256 characters, one of them of two, are taken and told apart to the last.
     let long = format!("{}ä", "x".repeat(255));
     let body = json!({"identity": "bob@example.com", "accessKey": long});
-    assert_eq!(house.partner("PUT", AUTH, &body).status, 200);
+    assert_eq!(server.partner("PUT", AUTH, &body).status, 200);
     assert_eq!(
-        login(&house, "bob@example.com", &"x".repeat(255)).status,
+        login(&server, "bob@example.com", &"x".repeat(255)).status,
         401
     );
     assert_eq!(
         login(
-            &house,
+            &server,
             "bob@example.com",
             &format!("{}a\u{308}", "x".repeat(255))
         )
@@ -119,12 +119,12 @@ fn sign_up_errors_name_the_field() {
 /// which measures.
 #[test]
 fn an_unknown_user_and_a_wrong_password_look_the_same() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
-    let shut = house.sign_up("shut@example.com");
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
+    let shut = server.sign_up("shut@example.com");
     let target = format!("users/{}", shut.id);
-    house.operator("PUT", &target, &json!({"disabled": true}));
-    let known = login(&house, "ann@example.com", "wrong wrong");
+    server.operator("PUT", &target, &json!({"disabled": true}));
+    let known = login(&server, "ann@example.com", "wrong wrong");
     assert_eq!(
         (known.status, known.code().as_str()),
         (401, "INVALID_CREDENTIALS")
@@ -136,7 +136,7 @@ fn an_unknown_user_and_a_wrong_password_look_the_same() {
         ("shut@example.com", PASSWORD),
         ("ann@example.com", ""),
     ] {
-        let answer = login(&house, email, password);
+        let answer = login(&server, email, password);
         assert_eq!((answer.status, &answer.body), (401, &known.body), "{email}");
         for name in [
             "www-authenticate",
@@ -151,8 +151,8 @@ fn an_unknown_user_and_a_wrong_password_look_the_same() {
 
 #[test]
 fn ten_wrong_passwords_are_checked_before_the_lock() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
     for email in ["ann@example.com", "nobody@example.com"] {
         let statuses: Vec<(u16, Option<String>)> = thread::scope(|scope| {
             let guesses: Vec<_> = (0..8)
@@ -160,7 +160,7 @@ fn ten_wrong_passwords_are_checked_before_the_lock() {
                     scope.spawn(|| {
                         (0..5)
                             .map(|_| {
-                                let answer = login(&house, email, "wrong wrong");
+                                let answer = login(&server, email, "wrong wrong");
                                 let wait = answer.header("retry-after").map(str::to_owned);
                                 (answer.status, wait)
                             })
@@ -183,7 +183,7 @@ fn ten_wrong_passwords_are_checked_before_the_lock() {
                 .all(|answer| *answer == (401, None) || *answer == (429, Some("60".into())))
         );
     }
-    let refused = login(&house, "ann@example.com", PASSWORD);
+    let refused = login(&server, "ann@example.com", PASSWORD);
     assert_eq!(
         (refused.status, refused.code().as_str()),
         (429, "TOO_MANY_ATTEMPTS")
@@ -195,16 +195,16 @@ fn ten_wrong_passwords_are_checked_before_the_lock() {
     let told = ["ratelimit", "ratelimit-policy"].map(|name| refused.header(name).unwrap());
     let limit = ["\"login-account\";r=0;t=60", "\"login-account\";q=10;w=900"];
     assert_eq!(told, limit);
-    house.wait(60);
-    assert_eq!(login(&house, "ann@example.com", PASSWORD).status, 200);
+    server.wait(60);
+    assert_eq!(login(&server, "ann@example.com", PASSWORD).status, 200);
 }
 
 #[test]
 fn one_address_may_sign_up_100_times_in_10_minutes() {
-    let house = TestServer::with(&[("limits.sign_up_per_address", "3")]);
+    let server = TestServer::with(&[("limits.sign_up_per_address", "3")]);
     let sign_up = |n: u32| {
         let body = json!({"identity": format!("u{n}@example.com"), "accessKey": PASSWORD});
-        house.partner("PUT", AUTH, &body)
+        server.partner("PUT", AUTH, &body)
     };
     assert!((0..3).all(|n| sign_up(n).status == 200));
     let refused = sign_up(3);
@@ -217,26 +217,26 @@ fn one_address_may_sign_up_100_times_in_10_minutes() {
         refused.header("ratelimit-policy"),
         Some("\"sign-up\";q=3;w=600")
     );
-    house.wait(600);
+    server.wait(600);
     assert_eq!(sign_up(3).status, 200);
 }
 
 #[test]
 fn users_belong_to_one_partner() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
-    let other = house
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    let other = server
         .operator("POST", "partners", &json!({"name": "Other"}))
         .json();
     let other = other["accessToken"].as_str().unwrap();
     let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD});
-    let elsewhere = house.partner_with(other, "POST", AUTH, &body);
+    let elsewhere = server.partner_with(other, "POST", AUTH, &body);
     assert_eq!(elsewhere.status, 401);
-    let twin = viewer(&house.partner_with(other, "PUT", AUTH, &body));
+    let twin = viewer(&server.partner_with(other, "PUT", AUTH, &body));
     assert_ne!(twin.id, ann.id);
     // A token of one partner is worthless with another.
     let record = format!("/api/user/v1/users/{}", twin.id);
-    let foreign = house.user(&twin.token, "GET", &record, &Value::Null);
+    let foreign = server.user(&twin.token, "GET", &record, &Value::Null);
     assert_eq!(
         (foreign.status, foreign.code().as_str()),
         (401, "USER_TOKEN_INVALID")
@@ -251,12 +251,12 @@ fn users_belong_to_one_partner() {
 
 #[test]
 fn a_token_is_rejected_right_after_its_session_ends() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
     let record = format!("/api/user/v1/users/{}", ann.id);
-    let reads = |token: &str| house.user(token, "GET", &record, &Value::Null).status;
+    let reads = |token: &str| server.user(token, "GET", &record, &Value::Null).status;
     assert_eq!(reads(&ann.token), 200);
-    let out = house.user(
+    let out = server.user(
         &ann.token,
         "POST",
         "/api/login/v2/auth/logout",
@@ -264,10 +264,10 @@ fn a_token_is_rejected_right_after_its_session_ends() {
     );
     assert_eq!((out.status, out.json()), (200, json!({})));
     assert_eq!(reads(&ann.token), 401);
-    let again = viewer(&login(&house, "ann@example.com", PASSWORD));
-    house.wait(30 * 86_400 - 1);
+    let again = viewer(&login(&server, "ann@example.com", PASSWORD));
+    server.wait(30 * 86_400 - 1);
     assert_eq!(reads(&again.token), 200);
-    house.wait(1);
+    server.wait(1);
     assert_eq!(reads(&again.token), 401);
 }
 
@@ -277,7 +277,7 @@ fn account_settings_take_effect() {
     let swedish = words.path().join("sv");
     fs::create_dir(&swedish).unwrap();
     fs::write(swedish.join("reset.txt"), "Subject: Hej\n\n{email}: {link}").unwrap();
-    let house = TestServer::with(&[
+    let server = TestServer::with(&[
         ("accounts.user_token_days", "1"),
         ("accounts.reset_token_minutes", "5"),
         (
@@ -294,32 +294,32 @@ fn account_settings_take_effect() {
     ]);
     let sign_up = |password: &str| {
         let body = json!({"identity": "ben@example.com", "accessKey": password});
-        house.partner("PUT", AUTH, &body).code()
+        server.partner("PUT", AUTH, &body).code()
     };
     assert_eq!(sign_up("eleven more"), "PASSWORD_TOO_SHORT");
     assert_eq!(sign_up("springfield7"), "PASSWORD_TOO_COMMON");
-    let ann = house.sign_up("ann@example.com");
+    let ann = server.sign_up("ann@example.com");
     let own = format!("/api/user/v1/users/{}", ann.id);
-    let record = || house.user(&ann.token, "GET", &own, &Value::Null);
+    let record = || server.user(&ann.token, "GET", &own, &Value::Null);
     assert_eq!(record().json()["parentalControl"]["limit"], 15);
 
-    let pin = |body: Value| house.user(&ann.token, "PUT", &format!("{own}/pin"), &body);
+    let pin = |body: Value| server.user(&ann.token, "PUT", &format!("{own}/pin"), &body);
     let first = pin(json!({"password": PASSWORD, "newPinCode": "1234"}));
     assert_eq!(first.status, 200);
     let wrong = || pin(json!({"pinCode": "4321", "newPinCode": "4321"})).status;
     assert_eq!([wrong(), wrong(), wrong()], [403, 403, 429]);
-    let wrong = || login(&house, "ann@example.com", "wrong wrong").status;
+    let wrong = || login(&server, "ann@example.com", "wrong wrong").status;
     assert_eq!([wrong(), wrong(), wrong()], [401, 401, 429]);
 
     for _ in 0..2 {
         let body = json!({"email": "ann@example.com", "locale": "sv"});
         let send = "/api/login/v2/password/send-reset-password";
-        assert_eq!(house.partner("POST", send, &body).status, 200);
+        assert_eq!(server.partner("POST", send, &body).status, 200);
     }
-    let mails = house.operator("GET", "mail", &Value::Null).json();
+    let mails = server.operator("GET", "mail", &Value::Null).json();
     assert_eq!(mails.as_array().unwrap().len(), 1);
     let target = format!("mail/{}", mails[0]["id"].as_str().unwrap());
-    let mail = house.operator("GET", &target, &Value::Null).json();
+    let mail = server.operator("GET", &target, &Value::Null).json();
     assert_eq!(mail["subject"], "Hej");
     let link = "ann@example.com: https://pw.example/sv/new#";
     let text = mail["text"].as_str().unwrap();
@@ -332,14 +332,14 @@ fn account_settings_take_effect() {
     let reset = || {
         let body = json!({"token": token, "password": "short"});
         let target = "/api/login/v2/password/reset";
-        house.partner("POST", target, &body).code()
+        server.partner("POST", target, &body).code()
     };
-    house.wait(299);
+    server.wait(299);
     assert_eq!(reset(), "PASSWORD_TOO_SHORT");
-    house.wait(1);
+    server.wait(1);
     assert_eq!(reset(), "RESET_TOKEN_INVALID");
-    house.wait(86_400 - 301);
+    server.wait(86_400 - 301);
     assert_eq!(record().status, 200);
-    house.wait(1);
+    server.wait(1);
     assert_eq!(record().status, 401);
 }

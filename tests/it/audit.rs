@@ -6,19 +6,19 @@ use crate::support::appliance::{Appliance, sign_up};
 use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::TestServer;
 
-fn as_operator(house: &TestServer, token: &str, method: &str, path: &str) -> Answer {
+fn as_operator(server: &TestServer, token: &str, method: &str, path: &str) -> Answer {
     let bearer = format!("Bearer {token}");
     let target = format!("/admin/v1/{path}");
     let headers = [
         ("Authorization", bearer.as_str()),
         ("X-Request-Id", "ticket-7"),
     ];
-    ask(house.ops, request(method, &target, &headers, ""))
+    ask(server.ops, request(method, &target, &headers, ""))
 }
 
 /// Action, target and status of the changes, oldest first.
-fn changes(house: &TestServer) -> Vec<(String, String, Value)> {
-    let listed = house.operator("GET", "audit", &Value::Null).json();
+fn changes(server: &TestServer) -> Vec<(String, String, Value)> {
+    let listed = server.operator("GET", "audit", &Value::Null).json();
     let changes = listed.as_array().unwrap().iter().rev();
     let told = changes.map(|change| {
         let text = |name: &str| change[name].as_str().unwrap().to_owned();
@@ -29,33 +29,33 @@ fn changes(house: &TestServer) -> Vec<(String, String, Value)> {
 
 #[test]
 fn audit_entries_name_actor_target_and_outcome() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
-    let before = changes(&house).len();
-    let made = house.operator("POST", "operators", &json!({"name": "Al", "role": "agent"}));
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    let before = changes(&server).len();
+    let made = server.operator("POST", "operators", &json!({"name": "Al", "role": "agent"}));
     let agent = made.json()["token"].as_str().unwrap().to_owned();
 
     // Looked at, refused for the role, not understood, only tried: none of these is a change.
-    assert_eq!(as_operator(&house, &agent, "GET", "users").status, 200);
-    assert_eq!(as_operator(&house, &agent, "POST", "backups").status, 403);
+    assert_eq!(as_operator(&server, &agent, "GET", "users").status, 200);
+    assert_eq!(as_operator(&server, &agent, "POST", "backups").status, 403);
     assert_eq!(
-        house
+        server
             .operator("POST", "partners", &json!({"nome": 1}))
             .status,
         400
     );
 
     for (user, status) in [("ann@example.com", 200), ("bob@example.com", 404)] {
-        let logout = as_operator(&house, &agent, "POST", &format!("users/{user}/logout"));
+        let logout = as_operator(&server, &agent, "POST", &format!("users/{user}/logout"));
         assert_eq!(logout.status, status);
     }
     for tried in ["catalog/import", "epg/import", "epg/sources/none/refresh"] {
-        house.operator("POST", &format!("{tried}?dryRun=true"), &json!({}));
+        server.operator("POST", &format!("{tried}?dryRun=true"), &json!({}));
     }
     // Where nothing can be tried the word hides nothing.
     let hidden = format!("users/{}/logout?dryRun=true", ann.id);
-    assert_eq!(house.operator("POST", &hidden, &Value::Null).status, 200);
-    let told: Vec<_> = changes(&house).split_off(before);
+    assert_eq!(server.operator("POST", &hidden, &Value::Null).status, 200);
+    let told: Vec<_> = changes(&server).split_off(before);
     let al = made.json()["operatorId"].as_str().unwrap().to_owned();
     let change = |action: &str, target: &str, status: u16| {
         (action.to_owned(), target.to_owned(), json!(status))
@@ -72,7 +72,7 @@ fn audit_entries_name_actor_target_and_outcome() {
     ];
     assert_eq!(told, expected);
 
-    let listed = house.operator("GET", "audit?limit=3", &Value::Null).json();
+    let listed = server.operator("GET", "audit?limit=3", &Value::Null).json();
     let (newest, oldest) = (&listed[0], &listed[2]);
     assert_eq!(
         (&oldest["name"], &oldest["role"]),
@@ -80,16 +80,16 @@ fn audit_entries_name_actor_target_and_outcome() {
     );
     assert_eq!(oldest["requestId"], "ticket-7");
     assert!(oldest["timestamp"].is_u64());
-    let older = house.operator(
+    let older = server.operator(
         "GET",
         &format!("audit?before={}", newest["number"]),
         &Value::Null,
     );
     assert_eq!(older.json()[0], listed[1]);
     for wrong in ["audit?before=x", "audit?limit=0", "audit?limit=1001"] {
-        assert_eq!(house.operator("GET", wrong, &Value::Null).status, 400);
+        assert_eq!(server.operator("GET", wrong, &Value::Null).status, 400);
     }
-    assert_eq!(as_operator(&house, &agent, "GET", "audit").status, 403);
+    assert_eq!(as_operator(&server, &agent, "GET", "audit").status, 403);
 }
 
 #[test]

@@ -519,7 +519,7 @@ fn a_kill_during_a_restore_leaves_the_old_or_the_new_store() {
 fn a_restore_is_refused_if_the_process_cannot_reexec() {
     let directory = tempfile::tempdir().unwrap();
     let backups = directory.path().to_str().unwrap().to_owned();
-    let house = TestServer::over(
+    let server = TestServer::over(
         |data| {
             let options = Options {
                 sync: false,
@@ -529,16 +529,16 @@ fn a_restore_is_refused_if_the_process_cannot_reexec() {
         },
         &[("backup.dir", &backups)],
     );
-    let made = house.operator("POST", "backups", &Value::Null);
+    let made = server.operator("POST", "backups", &Value::Null);
     assert_eq!(made.status, 200, "{}", made.json());
     let name = made.json()["name"].as_str().unwrap().to_owned();
-    let verified = house.operator("POST", &format!("backups/{name}/verify"), &Value::Null);
+    let verified = server.operator("POST", &format!("backups/{name}/verify"), &Value::Null);
     assert_eq!(verified.json()["records"], made.json()["records"]);
     for target in [
         format!("backups/{name}/restore"),
         "backups/restore".to_owned(),
     ] {
-        let refused = house.operator("POST", &target, &Value::Null);
+        let refused = server.operator("POST", &target, &Value::Null);
         assert_eq!(refused.status, 409, "{}", refused.json());
         assert_eq!(refused.code(), "RESTART_NOT_POSSIBLE");
     }

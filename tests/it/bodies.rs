@@ -6,17 +6,17 @@ use std::time::Duration;
 use crate::support::gate_only::GateOnly;
 use crate::support::raw_http::{Wire, ask, request};
 
-fn user_headers(lab: &GateOnly) -> [(&'static str, String); 2] {
-    let tokens = &lab.gate.tokens;
+fn user_headers(server: &GateOnly) -> [(&'static str, String); 2] {
+    let tokens = &server.gate.tokens;
     [
         ("Service-AccessToken", tokens.partner.reveal().to_owned()),
         ("Authorization", format!("Bearer {}", tokens.user.reveal())),
     ]
 }
 
-fn head(lab: &GateOnly, method: &str, target: &str, more: &str) -> Vec<u8> {
+fn head(server: &GateOnly, method: &str, target: &str, more: &str) -> Vec<u8> {
     let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{more}");
-    for (name, value) in user_headers(lab) {
+    for (name, value) in user_headers(server) {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
     text.push_str("\r\n");
@@ -26,10 +26,10 @@ fn head(lab: &GateOnly, method: &str, target: &str, more: &str) -> Vec<u8> {
 const RESET: &str = "/api/login/v2/password/send-reset-password";
 const EVENTS: &str = "/api/tracker/v1/telemetry-events";
 
-fn put_clock(lab: &GateOnly, body: &str) -> u16 {
-    let (name, value) = lab.admin();
+fn put_clock(server: &GateOnly, body: &str) -> u16 {
+    let (name, value) = server.admin();
     ask(
-        lab.ops,
+        server.ops,
         request("PUT", "/admin/v1/clock", &[(name, &value)], body),
     )
     .status
@@ -37,8 +37,8 @@ fn put_clock(lab: &GateOnly, body: &str) -> u16 {
 
 #[test]
 fn json_is_parsed_regardless_of_content_type() {
-    let lab = GateOnly::start();
-    let (name, value) = lab.admin();
+    let server = GateOnly::start();
+    let (name, value) = server.admin();
     for kind in [
         "application/x-www-form-urlencoded",
         "text/plain",
@@ -46,7 +46,7 @@ fn json_is_parsed_regardless_of_content_type() {
     ] {
         let headers = [(name, &*value), ("Content-Type", kind)];
         let answer = ask(
-            lab.ops,
+            server.ops,
             request("PUT", "/admin/v1/clock", &headers, "{\"offset\":60}"),
         );
         assert_eq!(answer.status, 200, "{kind}");
@@ -56,9 +56,9 @@ fn json_is_parsed_regardless_of_content_type() {
 
 #[test]
 fn ambiguous_json_is_rejected() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     assert_eq!(
-        put_clock(&lab, "{\"offset\":1,\"unknown\":{\"a\":[]}}"),
+        put_clock(&server, "{\"offset\":1,\"unknown\":{\"a\":[]}}"),
         200
     );
     let deep = format!(
@@ -86,15 +86,15 @@ fn ambiguous_json_is_rejected() {
         " ",
         &deep,
     ] {
-        assert_eq!(put_clock(&lab, body), 400, "{body}");
+        assert_eq!(put_clock(&server, body), 400, "{body}");
     }
-    assert_eq!(put_clock(&lab, ""), 400);
+    assert_eq!(put_clock(&server, ""), 400);
 }
 
 #[test]
 fn json_errors_name_the_member() {
-    let lab = GateOnly::start();
-    let partner = lab.gate.tokens.partner.reveal().to_owned();
+    let server = GateOnly::start();
+    let partner = server.gate.tokens.partner.reveal().to_owned();
     for (body, field) in [
         ("{}", "email"),
         ("{\"email\":null}", "email"),
@@ -104,7 +104,7 @@ fn json_errors_name_the_member() {
         ("[]", "body"),
     ] {
         let headers = [("Service-AccessToken", &*partner)];
-        let answer = ask(lab.public, request("POST", RESET, &headers, body));
+        let answer = ask(server.public, request("POST", RESET, &headers, body));
         assert_eq!(
             (answer.status, answer.field()),
             (400, field.to_owned()),
@@ -120,13 +120,13 @@ fn json_errors_name_the_member() {
 
 #[test]
 fn the_lab_clock_accepts_only_times_with_a_date() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     for good in [
         "{\"now\":0}",
         "{\"now\":253402300799}",
         "{\"offset\":-10000000000}",
     ] {
-        assert_eq!(put_clock(&lab, good), 200, "{good}");
+        assert_eq!(put_clock(&server, good), 200, "{good}");
     }
     for bad in [
         "{\"now\":-1}",
@@ -134,16 +134,16 @@ fn the_lab_clock_accepts_only_times_with_a_date() {
         "{\"offset\":10000000001}",
         "{\"offset\":-9223372036854775808}",
     ] {
-        assert_eq!(put_clock(&lab, bad), 400, "{bad}");
+        assert_eq!(put_clock(&server, bad), 400, "{bad}");
     }
 }
 
 #[test]
 fn too_large_bodies_are_rejected_before_and_while_they_arrive() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     // Told: refused at once, the connection stays readable for the client.
-    let mut wire = Wire::to(lab.public);
-    wire.send(head(&lab, "POST", RESET, "Content-Length: 16385\r\n"));
+    let mut wire = Wire::to(server.public);
+    wire.send(head(&server, "POST", RESET, "Content-Length: 16385\r\n"));
     wire.send(vec![b' '; 16_385]);
     let answer = wire.answer().unwrap();
     assert_eq!(
@@ -151,8 +151,13 @@ fn too_large_bodies_are_rejected_before_and_while_they_arrive() {
         (413, "PAYLOAD_TOO_LARGE".to_owned())
     );
     // Not told: refused where it crosses the limit.
-    let mut wire = Wire::to(lab.public);
-    wire.send(head(&lab, "POST", RESET, "Transfer-Encoding: chunked\r\n"));
+    let mut wire = Wire::to(server.public);
+    wire.send(head(
+        &server,
+        "POST",
+        RESET,
+        "Transfer-Encoding: chunked\r\n",
+    ));
     for _ in 0..100 {
         wire.send(b"400\r\n");
         wire.send([b' '; 0x400]);
@@ -160,14 +165,14 @@ fn too_large_bodies_are_rejected_before_and_while_they_arrive() {
     }
     assert_eq!(wire.answer().unwrap().status, 413);
     // Far over: the client is answered although it goes on sending.
-    let mut wire = Wire::to(lab.public);
-    wire.send(head(&lab, "POST", RESET, "Content-Length: 400000\r\n"));
+    let mut wire = Wire::to(server.public);
+    wire.send(head(&server, "POST", RESET, "Content-Length: 400000\r\n"));
     wire.send(vec![b' '; 400_000]);
     assert_eq!(wire.answer().unwrap().status, 413);
     assert_eq!(
         ask(
-            lab.public,
-            head(&lab, "POST", RESET, "Content-Length: 99999999999\r\n")
+            server.public,
+            head(&server, "POST", RESET, "Content-Length: 99999999999\r\n")
         )
         .status,
         413
@@ -176,7 +181,7 @@ fn too_large_bodies_are_rejected_before_and_while_they_arrive() {
 
 #[test]
 fn only_telemetry_accepts_a_content_encoding_gzip() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&vec![b' '; 4 * 1024 * 1024]).unwrap();
     let bomb = gzip.finish().unwrap();
@@ -185,9 +190,9 @@ fn only_telemetry_accepts_a_content_encoding_gzip() {
             "Content-Encoding: {coding}\r\nContent-Length: {}\r\n",
             body.len()
         );
-        let mut bytes = head(&lab, "POST", target, &more);
+        let mut bytes = head(&server, "POST", target, &more);
         bytes.extend_from_slice(body);
-        ask(lab.public, bytes).status
+        ask(server.public, bytes).status
     };
     assert_eq!(send(RESET, "gzip", b"{}"), 415);
     assert_eq!(send(RESET, "identity", b"{}"), 400);
@@ -199,7 +204,7 @@ fn only_telemetry_accepts_a_content_encoding_gzip() {
 
 #[test]
 fn a_broken_chunk_is_400_and_closes_the_connection() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let long_extension = format!("1;{}\r\n \r\n0\r\n\r\n", "x".repeat(20_000));
     let many_trailers = format!("1\r\n \r\n0\r\n{}\r\n", "T: x\r\n".repeat(150));
     for chunks in [
@@ -209,8 +214,8 @@ fn a_broken_chunk_is_400_and_closes_the_connection() {
         &long_extension,
         &many_trailers,
     ] {
-        let mut wire = Wire::to(lab.public);
-        let mut bytes = head(&lab, "POST", RESET, "Transfer-Encoding: chunked\r\n");
+        let mut wire = Wire::to(server.public);
+        let mut bytes = head(&server, "POST", RESET, "Transfer-Encoding: chunked\r\n");
         bytes.extend_from_slice(chunks.as_bytes());
         wire.send(bytes);
         let status = wire.answer().unwrap().status;
@@ -221,9 +226,9 @@ fn a_broken_chunk_is_400_and_closes_the_connection() {
 
 #[test]
 fn an_ignored_body_does_not_disturb_the_next_request() {
-    let lab = GateOnly::start();
-    let (name, value) = lab.admin();
-    let mut wire = Wire::to(lab.ops);
+    let server = GateOnly::start();
+    let (name, value) = server.admin();
+    let mut wire = Wire::to(server.ops);
     for body in [
         "{}",
         "not json",
@@ -252,11 +257,11 @@ fn an_ignored_body_does_not_disturb_the_next_request() {
 
 #[test]
 fn an_aborted_body_changes_nothing() {
-    let lab = GateOnly::start();
-    let (name, value) = lab.admin();
-    let mut wire = Wire::to(lab.ops);
+    let server = GateOnly::start();
+    let (name, value) = server.admin();
+    let mut wire = Wire::to(server.ops);
     wire.send(format!("PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"offset\":7"));
     wire.stream.shutdown(std::net::Shutdown::Write).unwrap();
     assert!(wire.answer().is_none_or(|answer| answer.status == 400));
-    assert_eq!(lab.services.lab.as_ref().unwrap().offset(), 0);
+    assert_eq!(server.services.lab.as_ref().unwrap().offset(), 0);
 }

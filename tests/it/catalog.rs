@@ -70,22 +70,22 @@ impl GateOnly {
 }
 
 fn stocked() -> GateOnly {
-    let lab = GateOnly::start();
-    let answer = lab.import("", FILE);
+    let server = GateOnly::start();
+    let answer = server.import("", FILE);
     assert_eq!(
         answer.status,
         200,
         "{}",
         String::from_utf8_lossy(&answer.body)
     );
-    lab
+    server
 }
 
 #[test]
 fn client_lists_have_ids_and_attributes() {
-    let lab = stocked();
+    let server = stocked();
     assert_eq!(
-        lab.partner("/api/catalog/v1/livestreams").json(),
+        server.partner("/api/catalog/v1/livestreams").json(),
         json!([{
             "id": "news",
             "name": "News",
@@ -105,7 +105,7 @@ fn client_lists_have_ids_and_attributes() {
         }])
     );
     assert_eq!(
-        lab.partner("/api/catalog/v1/assets").json(),
+        server.partner("/api/catalog/v1/assets").json(),
         json!([
             {
                 "id": "film",
@@ -118,14 +118,14 @@ fn client_lists_have_ids_and_attributes() {
             {"id": "short", "title": "short", "encrypted": false, "protocols": []},
         ])
     );
-    let answer = lab.partner("/api/catalog/v1/assets");
+    let answer = server.partner("/api/catalog/v1/assets");
     assert!(answer.header("etag").is_some());
 }
 
 #[test]
 fn every_mistake_is_reported_with_its_line_and_nothing_imported() {
-    let lab = stocked();
-    let answer = lab.import(
+    let server = stocked();
+    let answer = server.import(
         "",
         "[[livestream]]\nid = \"a\"\nzone = \"Mars\"\n\n[[offer]]\nid = \"o\"\ntype = \"default\"\npack = { assets = [\"x\"] }\n",
     );
@@ -140,14 +140,14 @@ fn every_mistake_is_reported_with_its_line_and_nothing_imported() {
             {"line": 8, "message": "offer `o`: pack: there is no asset `x`"},
         ]})
     );
-    let lists = lab.partner("/api/catalog/v1/livestreams").json();
+    let lists = server.partner("/api/catalog/v1/livestreams").json();
     assert_eq!(lists[0]["id"], "news");
     for bad in [
         "\u{0}",
         "{\"asset\": [",
         "[[asset]]\nid = \"k\"\nkeys = [{ kid = \"00112233445566778899aabbccddeeff\", key_file = \"/etc/passwd\" }]",
     ] {
-        let answer = lab.import("", bad);
+        let answer = server.import("", bad);
         assert_eq!(answer.code(), "IMPORT_INVALID", "{bad}");
         assert!(!String::from_utf8_lossy(&answer.body).contains("root:"));
     }
@@ -155,9 +155,9 @@ fn every_mistake_is_reported_with_its_line_and_nothing_imported() {
 
 #[test]
 fn an_import_reports_its_changes() {
-    let lab = stocked();
+    let server = stocked();
     let more = r#"{"asset": [{"id": "short", "title": "A Short"}, {"id": "new"}]}"#;
-    let told = lab.import("?merge=true&dryRun=true", more);
+    let told = server.import("?merge=true&dryRun=true", more);
     assert_eq!(
         told.json(),
         json!({
@@ -184,66 +184,70 @@ fn an_import_reports_its_changes() {
         })
     );
     let count = || {
-        lab.partner("/api/catalog/v1/assets")
+        server
+            .partner("/api/catalog/v1/assets")
             .json()
             .as_array()
             .unwrap()
             .len()
     };
     assert_eq!(count(), 2, "a dry run changes nothing");
-    lab.import("?merge=true", more);
+    server.import("?merge=true", more);
     assert_eq!(count(), 3);
-    let replaced = lab.import("?accept=true", more).json();
+    let replaced = server.import("?accept=true", more).json();
     assert_eq!(
         (&replaced["added"], &replaced["removed"]),
         (&json!(0), &json!(5))
     );
-    assert_eq!(lab.partner("/api/catalog/v1/livestreams").json(), json!([]));
+    assert_eq!(
+        server.partner("/api/catalog/v1/livestreams").json(),
+        json!([])
+    );
 }
 
 #[test]
 fn an_export_without_keys_can_be_imported() {
-    let lab = stocked();
+    let server = stocked();
     for (query, media) in [
         ("", "application/toml"),
         ("?format=toml", "application/toml"),
         ("?format=json", "application/json"),
     ] {
-        let export = lab.operator("GET", &format!("/admin/v1/catalog{query}"), "");
+        let export = server.operator("GET", &format!("/admin/v1/catalog{query}"), "");
         assert_eq!(export.header("content-type"), Some(media));
         let text = String::from_utf8(export.body).unwrap();
         assert!(text.contains("00112233445566778899aabbccddeeff"));
         assert!(!text.to_lowercase().contains("0f0e0d0c"), "a key in clear");
-        let again = lab.import("", &text).json();
+        let again = server.import("", &text).json();
         assert_eq!(again["changes"], json!([]), "{text}");
     }
-    let answer = lab.operator("GET", "/admin/v1/catalog?format=xml", "");
+    let answer = server.operator("GET", "/admin/v1/catalog?format=xml", "");
     assert_eq!((answer.status, answer.field().as_str()), (400, "format"));
 }
 
 #[test]
 fn new_livestreams_appear_in_the_schedule_at_once() {
-    let lab = stocked();
+    let server = stocked();
     let is_known = |id: &str| {
         let ids = [LivestreamId::parse(id).unwrap()];
-        let snapshot = lab.services.schedule.snapshot();
+        let snapshot = server.services.schedule.snapshot();
         snapshot.live(&ids, LiveOffset::LIVE, NOON).is_ok()
     };
     assert!(is_known("news") && !is_known("sport"));
-    lab.import("?merge=1", "[[livestream]]\nid = \"sport\"\n");
+    server.import("?merge=1", "[[livestream]]\nid = \"sport\"\n");
     assert!(is_known("sport"));
-    lab.import("?accept=true", FILE);
+    server.import("?accept=true", FILE);
     assert!(is_known("news") && !is_known("sport"));
 }
 
 #[test]
 fn an_agent_grants_offers_but_cannot_change_the_catalogue() {
-    let lab = stocked();
-    let user = lab.user();
-    let bearer = format!("Bearer {}", lab.gate.tokens.agent.reveal());
+    let server = stocked();
+    let user = server.user();
+    let bearer = format!("Bearer {}", server.gate.tokens.agent.reveal());
     let agent = |method: &str, target: &str| {
         ask(
-            lab.ops,
+            server.ops,
             request(method, target, &[("Authorization", &bearer)], ""),
         )
     };
@@ -259,13 +263,13 @@ fn an_agent_grants_offers_but_cannot_change_the_catalogue() {
 
 #[test]
 fn offers_are_granted_explained_and_revoked() {
-    let lab = stocked();
-    let user = lab.user();
+    let server = stocked();
+    let user = server.user();
     let grants = format!("/admin/v1/users/{user}/grants");
     let premium = format!("{grants}/premium");
     let why = || {
         let target = format!("/admin/v1/users/{user}/why/film?country=DE");
-        lab.operator("GET", &target, "").json()
+        server.operator("GET", &target, "").json()
     };
     let before = why();
     assert_eq!(
@@ -282,7 +286,7 @@ fn offers_are_granted_explained_and_revoked() {
             {"check": "playback", "finding": "no playlist: the catalogue names none for dash, hls or sstr", "passed": false},
         ])
     );
-    let given = lab.operator("PUT", &premium, "").json();
+    let given = server.operator("PUT", &premium, "").json();
     let expiry = NOON.0 + 30 * 86_400;
     let expected = json!({
         "offerId": "premium",
@@ -295,7 +299,7 @@ fn offers_are_granted_explained_and_revoked() {
     assert_eq!(given, expected);
     assert!(given["grantedBy"].is_string());
     // By e-mail too, where there is only one partner.
-    let by_mail = lab
+    let by_mail = server
         .operator("GET", "/admin/v1/users/a%40example.com/grants", "")
         .json();
     assert_eq!(by_mail, json!([expected]));
@@ -304,13 +308,13 @@ fn offers_are_granted_explained_and_revoked() {
         (&after["granted"], &after["pinNeeded"]),
         (&json!(true), &json!(false))
     );
-    assert_eq!(lab.operator("DELETE", &premium, "").status, 204);
+    assert_eq!(server.operator("DELETE", &premium, "").status, 204);
     assert_eq!(
-        lab.operator("DELETE", &premium, "").code(),
+        server.operator("DELETE", &premium, "").code(),
         "GRANT_NOT_FOUND"
     );
     assert_eq!(why()["granted"], json!(false));
-    let history = lab.operator("GET", &grants, "").json();
+    let history = server.operator("GET", &grants, "").json();
     assert_eq!(
         (&history[0]["state"], &history[0]["revokedAt"]),
         (&json!("revoked"), &json!(NOON.0))
@@ -319,8 +323,8 @@ fn offers_are_granted_explained_and_revoked() {
 
 #[test]
 fn invalid_grants_are_rejected() {
-    let lab = stocked();
-    let user = lab.user();
+    let server = stocked();
+    let user = server.user();
     for (target, body, status, code) in [
         (
             format!("/admin/v1/users/{user}/grants/none"),
@@ -353,14 +357,14 @@ fn invalid_grants_are_rejected() {
             "USER_NOT_FOUND",
         ),
     ] {
-        let answer = lab.operator("PUT", &target, body);
+        let answer = server.operator("PUT", &target, body);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (status, code),
             "{target} {body}"
         );
     }
-    let why = lab
+    let why = server
         .operator("GET", &format!("/admin/v1/users/{user}/why/none"), "")
         .json();
     assert_eq!(
@@ -371,21 +375,21 @@ fn invalid_grants_are_rejected() {
 
 #[test]
 fn users_see_only_their_own_offers() {
-    let lab = stocked();
+    let server = stocked();
     let premium = OfferId::parse("premium").unwrap();
     let until = NOON + 60;
-    let user = lab.enroll();
-    let granted = lab
+    let user = server.enroll();
+    let granted = server
         .services
         .grants
         .grant(user, premium, Some(until), None, NOON);
     granted.wait().unwrap();
-    let access = lab.gate.tokens.partner.reveal();
-    let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
+    let access = server.gate.tokens.partner.reveal();
+    let bearer = format!("Bearer {}", server.gate.tokens.user.reveal());
     let offers = |user: &str| {
         let target = format!("/api/user/v1/users/{user}/offers");
         let headers = [("Service-AccessToken", access), ("Authorization", &*bearer)];
-        ask(lab.public, request("GET", &target, &headers, ""))
+        ask(server.public, request("GET", &target, &headers, ""))
     };
     let basic = json!({"offerId": "basic", "type": "default", "state": "active"});
     let own = |state: &str| -> Value {
@@ -398,31 +402,31 @@ fn users_see_only_their_own_offers() {
         }])
     };
     assert_eq!(offers(&user.to_string()).json(), own("active"));
-    lab.services.lab.as_ref().unwrap().set_now(until);
+    server.services.lab.as_ref().unwrap().set_now(until);
     assert_eq!(offers(&user.to_string()).json(), own("expired"));
     assert_eq!(offers("AAAAAAAAAAAAAAAAAAAAAA").status, 404);
 }
 
 /// The livestreams and assets that clients see.
-fn served(lab: &GateOnly) -> (Value, Value) {
-    let list = |kind: &str| lab.partner(&format!("/api/catalog/v1/{kind}")).json();
+fn served(server: &GateOnly) -> (Value, Value) {
+    let list = |kind: &str| server.partner(&format!("/api/catalog/v1/{kind}")).json();
     (list("livestreams"), list("assets"))
 }
 
 #[test]
 fn an_import_that_removes_much_is_held_until_accepted() {
-    let lab = stocked();
-    let before = served(&lab);
+    let server = stocked();
+    let before = served(&server);
     // One of two assets goes, and the only livestream and both offers.
     let less = "[[asset]]\nid = \"film\"\n";
-    let dry = lab.import("?dryRun=true", less).json();
+    let dry = server.import("?dryRun=true", less).json();
     let doubts = json!([
         "it removes 1 of 1 livestreams",
         "it removes 1 of 2 assets",
         "it removes 2 of 2 offers",
     ]);
     assert_eq!((&dry["held"], &dry["doubts"]), (&json!(false), &doubts));
-    let held = lab.import("", less);
+    let held = server.import("", less);
     assert_eq!((held.status, held.code().as_str()), (409, "IMPORT_HELD"));
     let report = held.json()["error"]["details"].clone();
     assert_eq!(
@@ -431,37 +435,38 @@ fn an_import_that_removes_much_is_held_until_accepted() {
     );
     // The key of the film goes too.
     assert_eq!(report["removed"], 5);
-    assert_eq!(served(&lab), before, "nothing was imported");
-    assert_eq!(lab.import("?merge=true", less).status, 200);
-    assert_eq!(lab.import("?accept=true", less).status, 200);
-    assert_ne!(served(&lab), before);
+    assert_eq!(served(&server), before, "nothing was imported");
+    assert_eq!(server.import("?merge=true", less).status, 200);
+    assert_eq!(server.import("?accept=true", less).status, 200);
+    assert_ne!(served(&server), before);
 }
 
 #[test]
 fn removing_an_offer_in_use_needs_acceptance() {
-    let lab = stocked();
+    let server = stocked();
     let many: String = (0..9)
         .map(|n| format!("[[offer]]\nid = \"o{n}\"\ntype = \"pass\"\npack = \"all\"\n"))
         .collect();
     let all = format!("{FILE}{many}");
-    assert_eq!(lab.import("", &all).status, 200);
+    assert_eq!(server.import("", &all).status, 200);
     // One of eleven offers is few, and nobody has it.
     let without = |id: &str| {
         let offer = format!("[[offer]]\nid = \"{id}\"\ntype = \"pass\"\npack = \"all\"\n");
         all.replace(&offer, "")
     };
-    assert_eq!(lab.import("", &without("o1")).status, 200);
-    assert_eq!(lab.import("", &all).status, 200);
-    let user = lab.enroll();
+    assert_eq!(server.import("", &without("o1")).status, 200);
+    assert_eq!(server.import("", &all).status, 200);
+    let user = server.enroll();
     let offer = OfferId::parse("o1").unwrap();
-    lab.services
+    server
+        .services
         .grants
         .grant(user, offer, None, None, NOON)
         .wait()
         .unwrap();
-    assert_eq!(lab.import("", &without("o2")).status, 200);
-    assert_eq!(lab.import("", &all).status, 200);
-    let held = lab.import("", &without("o1"));
+    assert_eq!(server.import("", &without("o2")).status, 200);
+    assert_eq!(server.import("", &all).status, 200);
+    let held = server.import("", &without("o1"));
     assert_eq!(
         held.json()["error"]["details"]["doubts"],
         json!(["it removes offer `o1`, which 1 users hold"])
@@ -469,7 +474,7 @@ fn removing_an_offer_in_use_needs_acceptance() {
     // A default offer is everybody's.
     let basic =
         "[[offer]]\nid = \"basic\"\ntype = \"default\"\npack = { livestreams = [\"news\"] }\n";
-    let held = lab.import("", &all.replace(basic, ""));
+    let held = server.import("", &all.replace(basic, ""));
     assert_eq!(
         held.json()["error"]["details"]["doubts"],
         json!(["it removes offer `basic`, which 1 users hold"])
@@ -478,22 +483,27 @@ fn removing_an_offer_in_use_needs_acceptance() {
 
 #[test]
 fn an_import_and_its_undo_can_be_undone_with_keys() {
-    let lab = stocked();
-    let undo = |query: &str| lab.operator("POST", &format!("/admin/v1/catalog/undo{query}"), "");
-    let history = || lab.operator("GET", "/admin/v1/catalog/history", "").json();
+    let server = stocked();
+    let undo = |query: &str| server.operator("POST", &format!("/admin/v1/catalog/undo{query}"), "");
+    let history = || {
+        server
+            .operator("GET", "/admin/v1/catalog/history", "")
+            .json()
+    };
     let key = || {
         let kid = playgate::domain::catalog::KeyId::from_bytes(
             *b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff",
         );
-        lab.services
+        server
+            .services
             .catalog
             .content_key(&kid)
             .map(|key| *key.reveal())
     };
-    let (first, secret) = (served(&lab), key());
+    let (first, secret) = (served(&server), key());
     assert!(secret.is_some());
-    assert_eq!(lab.import("?accept=true", "livestream = []").status, 200);
-    assert_eq!((served(&lab), key()), ((json!([]), json!([])), None));
+    assert_eq!(server.import("?accept=true", "livestream = []").status, 200);
+    assert_eq!((served(&server), key()), ((json!([]), json!([])), None));
     // Before the first file there was nothing.
     let listed = history();
     let counts = |version: &Value| {
@@ -504,16 +514,16 @@ fn an_import_and_its_undo_can_be_undone_with_keys() {
 
     let tried = undo("?dryRun=true").json();
     assert_eq!((&tried["version"], &tried["added"]), (&json!(2), &json!(6)));
-    assert_eq!(served(&lab).0, json!([]), "it was only tried");
+    assert_eq!(served(&server).0, json!([]), "it was only tried");
     let undone = undo("").json();
     assert_eq!(undone["version"], 2);
-    assert_eq!((served(&lab), key()), (first.clone(), secret));
+    assert_eq!((served(&server), key()), (first.clone(), secret));
     // Again: the undo is undone, and undone once more.
     assert_eq!(undo("").json()["version"], 3);
-    assert_eq!(served(&lab).0, json!([]));
+    assert_eq!(served(&server).0, json!([]));
     assert_eq!(history()[0]["replacedBy"], "undo");
     assert_eq!(undo("?version=2").json()["version"], 2);
-    assert_eq!((served(&lab), key()), (first, secret));
+    assert_eq!((served(&server), key()), (first, secret));
     let missing = undo("?version=99");
     assert_eq!(
         (missing.status, missing.code().as_str()),
@@ -524,13 +534,15 @@ fn an_import_and_its_undo_can_be_undone_with_keys() {
 
 #[test]
 fn twenty_versions_are_kept_and_unchanged_imports_add_none() {
-    let lab = stocked();
+    let server = stocked();
     for n in 0..25 {
         let file = FILE.replace("A Film", &format!("Film {n}"));
-        assert_eq!(lab.import("", &file).status, 200);
-        assert_eq!(lab.import("", &file).status, 200);
+        assert_eq!(server.import("", &file).status, 200);
+        assert_eq!(server.import("", &file).status, 200);
     }
-    let history = lab.operator("GET", "/admin/v1/catalog/history", "").json();
+    let history = server
+        .operator("GET", "/admin/v1/catalog/history", "")
+        .json();
     let numbers: Vec<_> = history
         .as_array()
         .unwrap()
@@ -541,7 +553,7 @@ fn twenty_versions_are_kept_and_unchanged_imports_add_none() {
         (numbers.len(), &numbers[0], &numbers[19]),
         (20, &json!(26), &json!(7))
     );
-    let verified = lab.operator("POST", "/admin/v1/store/verify", "").json();
+    let verified = server.operator("POST", "/admin/v1/store/verify", "").json();
     assert_eq!(verified["sound"], true);
     let rows = |table: &str| {
         let tables = verified["tables"].as_array().unwrap();
@@ -556,21 +568,21 @@ fn twenty_versions_are_kept_and_unchanged_imports_add_none() {
 
 #[test]
 fn the_livestream_sets_the_rating_of_unrated_programs() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let file = |unrated: &str| format!("[[livestream]]\nid = \"news\"\nunrated = {unrated}\n");
     for (unrated, shown) in [
         ("\"pin\"", "\"pin\""),
         ("\"allow\"", "\"allow\""),
         ("12", "12"),
     ] {
-        assert_eq!(lab.import("", &file(unrated)).status, 200);
-        let export = lab.operator("GET", "/admin/v1/catalog", "");
+        assert_eq!(server.import("", &file(unrated)).status, 200);
+        let export = server.operator("GET", "/admin/v1/catalog", "");
         let text = String::from_utf8(export.body).unwrap();
         assert!(text.contains(&format!("unrated = {shown}\n")), "{text}");
-        assert_eq!(lab.import("", &text).json()["changes"], json!([]));
+        assert_eq!(server.import("", &text).json()["changes"], json!([]));
     }
     for wrong in ["\"never\"", "100", "-1", "true"] {
-        let answer = lab.import("", &file(wrong));
+        let answer = server.import("", &file(wrong));
         assert_eq!(answer.code(), "IMPORT_INVALID", "{wrong}");
     }
 }

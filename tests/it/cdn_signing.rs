@@ -70,21 +70,21 @@ fn private(folder: &TempDir, text: &str) -> PathBuf {
     path
 }
 
-/// A house with these networks at this time, and films at these addresses that anybody may see.
-fn stage(now: UnixSeconds, networks: &str, films: &[(&str, &str)]) -> PlaybackFixture {
+/// A server with these networks at this time, and films at these addresses that anybody may see.
+fn fixture(now: UnixSeconds, networks: &str, films: &[(&str, &str)]) -> PlaybackFixture {
     let media = tempfile::tempdir().unwrap();
     let mut catalogue = "[[offer]]\nid = 'all'\ntype = 'default'\npack = 'all'\n".to_owned();
     for (id, address) in films {
         catalogue +=
             &format!("[[asset]]\nid = '{id}'\npg_age = 0\nplaylist = {{ dash = '{address}' }}\n");
     }
-    let house = TestServer::with_file(&private(&media, networks));
-    house.clock.set(now);
-    PlaybackFixture::of(house, media, &catalogue)
+    let server = TestServer::with_file(&private(&media, networks));
+    server.clock.set(now);
+    PlaybackFixture::of(server, media, &catalogue)
 }
 
-fn playlist(stage: &PlaybackFixture, film: &str) -> String {
-    stage.play(&stage.ann, film, "tv").playlist
+fn playlist(fixture: &PlaybackFixture, film: &str) -> String {
+    fixture.play(&fixture.ann, film, "tv").playlist
 }
 
 /// The status with which an edge answers, and the body.
@@ -128,17 +128,17 @@ fn nginx_accepts_exactly_the_signed_addresses() {
         ("top", format!("{at}/m.mpd")),
     ];
     let films: Vec<_> = films.iter().map(|(id, at)| (*id, at.as_str())).collect();
-    let stage = stage(real_time(), &networks, &films);
+    let fixture = fixture(real_time(), &networks, &films);
 
-    let address = playlist(&stage, "film");
+    let address = playlist(&fixture, "film");
     let read = |text: &str| (200, text.to_owned());
     let status = |address: &str| get(address).0;
     assert_eq!(get(&address), read("film/hd/manifest.mpd"));
     let relative = |path: &str| address.replace("manifest.mpd?x=1", path);
     assert_eq!(get(&relative("audio/1.m4s")), read("film/hd/audio/1.m4s"));
-    let odd = playlist(&stage, "a%20b%3F%C3%A4");
+    let odd = playlist(&fixture, "a%20b%3F%C3%A4");
     assert_eq!(get(&odd), read("a b?ä/m.mpd"));
-    assert_eq!(get(&playlist(&stage, "top")), read("m.mpd"));
+    assert_eq!(get(&playlist(&fixture, "top")), read("m.mpd"));
     assert_eq!(status(&relative("absent.m4s")), 404);
 
     let token = address.strip_prefix(&format!("{at}/film/hd/")).unwrap();
@@ -181,8 +181,8 @@ fn nginx_accepts_exactly_the_signed_addresses() {
     }
 
     // An hour and a minute ago it was given for an hour.
-    stage.house.clock.set(real_time() + -(HOUR + 60));
-    assert_eq!(status(&playlist(&stage, "film")), 410);
+    fixture.server.clock.set(real_time() + -(HOUR + 60));
+    assert_eq!(status(&playlist(&fixture, "film")), 410);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn signing_keys_rotate_without_an_interruption() {
     let now = real_time();
     let signed = |keys: &[(&str, &str)]| {
         let networks = network(&at, "secure-link", keys, "");
-        playlist(&stage(now, &networks, &[("film", &film)]), "film")
+        playlist(&fixture(now, &networks, &[("film", &film)]), "film")
     };
     let [a, b] = KEYS;
     // The edge learns the new key first; then the two change places; then the old one goes.
@@ -232,10 +232,10 @@ fn preflight_signs_for_each_cdn_until_the_entitlement_ends() {
         ("plain", "https://akamai.example/m.mpd"),
         ("dots", "https://hmac.example/a/../m.mpd"),
     ];
-    let stage = stage(NOON, &networks, &films);
-    let token = stage.token(&stage.ann, "hmac");
-    stage.house.wait(HOUR);
-    let answer = stage.preflight(&stage.ann, "hmac", &token, &[("Protocol", "dashs")]);
+    let fixture = fixture(NOON, &networks, &films);
+    let token = fixture.token(&fixture.ann, "hmac");
+    fixture.server.wait(HOUR);
+    let answer = fixture.preflight(&fixture.ann, "hmac", &token, &[("Protocol", "dashs")]);
     let body = answer.json();
     let address = body["playlist"].as_str().unwrap();
     let session = body["headers"]["Service-Play-Session"].as_str().unwrap();
@@ -247,13 +247,13 @@ fn preflight_signs_for_each_cdn_until_the_entitlement_ends() {
         "{address}"
     );
 
-    let address = playlist(&stage, "akamai");
+    let address = playlist(&fixture, "akamai");
     let end = end + HOUR;
     let begins = format!("https://akamai.example/vod/m.mpd?e={end}&tok=exp={end}~acl=/vod/*~hmac=");
     assert!(address.starts_with(&begins), "{address}");
-    assert_eq!(playlist(&stage, "plain"), "https://akamai.example/m.mpd");
-    let token = stage.token(&stage.ann, "dots");
-    let refused = stage.preflight(&stage.ann, "dots", &token, &[]);
+    assert_eq!(playlist(&fixture, "plain"), "https://akamai.example/m.mpd");
+    let token = fixture.token(&fixture.ann, "dots");
+    let refused = fixture.preflight(&fixture.ann, "dots", &token, &[]);
     assert_eq!(refused.code(), "PROTOCOL_NOT_AVAILABLE");
 }
 
@@ -289,7 +289,7 @@ fn openssl_verifies_cloudfront_signatures() {
         let pem = at.join(name);
         fs::set_permissions(&pem, fs::Permissions::from_mode(0o600)).unwrap();
         let film = ("film", "https://d1.cloudfront.net/film/hd/m.mpd?x=1");
-        let address = playlist(&stage(NOON, &given(name), &[film]), "film");
+        let address = playlist(&fixture(NOON, &given(name), &[film]), "film");
         let begins = "https://d1.cloudfront.net/film/hd/m.mpd?x=1&Policy=";
         let rest = address.strip_prefix(begins).unwrap();
         let rest = rest.strip_suffix("&Key-Pair-Id=K1&Hash-Algorithm=SHA256");

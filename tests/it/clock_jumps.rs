@@ -350,15 +350,15 @@ fn an_expired_reset_token_stays_expired_when_the_clock_goes_back() {
 
 #[test]
 fn what_had_expired_stays_expired_when_the_clock_goes_back() {
-    let stage = PlaybackFixture::set();
-    let old = stage.ann.clone();
-    let playing = stage.play(&old, "film", "tv");
-    let entitlement = stage.token(&old, "film");
+    let fixture = PlaybackFixture::set();
+    let old = fixture.ann.clone();
+    let playing = fixture.play(&old, "film", "tv");
+    let entitlement = fixture.token(&old, "film");
     let statuses = |viewer: &_, token: &str, playlist: &str| {
         (
-            stage.entitle(viewer, "film", "").status,
-            stage.preflight(viewer, "film", token, &[]).status,
-            stage.fetch(playlist, &[]).status,
+            fixture.entitle(viewer, "film", "").status,
+            fixture.preflight(viewer, "film", token, &[]).status,
+            fixture.fetch(playlist, &[]).status,
         )
     };
     // Control: before the clock moves all of it is good.
@@ -366,39 +366,39 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
         statuses(&old, &entitlement, &playing.playlist),
         (200, 200, 200)
     );
-    stage.house.wait(31 * DAY);
-    assert_eq!(stage.fetch(&playing.playlist, &[]).status, 403);
+    fixture.server.wait(31 * DAY);
+    assert_eq!(fixture.fetch(&playing.playlist, &[]).status, 403);
     let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD});
     let log_in = || {
-        let answer = stage
-            .house
+        let answer = fixture
+            .server
             .partner("POST", "/api/login/v2/auth/email", &body);
         crate::support::server::viewer(&answer)
     };
     // A look as the clock's task takes it every second.
-    let look = || assert!(stage.house.services.clock_guard.check().is_ok());
+    let look = || assert!(fixture.server.services.clock_guard.check().is_ok());
     look();
     let later = log_in();
-    assert_eq!(stage.entitle(&old, "film", "").status, 401);
-    stage.house.wait(-31 * DAY);
+    assert_eq!(fixture.entitle(&old, "film", "").status, 401);
+    fixture.server.wait(-31 * DAY);
     look();
-    assert_eq!(stage.entitle(&old, "film", "").status, 401);
+    assert_eq!(fixture.entitle(&old, "film", "").status, 401);
     assert_eq!(
         statuses(&later, &entitlement, &playing.playlist),
         (200, 403, 403)
     );
     // What is issued now is good for as long as it says by the clock of now.
     let new = log_in();
-    let now = stage.house.services.clock.now().0;
-    let answer = stage.entitle(&new, "film", "").json();
+    let now = fixture.server.services.clock.now().0;
+    let answer = fixture.entitle(&new, "film", "").json();
     assert_eq!(answer["expires"], now + DAY);
     let token = answer["token"].as_str().unwrap();
-    let started = stage.preflight(&new, "film", token, &[]);
+    let started = fixture.preflight(&new, "film", token, &[]);
     let player = crate::support::playback_fixture::player(&new, "tv", &started);
     assert_eq!(statuses(&new, token, &player.playlist), (200, 200, 200));
     let target = format!("/api/user/v1/users/{}/sessions", new.id);
-    let sessions = stage
-        .house
+    let sessions = fixture
+        .server
         .user(&new.token, "GET", &target, &Value::Null)
         .json();
     let text = sessions.to_string();

@@ -45,25 +45,30 @@ const CROWD: [(&str, &str); 3] = [
     ("limits.login_wrong_per_address", "1000"),
 ];
 
-fn login_from(house: &TestServer, email: &str, password: &str, headers: &[(&str, &str)]) -> Answer {
+fn login_from(
+    server: &TestServer,
+    email: &str,
+    password: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
     let body = json!({"identity": email, "accessKey": password}).to_string();
-    let mut all = vec![("Service-AccessToken", house.partner.as_str())];
+    let mut all = vec![("Service-AccessToken", server.partner.as_str())];
     all.extend(headers);
-    ask(house.public, request("POST", AUTH, &all, &body))
+    ask(server.public, request("POST", AUTH, &all, &body))
 }
 
-fn login(house: &TestServer, email: &str, password: &str) -> Answer {
-    login_from(house, email, password, &[])
+fn login(server: &TestServer, email: &str, password: &str) -> Answer {
+    login_from(server, email, password, &[])
 }
 
 #[test]
 fn of_200_concurrent_wrong_passwords_10_are_checked() {
-    let house = TestServer::with(&CROWD);
-    house.sign_up("ann@example.com");
+    let server = TestServer::with(&CROWD);
+    server.sign_up("ann@example.com");
     for email in ["ann@example.com", "nobody@example.com"] {
         let statuses = at_once(200, |n| {
             let from = format!("198.51.100.{n}");
-            login_from(&house, email, WRONG, &[("X-Forwarded-For", &from)]).status
+            login_from(&server, email, WRONG, &[("X-Forwarded-For", &from)]).status
         });
         assert_eq!(count(&statuses, 401), 10, "{email}");
         // The pool has room for some of them: who comes later is told so.
@@ -74,45 +79,45 @@ fn of_200_concurrent_wrong_passwords_10_are_checked() {
 
 #[test]
 fn of_50_concurrent_uses_of_a_reset_token_1_succeeds() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
     let send = "/api/login/v2/password/send-reset-password";
-    house.partner("POST", send, &json!({"email": "ann@example.com"}));
-    let mails = house.operator("GET", "mail", &Value::Null).json();
+    server.partner("POST", send, &json!({"email": "ann@example.com"}));
+    let mails = server.operator("GET", "mail", &Value::Null).json();
     let target = format!("mail/{}", mails[0]["id"].as_str().unwrap());
-    let mail = house.operator("GET", &target, &Value::Null).json();
+    let mail = server.operator("GET", &target, &Value::Null).json();
     let (_, token) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
     let token = token.split_whitespace().next().unwrap();
     let new = |n: usize| format!("goats gruff and gruffer {n}");
     let statuses = at_once(50, |n| {
         let body = json!({"token": token, "password": new(n)});
         let reset = "/api/login/v2/password/reset";
-        house.partner("POST", reset, &body).status
+        server.partner("POST", reset, &body).status
     });
     // The pool tells who would wait too long to come again.
     let refused = count(&statuses, 400) + count(&statuses, 503);
     assert_eq!((count(&statuses, 200), refused), (1, 49));
     let winner = statuses.iter().position(|status| *status == 200).unwrap();
-    assert_eq!(login(&house, "ann@example.com", &new(winner)).status, 200);
+    assert_eq!(login(&server, "ann@example.com", &new(winner)).status, 200);
 }
 
 #[test]
 fn of_20_concurrent_sign_ups_of_an_email_1_succeeds() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     let answers = at_once(20, |n| {
         let body = json!({
             "identity": "ann@example.com", "accessKey": format!("{PASSWORD} {n}"),
         });
-        house.partner("PUT", AUTH, &body)
+        server.partner("PUT", AUTH, &body)
     });
     let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
     let refused = count(&statuses, 409) + count(&statuses, 503);
     assert_eq!((count(&statuses, 200), refused), (1, 19));
     let winner = statuses.iter().position(|status| *status == 200).unwrap();
     let made = viewer(&answers[winner]);
-    let again = login(&house, "ann@example.com", &format!("{PASSWORD} {winner}"));
+    let again = login(&server, "ann@example.com", &format!("{PASSWORD} {winner}"));
     assert_eq!(viewer(&again).id, made.id);
-    let users = house.operator("GET", "users", &Value::Null).json();
+    let users = server.operator("GET", "users", &Value::Null).json();
     assert_eq!(users.as_array().unwrap().len(), 1);
 }
 
@@ -124,22 +129,28 @@ fn limits_use_the_address_behind_a_trusted_proxy() {
             ("limits.login_wrong_per_address", "3"),
         ])
     };
-    let guess = |house: &TestServer, n: usize, name: &str, value: &str| {
-        login_from(house, &format!("u{n}@example.com"), WRONG, &[(name, value)]).status
+    let guess = |server: &TestServer, n: usize, name: &str, value: &str| {
+        login_from(
+            server,
+            &format!("u{n}@example.com"),
+            WRONG,
+            &[(name, value)],
+        )
+        .status
     };
     // Nobody is trusted: what a client says of itself counts for nothing.
-    let house = with("");
+    let server = with("");
     for (n, name) in ["X-Forwarded-For", "X-Real-IP", "Forwarded"]
         .iter()
         .enumerate()
     {
-        assert_eq!(guess(&house, n, name, &format!("198.51.100.{n}")), 401);
+        assert_eq!(guess(&server, n, name, &format!("198.51.100.{n}")), 401);
     }
-    assert_eq!(guess(&house, 8, "X_Forwarded_For", "198.51.100.98"), 429);
-    assert_eq!(guess(&house, 9, "X-Forwarded-For", "198.51.100.99"), 429);
+    assert_eq!(guess(&server, 8, "X_Forwarded_For", "198.51.100.98"), 429);
+    assert_eq!(guess(&server, 9, "X-Forwarded-For", "198.51.100.99"), 429);
 
-    let house = with("127.0.0.1");
-    let by_proxy = |n: usize, value: &str| guess(&house, n, "X-Forwarded-For", value);
+    let server = with("127.0.0.1");
+    let by_proxy = |n: usize, value: &str| guess(&server, n, "X-Forwarded-For", value);
     // One subscriber's network, whatever a client wrote to the left of it.
     for n in 0..3 {
         let hops = format!("203.0.113.{n}, 2001:db8:1:2::{n}");
@@ -154,8 +165,8 @@ fn limits_use_the_address_behind_a_trusted_proxy() {
 }
 
 /// How many secrets were hashed so far, by argon2 and otherwise.
-fn hashes(house: &TestServer) -> (u64, u64) {
-    let answer = ask(house.ops, request("GET", "/metrics", &[], ""));
+fn hashes(server: &TestServer) -> (u64, u64) {
+    let answer = ask(server.ops, request("GET", "/metrics", &[], ""));
     let text = String::from_utf8(answer.body).unwrap();
     let read = |function: &str| {
         let name = format!("playgate_password_hashes_total{{function=\"{function}\"}} ");
@@ -168,15 +179,15 @@ fn hashes(house: &TestServer) -> (u64, u64) {
 /// The short form of `benches/login.rs`: there the times of the same answers are compared.
 #[test]
 fn every_login_outcome_costs_one_hash_unless_locked() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
-    let shut = house.sign_up("shut@example.com");
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
+    let shut = server.sign_up("shut@example.com");
     let target = format!("users/{}", shut.id);
-    house.operator("PUT", &target, &json!({"disabled": true}));
+    server.operator("PUT", &target, &json!({"disabled": true}));
     let asked = |email: &str, password: &str| {
-        let before = hashes(&house);
-        let answer = login(&house, email, password);
-        let after = hashes(&house);
+        let before = hashes(&server);
+        let answer = login(&server, email, password);
+        let after = hashes(&server);
         (answer.status, after.0 - before.0, after.1 - before.1)
     };
     for (email, password) in [
@@ -191,30 +202,30 @@ fn every_login_outcome_costs_one_hash_unless_locked() {
     }
     assert_eq!(asked("ann@example.com", PASSWORD), (200, 1, 0));
     for email in ["ann@example.com", "nobody@example.com", "shut@example.com"] {
-        while login(&house, email, WRONG).status == 401 {}
+        while login(&server, email, WRONG).status == 401 {}
         assert_eq!(asked(email, PASSWORD), (429, 0, 0), "{email}");
     }
     // Neither does it show in a request for a reset mail, which hashes no password at all.
-    let before = hashes(&house);
+    let before = hashes(&server);
     for email in ["ann@example.com", "nobody@example.com", "shut@example.com"] {
         let send = "/api/login/v2/password/send-reset-password";
-        let answer = house.partner("POST", send, &json!({"email": email}));
+        let answer = server.partner("POST", send, &json!({"email": email}));
         assert_eq!((answer.status, answer.json()), (200, json!({})), "{email}");
     }
-    assert_eq!(hashes(&house), before);
+    assert_eq!(hashes(&server), before);
 }
 
 #[test]
 fn a_full_worker_pool_rejects_at_once() {
     // Hashes that are so dear that those of all would take minutes.
-    let house = TestServer::with(&[
+    let server = TestServer::with(&[
         ("accounts.argon2_memory_kib", "65536"),
         ("accounts.argon2_iterations", "8"),
         ("limits.connections_per_address", "1000"),
         ("limits.login_wrong_per_address", "1000"),
     ]);
-    assert_eq!(login(&house, "first@example.com", WRONG).status, 401);
-    let answers = at_once(200, |n| login(&house, &format!("u{n}@example.com"), WRONG));
+    assert_eq!(login(&server, "first@example.com", WRONG).status, 401);
+    let answers = at_once(200, |n| login(&server, &format!("u{n}@example.com"), WRONG));
     let code = |answer: &&Answer| answer.code();
     let full = answers.iter().filter(|a| code(a) == "OVERLOADED");
     assert!(
@@ -230,29 +241,29 @@ fn a_full_worker_pool_rejects_at_once() {
 
 #[test]
 fn concurrent_right_passwords_all_log_in() {
-    let house = TestServer::with(&[("accounts.argon2_memory_kib", "8192")]);
-    house.sign_up("ann@example.com");
+    let server = TestServer::with(&[("accounts.argon2_memory_kib", "8192")]);
+    server.sign_up("ann@example.com");
     // Three times as many as may be wrong.
-    let right = at_once(30, |_| login(&house, "ann@example.com", PASSWORD).status);
+    let right = at_once(30, |_| login(&server, "ann@example.com", PASSWORD).status);
     assert_eq!(count(&right, 200), 30, "{right:?}");
     let mixed = at_once(60, |n| {
         let text = if n % 2 == 0 { PASSWORD } else { WRONG };
-        login(&house, "ann@example.com", text).status
+        login(&server, "ann@example.com", text).status
     });
     assert_eq!(count(&mixed, 401), 10, "{mixed:?}");
-    assert_eq!(login(&house, "ann@example.com", PASSWORD).status, 429);
+    assert_eq!(login(&server, "ann@example.com", PASSWORD).status, 429);
 }
 
 /// A disk on which each sync takes long keeps the store's writer busy as these plans do.
 #[test]
 fn a_slow_disk_does_not_block_the_hashing_pool() {
     const SLOW: Duration = Duration::from_millis(100);
-    let house = TestServer::with(&[("accounts.argon2_memory_kib", "8192")]);
+    let server = TestServer::with(&[("accounts.argon2_memory_kib", "8192")]);
     let over = AtomicBool::new(false);
     let statuses = thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                let busy = house.services.store.write(Durability::Logged, |_| {
+                let busy = server.services.store.write(Durability::Logged, |_| {
                     thread::park_timeout(SLOW);
                     Ok::<_, StoreError>(())
                 });
@@ -262,7 +273,7 @@ fn a_slow_disk_does_not_block_the_hashing_pool() {
         let statuses = at_once(60, |n| {
             let email = format!("u{n}@example.com");
             let body = json!({"identity": email, "accessKey": PASSWORD});
-            house.partner("PUT", AUTH, &body).status
+            server.partner("PUT", AUTH, &body).status
         });
         over.store(true, Ordering::Relaxed);
         statuses
@@ -278,20 +289,20 @@ const HASHES_AHEAD: u64 = 30;
 /// connections, each from an address of its own, guess as fast as they are answered.
 fn right_log_ins_under_a_flood(networks: u8, cost: &[(&'static str, &str)]) -> usize {
     let limits = [("limits.login_wrong_per_address", "100000")];
-    let house = TestServer::with(&[&limits[..], cost].concat());
+    let server = TestServer::with(&[&limits[..], cost].concat());
     for n in 0..20 {
-        house.sign_up(&format!("right{n}@example.com"));
+        server.sign_up(&format!("right{n}@example.com"));
     }
     let over = AtomicBool::new(false);
     let begun = Barrier::new(121);
     let body = |email: &str, password: &str| {
         let body = json!({"identity": email, "accessKey": password}).to_string();
-        let headers = [("Service-AccessToken", house.partner.as_str())];
+        let headers = [("Service-AccessToken", server.partner.as_str())];
         request("POST", AUTH, &headers, &body)
     };
     let flood = |n: u8| {
         let from = IpAddr::from([127, 1, n % networks, 1 + n / networks]);
-        let mut wire = Wire::from(from, house.public).unwrap();
+        let mut wire = Wire::from(from, server.public).unwrap();
         let (mut refused, mut is_known) = (0, false);
         for round in 0_u32.. {
             let guess = body(&format!("u{n}-{round}@example.com"), WRONG);
@@ -314,11 +325,11 @@ fn right_log_ins_under_a_flood(networks: u8, cost: &[(&'static str, &str)]) -> u
         let answers: Vec<(u16, u64)> = (0..20_u8)
             .map(|n| {
                 let from = IpAddr::from([127, 9, n, 1]);
-                let mut wire = Wire::from(from, house.public).unwrap();
+                let mut wire = Wire::from(from, server.public).unwrap();
                 let right = body(&format!("right{n}@example.com"), PASSWORD);
-                let before = hashes(&house).0;
+                let before = hashes(&server).0;
                 let status = wire.send(right).answer().unwrap().status;
-                (status, hashes(&house).0 - before)
+                (status, hashes(&server).0 - before)
             })
             .collect();
         over.store(true, Ordering::Relaxed);
@@ -346,13 +357,13 @@ fn guessing_floods_do_not_block_right_logins_from_elsewhere() {
 
 #[test]
 fn every_character_of_a_password_counts() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     let sign_up = |n: usize, password: &str| {
         let body = json!({"identity": format!("u{n}@example.com"), "accessKey": password});
-        house.partner("PUT", AUTH, &body).status
+        server.partner("PUT", AUTH, &body).status
     };
     let opens = |n: usize, password: &str| {
-        login(&house, &format!("u{n}@example.com"), password).status == 200
+        login(&server, &format!("u{n}@example.com"), password).status == 200
     };
     let long = "x".repeat(255);
     for (n, (password, other)) in [
@@ -392,23 +403,23 @@ fn reads(wire: &mut Wire, partner: &str, token: &str, id: &str) -> u16 {
 
 #[test]
 fn an_ended_token_is_rejected_on_every_open_connection() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
     let ended = AtomicBool::new(false);
     let running = Barrier::new(9);
     thread::scope(|scope| {
         let readers: Vec<_> = (0..8)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut wire = Wire::to(house.public);
-                    let first = reads(&mut wire, &house.partner, &ann.token, &ann.id);
+                    let mut wire = Wire::to(server.public);
+                    let first = reads(&mut wire, &server.partner, &ann.token, &ann.id);
                     assert_eq!(first, 200);
                     running.wait();
                     let mut refused = 0;
                     while refused < 50 {
                         // Asked before the request: what begins after the end must be refused.
                         let late = ended.load(Ordering::SeqCst);
-                        match reads(&mut wire, &house.partner, &ann.token, &ann.id) {
+                        match reads(&mut wire, &server.partner, &ann.token, &ann.id) {
                             401 => refused += 1,
                             200 => assert!(!late && refused == 0, "good again, or still"),
                             other => panic!("{other}"),
@@ -419,7 +430,7 @@ fn an_ended_token_is_rejected_on_every_open_connection() {
             .collect();
         running.wait();
         let out = "/api/login/v2/auth/logout";
-        let answer = house.user(&ann.token, "POST", out, &Value::Null);
+        let answer = server.user(&ann.token, "POST", out, &Value::Null);
         assert_eq!(answer.status, 200);
         ended.store(true, Ordering::SeqCst);
         for reader in readers {
@@ -430,18 +441,18 @@ fn an_ended_token_is_rejected_on_every_open_connection() {
 
 #[test]
 fn partners_and_operators_tokens_are_rotated_while_connections_stay_open() {
-    let stage = PlaybackFixture::set();
-    let (house, ann) = (&stage.house, &stage.ann);
-    let player = stage.play(ann, "film", "tv");
-    let mut wire = Wire::to(house.public);
-    let old = &house.partner;
-    let added = house.operator("POST", "partners/Acme/tokens", &Value::Null);
+    let fixture = PlaybackFixture::set();
+    let (server, ann) = (&fixture.server, &fixture.ann);
+    let player = fixture.play(ann, "film", "tv");
+    let mut wire = Wire::to(server.public);
+    let old = &server.partner;
+    let added = server.operator("POST", "partners/Acme/tokens", &Value::Null);
     let new = added.json()["accessToken"].as_str().unwrap().to_owned();
     // Both are good until the older one is revoked, in the middle of a session.
     assert_eq!(reads(&mut wire, old, &ann.token, &ann.id), 200);
     assert_eq!(reads(&mut wire, &new, &ann.token, &ann.id), 200);
-    assert_eq!(stage.beat(&player, &[]).status, 200);
-    let tokens = house.operator("GET", "partners/Acme/tokens", &Value::Null);
+    assert_eq!(fixture.beat(&player, &[]).status, 200);
+    let tokens = server.operator("GET", "partners/Acme/tokens", &Value::Null);
     let tokens = tokens.json();
     let oldest = tokens.as_array().unwrap().iter();
     let other = added.json()["tokenId"].clone();
@@ -449,18 +460,18 @@ fn partners_and_operators_tokens_are_rotated_while_connections_stay_open() {
         .map(|token| &token["tokenId"])
         .find(|id| **id != other);
     let revoke = format!("partners/Acme/tokens/{}", oldest.unwrap().as_str().unwrap());
-    assert_eq!(house.operator("DELETE", &revoke, &Value::Null).status, 204);
+    assert_eq!(server.operator("DELETE", &revoke, &Value::Null).status, 204);
     assert_eq!(reads(&mut wire, old, &ann.token, &ann.id), 401);
     assert_eq!(reads(&mut wire, &new, &ann.token, &ann.id), 200);
-    let beat = stage.beat(&player, &[]);
+    let beat = fixture.beat(&player, &[]);
     assert_eq!(
         (beat.status, beat.code().as_str()),
         (401, "PARTNER_TOKEN_INVALID")
     );
 
-    let added = house.operator("POST", "operators/Eva/tokens", &Value::Null);
+    let added = server.operator("POST", "operators/Eva/tokens", &Value::Null);
     let second = added.json()["token"].as_str().unwrap().to_owned();
-    let mut wire = Wire::to(house.ops);
+    let mut wire = Wire::to(server.ops);
     let mut lists = |token: &str| {
         let bearer = format!("Bearer {token}");
         let headers = [("Authorization", bearer.as_str())];
@@ -468,51 +479,51 @@ fn partners_and_operators_tokens_are_rotated_while_connections_stay_open() {
         wire.send(get).answer().unwrap()
     };
     assert_eq!(lists(&second).json().as_array().unwrap().len(), 2);
-    assert_eq!(lists(&house.admin).status, 200);
+    assert_eq!(lists(&server.admin).status, 200);
     let revoke = format!(
         "operators/Eva/tokens/{}",
         added.json()["tokenId"].as_str().unwrap()
     );
-    assert_eq!(house.operator("DELETE", &revoke, &Value::Null).status, 204);
+    assert_eq!(server.operator("DELETE", &revoke, &Value::Null).status, 204);
     let refused = lists(&second);
     assert_eq!(
         (refused.status, refused.code().as_str()),
         (401, "OPERATOR_TOKEN_INVALID")
     );
-    assert_eq!(lists(&house.admin).json().as_array().unwrap().len(), 1);
-    let unknown = house.operator("DELETE", &revoke, &Value::Null);
+    assert_eq!(lists(&server.admin).json().as_array().unwrap().len(), 1);
+    let unknown = server.operator("DELETE", &revoke, &Value::Null);
     assert_eq!(unknown.code(), "TOKEN_NOT_FOUND");
 }
 
 #[test]
 fn a_heartbeat_is_rejected_after_its_login_ended() {
-    let stage = PlaybackFixture::set();
-    let house = &stage.house;
+    let fixture = PlaybackFixture::set();
+    let server = &fixture.server;
     type End = fn(&TestServer, &crate::support::server::Viewer);
     let ends: [(&str, End); 4] = [
-        ("out", |house, viewer| {
+        ("out", |server, viewer| {
             let out = "/api/login/v2/auth/logout";
-            house.user(&viewer.token, "POST", out, &Value::Null);
+            server.user(&viewer.token, "POST", out, &Value::Null);
         }),
-        ("all", |house, viewer| {
+        ("all", |server, viewer| {
             let target = format!("/api/user/v1/users/{}/sessions", viewer.id);
-            house.user(&viewer.token, "DELETE", &target, &Value::Null);
+            server.user(&viewer.token, "DELETE", &target, &Value::Null);
         }),
-        ("operator", |house, viewer| {
+        ("operator", |server, viewer| {
             let target = format!("users/{}/logout", viewer.id);
-            house.operator("POST", &target, &Value::Null);
+            server.operator("POST", &target, &Value::Null);
         }),
-        ("shut", |house, viewer| {
+        ("shut", |server, viewer| {
             let target = format!("users/{}", viewer.id);
-            house.operator("PUT", &target, &json!({"disabled": true}));
+            server.operator("PUT", &target, &json!({"disabled": true}));
         }),
     ];
     for (name, end) in ends {
-        let viewer = stage.viewer(name);
-        let player = stage.play(&viewer, "film", "tv");
-        assert_eq!(stage.beat(&player, &[]).status, 200, "{name}");
-        end(house, &viewer);
-        let beat = stage.beat(&player, &[]);
+        let viewer = fixture.viewer(name);
+        let player = fixture.play(&viewer, "film", "tv");
+        assert_eq!(fixture.beat(&player, &[]).status, 200, "{name}");
+        end(server, &viewer);
+        let beat = fixture.beat(&player, &[]);
         assert_eq!(
             (beat.status, beat.code().as_str()),
             (401, "USER_TOKEN_INVALID"),
@@ -520,14 +531,14 @@ fn a_heartbeat_is_rejected_after_its_login_ended() {
         );
     }
     // A new password ends the other sessions, and not the one that set it.
-    let viewer_here = stage.viewer("changed");
-    let there = viewer(&login(house, "changed@example.com", PASSWORD));
+    let viewer_here = fixture.viewer("changed");
+    let there = viewer(&login(server, "changed@example.com", PASSWORD));
     let [here, there] = [&viewer_here, &there]
-        .map(|viewer| stage.play(viewer, "film", &format!("tv-{}", viewer.session)));
+        .map(|viewer| fixture.play(viewer, "film", &format!("tv-{}", viewer.session)));
     let body = json!({"currentPassword": PASSWORD, "newPassword": "goats gruff and gruffer"});
     let target = format!("/api/user/v1/users/{}/password", viewer_here.id);
-    let changed = house.user(&viewer_here.token, "PUT", &target, &body);
+    let changed = server.user(&viewer_here.token, "PUT", &target, &body);
     assert_eq!(changed.status, 200);
-    assert_eq!(stage.beat(&here, &[]).status, 200);
-    assert_eq!(stage.beat(&there, &[]).status, 401);
+    assert_eq!(fixture.beat(&here, &[]).status, 200);
+    assert_eq!(fixture.beat(&there, &[]).status, 401);
 }

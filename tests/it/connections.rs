@@ -13,19 +13,19 @@ const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[test]
 fn heads_must_arrive_in_10_s_and_idle_time_counts_separately() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let began = Instant::now();
-    let mut silent = Wire::to(lab.ops);
-    let mut one_byte = Wire::to(lab.ops);
+    let mut silent = Wire::to(server.ops);
+    let mut one_byte = Wire::to(server.ops);
     one_byte.send("G");
-    let mut idle = Wire::to(lab.ops);
+    let mut idle = Wire::to(server.ops);
     idle.send(LIVEZ);
     idle.answer().unwrap();
-    let mut second = Wire::to(lab.ops);
+    let mut second = Wire::to(server.ops);
     second.send(LIVEZ);
     second.answer().unwrap();
     second.send("GET /li");
-    let mut dripping = Wire::to(lab.ops);
+    let mut dripping = Wire::to(server.ops);
     let mut writer = dripping.stream.try_clone().unwrap();
     let drip = std::thread::spawn(move || {
         for byte in LIVEZ.bytes() {
@@ -49,9 +49,9 @@ fn heads_must_arrive_in_10_s_and_idle_time_counts_separately() {
 
 #[test]
 fn a_stalled_body_times_out() {
-    let lab = GateOnly::start();
-    let (name, value) = lab.admin();
-    let mut wire = Wire::to(lab.ops);
+    let server = GateOnly::start();
+    let (name, value) = server.admin();
+    let mut wire = Wire::to(server.ops);
     wire.send(format!(
         "PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"of"
     ));
@@ -67,11 +67,11 @@ fn a_stalled_body_times_out() {
 
 #[test]
 fn a_client_that_does_not_read_times_out() {
-    let lab = GateOnly::start();
-    let mut wire = Wire::to(lab.ops);
+    let server = GateOnly::start();
+    let mut wire = Wire::to(server.ops);
     wire.send(LIVEZ);
     wire.answer().unwrap();
-    let open = || lab.http.metrics.connections.get();
+    let open = || server.http.metrics.connections.get();
     assert_eq!(open(), 1);
     let patience = Some(Duration::from_secs(2));
     wire.stream.set_write_timeout(patience).unwrap();
@@ -91,8 +91,8 @@ fn a_client_that_does_not_read_times_out() {
 
 #[test]
 fn a_response_arrives_although_the_rest_is_rejected_unread() {
-    let lab = GateOnly::start();
-    let mut wire = Wire::to(lab.ops);
+    let server = GateOnly::start();
+    let mut wire = Wire::to(server.ops);
     rustix::net::sockopt::set_socket_recv_buffer_size(&wire.stream, 32 * 1024).unwrap();
     wire.send("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\nno request\r\n\r\n");
     let mut writer = wire.stream.try_clone().unwrap();
@@ -109,28 +109,28 @@ fn a_response_arrives_although_the_rest_is_rejected_unread() {
 
 #[test]
 fn connections_per_address_are_capped() {
-    let lab = GateOnly::with(|_, limits| limits.connections_per_address = 8);
-    let mut open: Vec<Wire> = (0..8).map(|_| Wire::to(lab.ops)).collect();
+    let server = GateOnly::with(|_, limits| limits.connections_per_address = 8);
+    let mut open: Vec<Wire> = (0..8).map(|_| Wire::to(server.ops)).collect();
     for wire in &mut open {
         wire.send(LIVEZ);
         assert_eq!(wire.answer().unwrap().status, 200);
     }
-    let mut ninth = Wire::to(lab.ops);
+    let mut ninth = Wire::to(server.ops);
     let refused = ninth.answer().unwrap();
     assert_eq!(
         (refused.status, refused.header("retry-after")),
         (503, Some("2"))
     );
-    assert!(lab.http.metrics.refused.get() >= 1);
+    assert!(server.http.metrics.refused.get() >= 1);
     // Another address has its own count.
-    let mut other = Wire::from([127, 0, 0, 2].into(), lab.ops).unwrap();
+    let mut other = Wire::from([127, 0, 0, 2].into(), server.ops).unwrap();
     other.send(LIVEZ);
     assert_eq!(other.answer().unwrap().status, 200);
     // Room is made by leaving.
     open.pop();
     let began = Instant::now();
     loop {
-        let mut wire = Wire::to(lab.ops);
+        let mut wire = Wire::to(server.ops);
         wire.send(LIVEZ);
         match wire.answer() {
             Some(answer) if answer.status == 200 => break,
@@ -141,51 +141,51 @@ fn connections_per_address_are_capped() {
 
 #[test]
 fn a_trusted_proxy_is_exempt_from_the_address_cap() {
-    let lab = GateOnly::with(|http, limits| {
+    let server = GateOnly::with(|http, limits| {
         http.trusted_proxies = vec![Network::parse("127.0.0.1").unwrap()];
         (limits.connections_per_address, limits.connections) = (2, 8);
     });
     let serves = |wire: &mut Wire| wire.send(LIVEZ).answer().unwrap().status == 200;
-    let mut open: Vec<Wire> = (0..8).map(|_| Wire::to(lab.ops)).collect();
+    let mut open: Vec<Wire> = (0..8).map(|_| Wire::to(server.ops)).collect();
     assert!(open.iter_mut().all(serves));
-    assert!(!serves(&mut Wire::to(lab.ops)));
+    assert!(!serves(&mut Wire::to(server.ops)));
 }
 
 #[test]
 fn shutdown_waits_for_requests_but_not_for_idle_connections() {
-    let mut lab = GateOnly::start();
-    let mut idle = Wire::to(lab.ops);
+    let mut server = GateOnly::start();
+    let mut idle = Wire::to(server.ops);
     idle.send(LIVEZ);
     idle.answer().unwrap();
-    let fresh = Wire::to(lab.ops);
-    let (name, value) = lab.admin();
-    let mut busy = Wire::to(lab.ops);
+    let fresh = Wire::to(server.ops);
+    let (name, value) = server.admin();
+    let mut busy = Wire::to(server.ops);
     busy.send(format!(
         "PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"offset\""
     ));
     // The head is read by now: a later request on another connection has been answered.
-    ask(lab.ops, LIVEZ);
+    ask(server.ops, LIVEZ);
     let mut writer = busy.stream.try_clone().unwrap();
     let rest = std::thread::spawn(move || {
         std::thread::park_timeout(Duration::from_millis(500));
         writer.write_all(b":1}").unwrap();
     });
     let began = Instant::now();
-    assert!(lab.stop(Duration::from_secs(8)), "not finished in time");
+    assert!(server.stop(Duration::from_secs(8)), "not finished in time");
     assert!(began.elapsed() < Duration::from_secs(5));
     rest.join().unwrap();
     assert_eq!(busy.answer().unwrap().status, 200);
     assert!(idle.ends_within(Duration::from_secs(1)));
-    assert!(TcpStream::connect(lab.ops).is_err());
+    assert!(TcpStream::connect(server.ops).is_err());
     drop(fresh);
 }
 
 #[test]
 fn during_shutdown_responses_announce_connection_close() {
-    let mut lab = GateOnly::start();
-    let running = lab.running.take().unwrap();
-    let runtime = lab.runtime.handle().clone();
-    let mut kept = Wire::to(lab.ops);
+    let mut server = GateOnly::start();
+    let running = server.running.take().unwrap();
+    let runtime = server.runtime.handle().clone();
+    let mut kept = Wire::to(server.ops);
     let ends = |wire: &mut Wire| {
         wire.send(LIVEZ);
         let answer = wire
@@ -199,7 +199,7 @@ fn during_shutdown_responses_announce_connection_close() {
     while !ends(&mut kept) {}
     assert!(kept.ends_within(Duration::from_secs(1)));
     // Who comes meanwhile is served, once.
-    let mut late = Wire::to(lab.ops);
+    let mut late = Wire::to(server.ops);
     assert!(ends(&mut late));
     assert!(late.ends_within(Duration::from_secs(1)));
     assert!(stop.join().unwrap());
@@ -207,15 +207,15 @@ fn during_shutdown_responses_announce_connection_close() {
 
 #[test]
 fn shutdown_has_a_deadline() {
-    let mut lab = GateOnly::start();
-    let (name, value) = lab.admin();
-    let mut busy = Wire::to(lab.ops);
+    let mut server = GateOnly::start();
+    let (name, value) = server.admin();
+    let mut busy = Wire::to(server.ops);
     busy.send(format!(
         "PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{"
     ));
-    ask(lab.ops, LIVEZ);
+    ask(server.ops, LIVEZ);
     let began = Instant::now();
-    assert!(!lab.stop(Duration::from_millis(300)));
+    assert!(!server.stop(Duration::from_millis(300)));
     assert!(began.elapsed() < Duration::from_secs(2));
     assert!(busy.ends_within(Duration::from_secs(1)));
 }
@@ -225,27 +225,30 @@ fn the_admin_socket_acts_as_administrator() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
-    let lab = GateOnly::start();
-    let mode = std::fs::metadata(&lab.socket).unwrap().permissions().mode();
+    let server = GateOnly::start();
+    let mode = std::fs::metadata(&server.socket)
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o660);
-    let mut stream = UnixStream::connect(&lab.socket).unwrap();
+    let mut stream = UnixStream::connect(&server.socket).unwrap();
     let put = request("PUT", "/admin/v1/clock", &[], "{\"offset\":9}");
     stream.write_all(put.as_bytes()).unwrap();
     let mut first = [0; 12];
     std::io::Read::read_exact(&mut stream, &mut first).unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
-    assert_eq!(lab.services.lab.as_ref().unwrap().offset(), 9);
-    assert_eq!(ask(lab.ops, put).status, 401);
+    assert_eq!(server.services.lab.as_ref().unwrap().offset(), 9);
+    assert_eq!(ask(server.ops, put).status, 401);
 }
 
 /// Runs in a process of its own with few descriptors; see the next test.
 #[test]
 #[ignore = "needs a limit on descriptors, which the next test sets"]
 fn child_process_with_few_descriptors() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let mut open = Vec::new();
     // Client and server share the limit: both run out.
-    while let Ok(stream) = TcpStream::connect(lab.ops) {
+    while let Ok(stream) = TcpStream::connect(server.ops) {
         open.push(stream);
         assert!(open.len() < 1_000, "there is no limit");
     }
@@ -253,7 +256,7 @@ fn child_process_with_few_descriptors() {
     open.clear();
     let began = Instant::now();
     loop {
-        let alive = TcpStream::connect(lab.ops).is_ok() && ask(lab.ops, LIVEZ).status == 200;
+        let alive = TcpStream::connect(server.ops).is_ok() && ask(server.ops, LIVEZ).status == 200;
         if alive {
             break;
         }

@@ -40,20 +40,20 @@ fn quoted<'a>(text: &'a str, before: &'a str, quote: char) -> impl Iterator<Item
         .filter_map(move |rest| rest.split(quote).next())
 }
 
-fn get(lab: &GateOnly, target: &str) -> Answer {
-    ask(lab.ops, request("GET", target, &[], ""))
+fn get(server: &GateOnly, target: &str) -> Answer {
+    ask(server.ops, request("GET", target, &[], ""))
 }
 
 #[test]
 fn console_files_are_public_with_a_strict_csp() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let origin = [("Origin", "https://elsewhere.example")];
     let mut asked: Vec<_> = files().into_iter().collect();
     let (_, page) = asked.iter().find(|(name, _)| name == "index.html").unwrap();
     asked.push((String::new(), page.clone()));
     for (name, text) in asked {
         let target = format!("/console/{name}");
-        let answer = ask(lab.ops, request("GET", &target, &origin, ""));
+        let answer = ask(server.ops, request("GET", &target, &origin, ""));
         assert_eq!(answer.status, 200, "{name}");
         assert_eq!(answer.body, text.as_bytes(), "{name}");
         let media = match name.rsplit_once('.') {
@@ -80,19 +80,19 @@ fn console_files_are_public_with_a_strict_csp() {
 
 #[test]
 fn cached_console_files_are_revalidated_with_304() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let mut tags = Vec::new();
     for target in ["/console/", "/console/console.js", "/console/console.css"] {
-        let whole = get(&lab, target);
+        let whole = get(&server, target);
         let tag = whole.header("etag").unwrap().to_owned();
         let held = [("If-None-Match", tag.as_str())];
-        let again = ask(lab.ops, request("GET", target, &held, ""));
+        let again = ask(server.ops, request("GET", target, &held, ""));
         assert_eq!((again.status, again.body.len()), (304, 0), "{target}");
         assert_eq!(again.header("content-security-policy"), Some(POLICY));
         let packs = [("Accept-Encoding", "gzip")];
-        let packed = ask(lab.ops, request("GET", target, &packs, ""));
+        let packed = ask(server.ops, request("GET", target, &packs, ""));
         assert_eq!(packed.header("content-encoding"), Some("gzip"));
-        let mut wire = Wire::to(lab.ops);
+        let mut wire = Wire::to(server.ops);
         wire.send(request("HEAD", target, &[], ""));
         let head = wire.answer_to("HEAD").unwrap();
         assert_eq!(head.header("etag"), Some(tag.as_str()));
@@ -104,9 +104,9 @@ fn cached_console_files_are_revalidated_with_304() {
 
 #[test]
 fn the_ops_root_redirects_to_the_console() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     for target in ["/", "/console"] {
-        let answer = get(&lab, target);
+        let answer = get(&server, target);
         // Relative: a proxy may have put a path in front.
         assert_eq!(
             (answer.status, answer.header("location")),
@@ -115,22 +115,22 @@ fn the_ops_root_redirects_to_the_console() {
         );
     }
     for target in ["/console/x.js", "/console/console.js/x", "/Console/"] {
-        let answer = get(&lab, target);
+        let answer = get(&server, target);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (404, "PATH_NOT_FOUND")
         );
     }
-    assert_eq!(get(&lab, "/console/%2e%2e").status, 400);
-    let posted = ask(lab.ops, request("POST", "/console/", &[], "{}"));
+    assert_eq!(get(&server, "/console/%2e%2e").status, 400);
+    let posted = ask(server.ops, request("POST", "/console/", &[], "{}"));
     assert_eq!(posted.status, 405);
 }
 
 #[test]
 fn the_console_is_not_on_the_public_listener() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     for target in ["/", "/console", "/console/", "/console/console.js"] {
-        let answer = ask(lab.public, request("GET", target, &[], ""));
+        let answer = ask(server.public, request("GET", target, &[], ""));
         assert_eq!(answer.status, 404, "{target}");
     }
 }
@@ -193,25 +193,25 @@ fn console_scripts_never_build_markup_from_text() {
 }
 
 /// An operator's request to the administration interface.
-fn as_operator(house: &TestServer, token: &str, target: &str) -> Answer {
+fn as_operator(server: &TestServer, token: &str, target: &str) -> Answer {
     let bearer = format!("Bearer {token}");
     let headers = [("Authorization", bearer.as_str())];
     let target = format!("/admin/v1/{target}");
-    ask(house.ops, request("GET", &target, &headers, ""))
+    ask(server.ops, request("GET", &target, &headers, ""))
 }
 
-fn operator(house: &TestServer, role: Role) -> String {
+fn operator(server: &TestServer, role: Role) -> String {
     let body = json!({"name": format!("the {}", role.as_str()), "role": role.as_str()});
-    let made = house.operator("POST", "operators", &body).json();
+    let made = server.operator("POST", "operators", &body).json();
     made["token"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn the_console_shows_the_version_and_the_operator() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     for role in Role::ALL {
-        let token = operator(&house, role);
-        let told = as_operator(&house, &token, "about").json();
+        let token = operator(&server, role);
+        let told = as_operator(&server, &token, "about").json();
         assert_eq!(
             told,
             json!({
@@ -223,20 +223,20 @@ fn the_console_shows_the_version_and_the_operator() {
             })
         );
     }
-    let unknown = as_operator(&house, "pgo_x", "about");
+    let unknown = as_operator(&server, "pgo_x", "about");
     assert_eq!(
         (unknown.status, unknown.code().as_str()),
         (401, "OPERATOR_TOKEN_INVALID")
     );
-    let bare = ask(house.ops, request("GET", "/admin/v1/about", &[], ""));
+    let bare = ask(server.ops, request("GET", "/admin/v1/about", &[], ""));
     assert_eq!(bare.status, 401);
 }
 
 /// The console adds nothing to what a role may do: whatever it shows, these are refused.
 #[test]
 fn the_console_adds_no_permission_to_a_role() {
-    let house = TestServer::start();
-    let [content, agent] = [Role::Content, Role::Agent].map(|role| operator(&house, role));
+    let server = TestServer::start();
+    let [content, agent] = [Role::Content, Role::Agent].map(|role| operator(&server, role));
     for (token, refused, allowed) in [
         (
             &agent,
@@ -273,7 +273,7 @@ fn the_console_adds_no_permission_to_a_role() {
         ),
     ] {
         for target in refused {
-            let answer = as_operator(&house, token, target);
+            let answer = as_operator(&server, token, target);
             assert_eq!(
                 (answer.status, answer.code().as_str()),
                 (403, "ROLE_NOT_ALLOWED"),
@@ -281,7 +281,7 @@ fn the_console_adds_no_permission_to_a_role() {
             );
         }
         for target in allowed {
-            assert_eq!(as_operator(&house, token, target).status, 200, "{target}");
+            assert_eq!(as_operator(&server, token, target).status, 200, "{target}");
         }
     }
 }
@@ -302,33 +302,33 @@ const ROWS: [(&str, &str, &str, i64, i64); 3] = [
     ("sport", "sport-1", "<img src=x onerror=alert(1)>", -60, 60),
 ];
 
-fn schedule(lab: &GateOnly, target: &str) -> Answer {
-    let (_, value) = lab.admin();
+fn schedule(server: &GateOnly, target: &str) -> Answer {
+    let (_, value) = server.admin();
     let target = format!("/admin/v1/schedule/{target}");
     ask(
-        lab.ops,
+        server.ops,
         request("GET", &target, &[("Authorization", &value)], ""),
     )
 }
 
 #[test]
 fn operators_see_the_partners_schedule_uncached() {
-    let lab = GateOnly::start();
-    assert_eq!(schedule(&lab, "live").json(), json!({}));
-    assert_eq!(schedule(&lab, "day/2026-01-01").json(), json!({}));
-    let catalog = post(&lab, "/admin/v1/catalog/import", CATALOG.as_bytes());
+    let server = GateOnly::start();
+    assert_eq!(schedule(&server, "live").json(), json!({}));
+    assert_eq!(schedule(&server, "day/2026-01-01").json(), json!({}));
+    let catalog = post(&server, "/admin/v1/catalog/import", CATALOG.as_bytes());
     assert_eq!(catalog.status, 200, "{}", catalog.json());
-    post(&lab, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
+    post(&server, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
     assert_eq!(at(0), NOON.0);
 
-    let live = schedule(&lab, "live");
+    let live = schedule(&server, "live");
     assert_eq!(live.header("cache-control"), Some("no-store"));
     let live = live.json();
     assert_eq!(live["news"]["current"]["id"], "news-1");
     assert_eq!(live["news"]["next"]["title"], "Noon");
     // JSON is not HTML: what a guide brings is told as it is, and shown as text.
     assert_eq!(live["sport"]["current"]["title"], ROWS[2].2);
-    let back = schedule(&lab, "live?livestreams=news&offset=-7200").json();
+    let back = schedule(&server, "live?livestreams=news&offset=-7200").json();
     assert_eq!(back, json!({}));
 
     let ids = |day: &Value, livestream: &str| -> Vec<String> {
@@ -336,21 +336,21 @@ fn operators_see_the_partners_schedule_uncached() {
         let id = |one: &Value| one["id"].as_str().unwrap().to_owned();
         list.iter().map(id).collect()
     };
-    let day = schedule(&lab, "day/2026-01-01").json();
+    let day = schedule(&server, "day/2026-01-01").json();
     assert_eq!(ids(&day, "news"), ["news-1", "news-2"]);
     assert_eq!(ids(&day, "sport"), ["sport-1"]);
-    let one = schedule(&lab, "day/2026-01-01?livestreams=sport").json();
+    let one = schedule(&server, "day/2026-01-01?livestreams=sport").json();
     assert_eq!(one.as_object().unwrap().len(), 1);
     // A change of rights is seen at once.
     assert_eq!(one["sport"][0]["liveAvailable"], false);
-    let (name, value) = lab.admin();
+    let (name, value) = server.admin();
     let target = "/admin/v1/broadcasts/sport-1/rights";
     let set = ask(
-        lab.ops,
+        server.ops,
         request("PUT", target, &[(name, &value)], r#"{"live":true}"#),
     );
     assert_eq!(set.status, 200);
-    let one = schedule(&lab, "day/2026-01-01?livestreams=sport").json();
+    let one = schedule(&server, "day/2026-01-01?livestreams=sport").json();
     assert_eq!(one["sport"][0]["liveAvailable"], true);
 
     for (target, status, code) in [
@@ -359,7 +359,7 @@ fn operators_see_the_partners_schedule_uncached() {
         ("live?offset=1", 400, "INVALID_REQUEST"),
         ("day/2026-13-01", 400, "INVALID_REQUEST"),
     ] {
-        let answer = schedule(&lab, target);
+        let answer = schedule(&server, target);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (status, code),

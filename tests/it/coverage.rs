@@ -13,7 +13,7 @@ use crate::support::server::{PASSWORD, TestServer, Viewer, viewer};
 
 /// One token of every kind, and of every way in which one is no longer good.
 struct Tokens {
-    stage: PlaybackFixture,
+    fixture: PlaybackFixture,
     /// Another partner's, which is good in itself.
     other_partner: String,
     /// Access tokens that are none: unknown, revoked, of a partner that is gone or shut.
@@ -36,13 +36,13 @@ fn text(answer: &Answer, name: &str) -> String {
 
 impl Tokens {
     fn issue() -> Self {
-        let stage = PlaybackFixture::set();
-        let house = &stage.house;
-        let expired = stage.ann.token.clone();
-        let stale = stage.token(&stage.ann, "film");
-        house.wait(30 * DAY);
+        let fixture = PlaybackFixture::set();
+        let server = &fixture.server;
+        let expired = fixture.ann.token.clone();
+        let stale = fixture.token(&fixture.ann, "film");
+        server.wait(30 * DAY);
         let operator = |method: &str, target: &str, body: Value| {
-            let answer = house.operator(method, target, &body);
+            let answer = server.operator(method, target, &body);
             assert!(answer.status < 300, "{method} {target}: {}", answer.status);
             answer
         };
@@ -58,15 +58,16 @@ impl Tokens {
         let handle = format!("partners/Acme/tokens/{}", text(&revoked, "tokenId"));
         operator("DELETE", &handle, Value::Null);
 
-        let user = stage.viewer("user");
-        let [logged_out, changed, removed] = ["out", "changed", "removed"].map(|n| stage.viewer(n));
+        let user = fixture.viewer("user");
+        let [logged_out, changed, removed] =
+            ["out", "changed", "removed"].map(|n| fixture.viewer(n));
         let out = "/api/login/v2/auth/logout";
-        house.user(&logged_out.token, "POST", out, &Value::Null);
+        server.user(&logged_out.token, "POST", out, &Value::Null);
         operator("POST", &format!("users/{}/logout", changed.id), Value::Null);
         operator("DELETE", &format!("users/{}", removed.id), Value::Null);
         let body = json!({"identity": "user@example.com", "accessKey": PASSWORD});
         let sign_up = "/api/login/v2/auth/email";
-        let foreign = house.partner_with(&other_partner, "PUT", sign_up, &body);
+        let foreign = server.partner_with(&other_partner, "PUT", sign_up, &body);
 
         let al = operator("POST", "operators", json!({"name": "Al", "role": "admin"}));
         let second = operator("POST", "operators/Eva/tokens", Value::Null);
@@ -74,11 +75,11 @@ impl Tokens {
         operator("DELETE", &handle, Value::Null);
         operator("DELETE", "operators/Al", Value::Null);
 
-        let player = stage.play(&user, "film", "tv");
+        let player = fixture.play(&user, "film", "tv");
         let (_, signed) = player.playlist.split_once("/origin/v1/").unwrap();
         let signed = signed.split('/').next().unwrap().to_owned();
         let email = json!({"email": "user@example.com"});
-        house.partner("POST", "/api/login/v2/password/send-reset-password", &email);
+        server.partner("POST", "/api/login/v2/password/send-reset-password", &email);
         let unknown = |kind| Token::new(kind, [9; 32]).reveal().to_owned();
         Self {
             no_partner: vec![
@@ -86,7 +87,7 @@ impl Tokens {
                 text(&gone, "accessToken"),
                 text(&shut, "accessToken"),
                 text(&revoked, "accessToken"),
-                house.partner.to_uppercase(),
+                server.partner.to_uppercase(),
             ],
             no_user: vec![
                 unknown(TokenKind::User),
@@ -104,7 +105,7 @@ impl Tokens {
             elsewhere: vec![
                 player.entitlement,
                 stale,
-                mailed_reset(house),
+                mailed_reset(server),
                 player.session,
                 user.session.clone(),
                 user.id.clone(),
@@ -115,13 +116,13 @@ impl Tokens {
             ],
             user,
             other_partner,
-            stage,
+            fixture,
         }
     }
 
     /// Every token that does not open a partner's routes.
     fn wrong_partners(&self) -> Vec<&String> {
-        let good = [&self.user.token, &self.stage.house.admin];
+        let good = [&self.user.token, &self.fixture.server.admin];
         let sets = [
             &self.no_partner,
             &self.no_user,
@@ -133,8 +134,8 @@ impl Tokens {
 
     /// Every token that does not open the first partner's users' routes.
     fn wrong_users(&self) -> Vec<&String> {
-        let house = &self.stage.house;
-        let good = [&house.partner, &self.other_partner, &house.admin];
+        let server = &self.fixture.server;
+        let good = [&server.partner, &self.other_partner, &server.admin];
         let sets = [
             &self.no_user,
             &self.no_partner,
@@ -146,7 +147,7 @@ impl Tokens {
 
     /// Every token that does not open an operator's routes.
     fn wrong_operators(&self) -> Vec<&String> {
-        let good = [&self.stage.house.partner, &self.user.token];
+        let good = [&self.fixture.server.partner, &self.user.token];
         let sets = [
             &self.no_operator,
             &self.no_partner,
@@ -158,9 +159,9 @@ impl Tokens {
 
     /// What is sent to a route as (partner's header, `Authorization`), with the code of its refusal.
     fn refused(&self, target: Endpoint) -> Vec<(Option<String>, Option<String>, &'static str)> {
-        let house = &self.stage.house;
+        let server = &self.fixture.server;
         let bearer = |token: &String| Some(format!("Bearer {token}"));
-        let ours = || Some(house.partner.clone());
+        let ours = || Some(server.partner.clone());
         let own = bearer(&self.user.token);
         let mut refused = Vec::new();
         match target {
@@ -169,7 +170,7 @@ impl Tokens {
                 let code = "PARTNER_TOKEN_INVALID";
                 refused.push((None, None, code));
                 // In another header it is none either.
-                refused.push((None, bearer(&house.partner), code));
+                refused.push((None, bearer(&server.partner), code));
                 let wrong = self.wrong_partners();
                 refused.extend(
                     wrong
@@ -196,7 +197,7 @@ impl Tokens {
             Endpoint::Operator(_) => {
                 let code = "OPERATOR_TOKEN_INVALID";
                 refused.push((None, None, code));
-                refused.push((Some(house.admin.clone()), None, code));
+                refused.push((Some(server.admin.clone()), None, code));
                 let wrong = self.wrong_operators();
                 refused.extend(wrong.iter().map(|token| (ours(), bearer(token), code)));
             }
@@ -206,12 +207,12 @@ impl Tokens {
 }
 
 /// The token of the newest reset mail.
-fn mailed_reset(house: &TestServer) -> String {
-    let mails = house.operator("GET", "mail", &Value::Null).json();
+fn mailed_reset(server: &TestServer) -> String {
+    let mails = server.operator("GET", "mail", &Value::Null).json();
     let mails = mails.as_array().unwrap();
     let newest = mails.iter().find(|mail| mail["kind"] == "reset").unwrap();
     let target = format!("mail/{}", newest["id"].as_str().unwrap());
-    let mail = house.operator("GET", &target, &Value::Null).json();
+    let mail = server.operator("GET", &target, &Value::Null).json();
     let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
     rest.split_whitespace().next().unwrap().to_owned()
 }
@@ -219,8 +220,11 @@ fn mailed_reset(house: &TestServer) -> String {
 #[test]
 fn every_route_rejects_requests_without_its_tokens() {
     let tokens = Tokens::issue();
-    let house = &tokens.stage.house;
-    for (table, address) in [(RouteSet::Public, house.public), (RouteSet::Ops, house.ops)] {
+    let server = &tokens.fixture.server;
+    for (table, address) in [
+        (RouteSet::Public, server.public),
+        (RouteSet::Ops, server.ops),
+    ] {
         // One connection for all: what one request may says nothing of the next.
         let mut wire = Wire::to(address);
         for route in table.routes() {
@@ -262,20 +266,20 @@ fn every_route_rejects_requests_without_its_tokens() {
     }
     // The tokens that are meant for it do open a route.
     let record = format!("/api/user/v1/users/{}", tokens.user.id);
-    let read = house.user(&tokens.user.token, "GET", &record, &Value::Null);
+    let read = server.user(&tokens.user.token, "GET", &record, &Value::Null);
     assert_eq!(read.status, 200);
-    assert_eq!(house.operator("GET", "clock", &Value::Null).status, 200);
+    assert_eq!(server.operator("GET", "clock", &Value::Null).status, 200);
 }
 
 #[test]
 fn other_tokens_are_no_entitlement_and_no_session() {
     let tokens = Tokens::issue();
-    let (stage, user) = (&tokens.stage, &tokens.user);
-    let player = stage.play(user, "film", "tv");
-    let theirs = stage.viewer("theirs");
-    let foreign = stage.token(&theirs, "film");
+    let (fixture, user) = (&tokens.fixture, &tokens.user);
+    let player = fixture.play(user, "film", "tv");
+    let theirs = fixture.viewer("theirs");
+    let foreign = fixture.token(&theirs, "film");
     let challenge = json!({"kids": [FILM_KEY.0]}).to_string();
-    let other_asset = stage.token(user, "clear");
+    let other_asset = fixture.token(user, "clear");
     let wrong = tokens
         .wrong_users()
         .into_iter()
@@ -284,8 +288,8 @@ fn other_tokens_are_no_entitlement_and_no_session() {
         .chain([&foreign, &other_asset, &user.token]);
     for token in wrong {
         // A session has two beats a second.
-        stage.house.wait(2);
-        let refused = stage.preflight(user, "film", token, &[]);
+        fixture.server.wait(2);
+        let refused = fixture.preflight(user, "film", token, &[]);
         assert_eq!(
             (refused.status, refused.code().as_str()),
             (403, "ENTITLEMENT_INVALID"),
@@ -295,10 +299,10 @@ fn other_tokens_are_no_entitlement_and_no_session() {
             entitlement: token.clone(),
             ..player.clone()
         };
-        let beat = stage.beat(&odd, &[]);
+        let beat = fixture.beat(&odd, &[]);
         assert_eq!(beat.status, 403, "{token}");
         assert_eq!(
-            stage.license(&odd, "clearkey", &challenge).status,
+            fixture.license(&odd, "clearkey", &challenge).status,
             403,
             "{token}"
         );
@@ -307,20 +311,20 @@ fn other_tokens_are_no_entitlement_and_no_session() {
             ..player.clone()
         };
         if *token != tokens.elsewhere[3] {
-            let status = stage.beat(&odd, &[]).status;
+            let status = fixture.beat(&odd, &[]).status;
             assert!(matches!(status, 400 | 404), "{token}: {status}");
-            let status = stage.license(&odd, "clearkey", &challenge).status;
+            let status = fixture.license(&odd, "clearkey", &challenge).status;
             assert!(matches!(status, 400 | 404), "{token}: {status}");
         }
         let file = format!("/origin/v1/{token}/film/manifest.mpd");
-        let fetched = ask(stage.house.public, request("GET", &file, &[], ""));
+        let fetched = ask(fixture.server.public, request("GET", &file, &[], ""));
         assert!(
             *token == tokens.elsewhere[6] || fetched.status >= 400,
             "{token}"
         );
     }
-    assert_eq!(stage.beat(&player, &[]).status, 200);
-    let license = stage.license(&player, "clearkey", &challenge);
+    assert_eq!(fixture.beat(&player, &[]).status, 200);
+    let license = fixture.license(&player, "clearkey", &challenge);
     assert_eq!(license.status, 200);
 }
 
@@ -329,9 +333,9 @@ const SECRET: [&str; 0] = [];
 
 #[test]
 fn each_role_reaches_exactly_the_routes_of_the_table() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
-        let (_, token) = house
+        let (_, token) = server
             .services
             .operators
             .add(role.as_str(), role, NOON)
@@ -347,7 +351,7 @@ fn each_role_reaches_exactly_the_routes_of_the_table() {
             let path = route.pattern.replace(['{', '}'], "");
             let headers = [("Authorization", &*bearer)];
             let answer = ask(
-                house.ops,
+                server.ops,
                 request(route.method.as_str(), &path, &headers, ""),
             );
             let reached = answer.status != 403;
@@ -365,26 +369,26 @@ const OF_BOTH: [&str; 2] = ["/openapi.json", "/docs"];
 
 #[test]
 fn operations_are_not_on_the_public_listener() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     for route in RouteSet::Ops.routes() {
         // Each listener describes itself: what the public one says is looked at in `openapi`.
         if OF_BOTH.contains(&route.pattern) {
             continue;
         }
         let path = route.pattern.replace(['{', '}'], "");
-        let (name, value) = lab.admin();
+        let (name, value) = server.admin();
         let bytes = request(route.method.as_str(), &path, &[(name, &value)], "");
-        assert_eq!(ask(lab.public, bytes).status, 404, "{path}");
+        assert_eq!(ask(server.public, bytes).status, 404, "{path}");
     }
 }
 
 #[test]
 fn probes_and_metrics_answer() {
-    let lab = GateOnly::start();
-    let get = |path: &str| ask(lab.ops, request("GET", path, &[], ""));
+    let server = GateOnly::start();
+    let get = |path: &str| ask(server.ops, request("GET", path, &[], ""));
     assert_eq!(get("/livez").status, 200);
     assert_eq!(get("/readyz").status, 200);
-    lab.services.readiness.not_ready("store", "full");
+    server.services.readiness.not_ready("store", "full");
     let answer = get("/readyz");
     assert_eq!(
         (answer.status, answer.json()["reasons"]["store"].clone()),

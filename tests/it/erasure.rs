@@ -32,43 +32,43 @@ fn erasing_a_user_leaves_no_trace() {
         let schema = playgate::domain::schema();
         Store::open(&place, schema, Options::default()).unwrap()
     };
-    let house = TestServer::over(on_disk, &[]);
+    let server = TestServer::over(on_disk, &[]);
     let body = json!({
         "identity": EMAIL, "accessKey": PASSWORD, "name": NAME, "birthDate": "1990-02-03",
     });
-    let sign_up = house.partner("PUT", "/api/login/v2/auth/email", &body);
+    let sign_up = server.partner("PUT", "/api/login/v2/auth/email", &body);
     let user = crate::support::server::viewer(&sign_up);
-    let other = house.sign_up("stays@example.com");
+    let other = server.sign_up("stays@example.com");
     let own = format!("/api/user/v1/users/{}", user.id);
-    house.user(
+    server.user(
         &user.token,
         "POST",
         &format!("{own}/pin/reset"),
         &Value::Null,
     );
     let send = "/api/login/v2/password/send-reset-password";
-    house.partner("POST", send, &json!({"email": EMAIL}));
+    server.partner("POST", send, &json!({"email": EMAIL}));
     for viewer in [&user, &other] {
         let event = json!([{
             "timestamp": 1_767_268_800, "action": "start", "seqId": 1,
             "context": {"device_id": if viewer.id == user.id { MARK } else { "tv" }},
         }]);
         let tracker = "/api/tracker/v1/telemetry-events";
-        let sent = house.user(&viewer.token, "POST", tracker, &event);
+        let sent = server.user(&viewer.token, "POST", tracker, &event);
         assert_eq!(sent.status, 202);
     }
-    let data = house.services.config.server.data_dir.clone();
+    let data = server.services.config.server.data_dir.clone();
     let telemetry = data.join("telemetry");
     // The search finds what is there.
     assert!(!telling(&telemetry).is_empty() && !telling(&place).is_empty());
 
-    let erased = house.user(&user.token, "DELETE", &own, &json!({"password": PASSWORD}));
+    let erased = server.user(&user.token, "DELETE", &own, &json!({"password": PASSWORD}));
     assert_eq!(erased.status, 204);
     // What the job does within ten seconds.
-    while house.services.telemetry.run_erasures().unwrap() > 0 {}
+    while server.services.telemetry.run_erasures().unwrap() > 0 {}
     assert_eq!(telling(&telemetry), Vec::<String>::new());
     let nowhere = ["users", "mail", "telemetry/events", "sessions"].map(|target| {
-        let answer = house.operator("GET", target, &Value::Null);
+        let answer = server.operator("GET", target, &Value::Null);
         String::from_utf8(answer.body).unwrap()
     });
     for answer in &nowhere {
@@ -80,7 +80,7 @@ fn erasing_a_user_leaves_no_trace() {
     }
     assert!(nowhere[0].contains("stays@example.com") && nowhere[2].contains(&other.id));
     // What the disk still holds goes when the files are made anew.
-    let compact = house.operator("POST", "store/compact", &Value::Null);
+    let compact = server.operator("POST", "store/compact", &Value::Null);
     assert_eq!(compact.status, 200, "{}", compact.json());
     assert_eq!(telling(&place), Vec::<String>::new());
 }

@@ -9,14 +9,14 @@ use crate::support::raw_http::{Wire, ask, request};
 const SOON: Duration = Duration::from_secs(3);
 
 /// The head of a request that moves the clock, as an administrator, without its framing.
-fn clock(lab: &GateOnly) -> String {
-    let (name, value) = lab.admin();
+fn clock(server: &GateOnly) -> String {
+    let (name, value) = server.admin();
     format!("PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\n")
 }
 
 /// One answer with the status, then the end.
-fn one_answer_then_end(lab: &GateOnly, bytes: &str, allowed: &[u16]) {
-    let mut wire = Wire::to(lab.ops);
+fn one_answer_then_end(server: &GateOnly, bytes: &str, allowed: &[u16]) {
+    let mut wire = Wire::to(server.ops);
     wire.send(bytes);
     let answer = wire
         .answer()
@@ -31,7 +31,7 @@ fn one_answer_then_end(lab: &GateOnly, bytes: &str, allowed: &[u16]) {
 
 #[test]
 fn smuggled_requests_are_never_answered() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let hidden = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let body = "{\"offset\":5}";
     let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
@@ -45,14 +45,14 @@ fn smuggled_requests_are_never_answered() {
             body.len()
         ),
     ] {
-        let bytes = format!("{}{framing}\r\n{chunked}{hidden}", clock(&lab));
-        one_answer_then_end(&lab, &bytes, &[200, 400]);
+        let bytes = format!("{}{framing}\r\n{chunked}{hidden}", clock(&server));
+        one_answer_then_end(&server, &bytes, &[200, 400]);
     }
 }
 
 #[test]
 fn ambiguous_content_lengths_are_rejected() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     for lengths in [
         "Content-Length: 3\r\nContent-Length: 4\r\n",
         "Content-Length: 3, 3\r\n",
@@ -63,19 +63,19 @@ fn ambiguous_content_lengths_are_rejected() {
         "Content-Length: \r\n",
         "Content-Length: 3 3\r\n",
     ] {
-        let bytes = format!("{}{lengths}\r\nabc", clock(&lab));
-        one_answer_then_end(&lab, &bytes, &[400]);
+        let bytes = format!("{}{lengths}\r\nabc", clock(&server));
+        one_answer_then_end(&server, &bytes, &[400]);
     }
     let twice = format!(
         "{}Content-Length: 12\r\nContent-Length: 12\r\n\r\n{{\"offset\":1}}",
-        clock(&lab)
+        clock(&server)
     );
-    assert!(matches!(ask(lab.ops, twice).status, 200 | 400));
+    assert!(matches!(ask(server.ops, twice).status, 200 | 400));
 }
 
 #[test]
 fn transfer_encodings_other_than_chunked_are_rejected() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let chunked = "0\r\n\r\n";
     for (coding, status) in [
         ("xchunked", 400),
@@ -86,22 +86,22 @@ fn transfer_encodings_other_than_chunked_are_rejected() {
     ] {
         let bytes = format!(
             "{}Transfer-Encoding: {coding}\r\n\r\n{chunked}",
-            clock(&lab)
+            clock(&server)
         );
-        one_answer_then_end(&lab, &bytes, &[status]);
+        one_answer_then_end(&server, &bytes, &[status]);
     }
     let spaced = format!(
         "{}Transfer-Encoding : chunked\r\n\r\n{chunked}",
-        clock(&lab)
+        clock(&server)
     );
-    one_answer_then_end(&lab, &spaced, &[400]);
+    one_answer_then_end(&server, &spaced, &[400]);
     let old = "PUT /admin/v1/clock HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
-    one_answer_then_end(&lab, old, &[400]);
+    one_answer_then_end(&server, old, &[400]);
 }
 
 #[test]
 fn malformed_heads_are_rejected() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let with = |line: &str| format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{line}\r\n\r\n");
     for bytes in [
         with("X: a\r\n b"),
@@ -119,14 +119,14 @@ fn malformed_heads_are_rejected() {
         "GET /li vez HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
         "GET /livez HTTP/3.0\r\nHost: a\r\n\r\n".to_owned(),
     ] {
-        one_answer_then_end(&lab, &bytes, &[400]);
+        one_answer_then_end(&server, &bytes, &[400]);
     }
     // Other protocols on the plain port: a TLS hello, HTTP/2 without asking.
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ] {
-        let mut wire = Wire::to(lab.ops);
+        let mut wire = Wire::to(server.ops);
         wire.send(bytes);
         assert!(wire.answer().is_none_or(|answer| answer.status == 400));
         assert!(wire.ends_within(SOON));
@@ -135,20 +135,20 @@ fn malformed_heads_are_rejected() {
 
 #[test]
 fn bare_line_feeds_are_handled_alike_in_all_lines() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     for bytes in [
         "GET /livez HTTP/1.1\nHost: localhost\n\n",
         "GET /livez HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n",
         "GET /livez HTTP/1.1\nHost: localhost\r\nX: y\n\r\n",
     ] {
-        assert_eq!(ask(lab.ops, bytes).status, 200, "{bytes:?}");
+        assert_eq!(ask(server.ops, bytes).status, 200, "{bytes:?}");
     }
 }
 
 #[test]
 fn an_http_1_0_client_is_served() {
-    let lab = GateOnly::start();
-    let mut wire = Wire::to(lab.ops);
+    let server = GateOnly::start();
+    let mut wire = Wire::to(server.ops);
     wire.send("GET /livez HTTP/1.0\r\n\r\n");
     assert_eq!(wire.answer().unwrap().status, 200);
     assert!(wire.ends_within(SOON));
@@ -156,17 +156,17 @@ fn an_http_1_0_client_is_served() {
 
 #[test]
 fn too_large_heads_are_rejected() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let many = |n: usize| "X: y\r\n".repeat(n);
     let head = |rest: &str| format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{rest}\r\n");
-    assert_eq!(ask(lab.ops, head(&many(63))).status, 200);
+    assert_eq!(ask(server.ops, head(&many(63))).status, 200);
     for n in [64, 99, 101, 500] {
-        one_answer_then_end(&lab, &head(&many(n)), &[431]);
+        one_answer_then_end(&server, &head(&many(n)), &[431]);
     }
     let long = |n: usize| head(&format!("X: {}\r\n", "y".repeat(n)));
-    assert_eq!(ask(lab.ops, long(16_000)).status, 200);
+    assert_eq!(ask(server.ops, long(16_000)).status, 200);
     for n in [16 * 1024 + 1, 40_000, 400_000] {
-        one_answer_then_end(&lab, &long(n), &[431]);
+        one_answer_then_end(&server, &long(n), &[431]);
     }
     let target = |n: usize| {
         format!(
@@ -174,15 +174,15 @@ fn too_large_heads_are_rejected() {
             "y".repeat(n)
         )
     };
-    assert_eq!(ask(lab.ops, target(8 * 1024 - 7)).status, 200);
+    assert_eq!(ask(server.ops, target(8 * 1024 - 7)).status, 200);
     for n in [8 * 1024 - 6, 20_000] {
-        one_answer_then_end(&lab, &target(n), &[414]);
+        one_answer_then_end(&server, &target(n), &[414]);
     }
 }
 
 #[test]
 fn unknown_methods_are_rejected_without_an_echo() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let long = "M".repeat(1024);
     for (method, status) in [
         ("get", 501),
@@ -194,12 +194,12 @@ fn unknown_methods_are_rejected_without_an_echo() {
         ("QUERY", 405),
     ] {
         let bytes = request(method, "/livez", &[("X-Secret", "needle")], "");
-        let answer = ask(lab.ops, bytes);
+        let answer = ask(server.ops, bytes);
         assert_eq!(answer.status, status, "{method}");
         assert!(!String::from_utf8(answer.body).unwrap().contains("needle"));
     }
     one_answer_then_end(
-        &lab,
+        &server,
         "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n\r\n",
         &[405, 501],
     );
@@ -207,7 +207,7 @@ fn unknown_methods_are_rejected_without_an_echo() {
 
 #[test]
 fn alternative_spellings_of_a_path_are_not_found() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     for target in [
         "/livez#x",
         "/livez?#x",
@@ -226,7 +226,7 @@ fn alternative_spellings_of_a_path_are_not_found() {
         "/livez;x",
         "*",
     ] {
-        let answer = ask(lab.ops, request("GET", target, &[], ""));
+        let answer = ask(server.ops, request("GET", target, &[], ""));
         assert!(
             matches!(answer.status, 400 | 404),
             "{} for {target}",
@@ -236,37 +236,37 @@ fn alternative_spellings_of_a_path_are_not_found() {
     }
     // A percent escape of an ordinary letter is another path here, not another name of this one.
     assert_eq!(
-        ask(lab.ops, request("GET", "/live%7a", &[], "")).status,
+        ask(server.ops, request("GET", "/live%7a", &[], "")).status,
         404
     );
 }
 
 #[test]
 fn expect_headers_are_honoured_or_rejected() {
-    let lab = GateOnly::start();
-    let (name, value) = lab.admin();
+    let server = GateOnly::start();
+    let (name, value) = server.admin();
     let expect = |what: &str| {
         format!(
             "PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nExpect: {what}\r\nContent-Length: 12\r\n\r\n"
         )
     };
-    let mut wire = Wire::to(lab.ops);
+    let mut wire = Wire::to(server.ops);
     wire.send(expect("100-continue"));
     let mut interim = [0; 25];
     std::io::Read::read_exact(&mut wire.stream, &mut interim).unwrap();
     assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
     wire.send("{\"offset\":1}");
     assert_eq!(wire.answer().unwrap().status, 200);
-    assert_eq!(ask(lab.ops, expect("magic")).status, 417);
+    assert_eq!(ask(server.ops, expect("magic")).status, 417);
     // A refusal comes without asking for the body first.
     let refused = expect("100-continue").replace("Bearer pgo_", "Bearer pgo-");
-    assert_eq!(ask(lab.ops, refused).status, 401);
+    assert_eq!(ask(server.ops, refused).status, 401);
 }
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let lab = GateOnly::start();
-    let mut wire = Wire::to(lab.ops);
+    let server = GateOnly::start();
+    let mut wire = Wire::to(server.ops);
     let mut all = String::new();
     for number in 0..1_000 {
         let id = format!("n-{number}");
@@ -284,7 +284,7 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn repeated_chunked_and_malformed_hosts_are_rejected() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     for coding in [
         "chunked, chunked",
         "chunked,CHUNKED",
@@ -293,22 +293,22 @@ fn repeated_chunked_and_malformed_hosts_are_rejected() {
     ] {
         let bytes = format!(
             "{}Transfer-Encoding: {coding}\r\n\r\n0\r\n\r\n",
-            clock(&lab)
+            clock(&server)
         );
-        one_answer_then_end(&lab, &bytes, &[400]);
+        one_answer_then_end(&server, &bytes, &[400]);
     }
     for host in [
         "[::1", "::1", "a:b:c", "x:99999", "x:-1", "[::1]x", "a@b", "a,b", "a%00", "http://a",
         ":80",
     ] {
         let bytes = format!("GET /livez HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        one_answer_then_end(&lab, &bytes, &[400]);
+        one_answer_then_end(&server, &bytes, &[400]);
     }
 }
 
 #[test]
 fn the_ops_listener_accepts_only_its_own_hosts() {
-    let lab = GateOnly::with(|http, _| http.ops_hosts = vec!["ops.example".to_owned()]);
+    let server = GateOnly::with(|http, _| http.ops_hosts = vec!["ops.example".to_owned()]);
     let get = |listener, target: &str, host: &str| {
         let bytes = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         Wire::to(listener).send(bytes).answer().unwrap()
@@ -324,7 +324,7 @@ fn the_ops_listener_accepts_only_its_own_hosts() {
         "ops.example",
         "Ops.Example:9080",
     ] {
-        assert_eq!(get(lab.ops, "/livez", ours).status, 200, "{ours}");
+        assert_eq!(get(server.ops, "/livez", ours).status, 200, "{ours}");
     }
     for foreign in [
         "evil.example",
@@ -335,29 +335,29 @@ fn the_ops_listener_accepts_only_its_own_hosts() {
         "2130706433",
     ] {
         for target in ["/livez", "/console/", "/admin/v1/about", "/nothing"] {
-            let answer = get(lab.ops, target, foreign);
+            let answer = get(server.ops, target, foreign);
             assert_eq!(
                 (answer.status, answer.code()),
                 (421, "MISDIRECTED_REQUEST".to_owned()),
                 "{foreign}"
             );
         }
-        assert_eq!(get(lab.public, "/openapi.json", foreign).status, 200);
+        assert_eq!(get(server.public, "/openapi.json", foreign).status, 200);
     }
     // An absolute target is judged too, and HTTP/1.0 without a host has nothing to rebind.
     let absolute = "GET http://evil.example/livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     assert_eq!(
-        Wire::to(lab.ops).send(absolute).answer().unwrap().status,
+        Wire::to(server.ops).send(absolute).answer().unwrap().status,
         421
     );
-    let socket = std::os::unix::net::UnixStream::connect(&lab.socket).unwrap();
+    let socket = std::os::unix::net::UnixStream::connect(&server.socket).unwrap();
     let local = "GET /admin/v1/about HTTP/1.1\r\nHost: playgate\r\n\r\n";
     assert_eq!(Wire::over(socket).send(local).answer().unwrap().status, 200);
 }
 
 #[test]
 fn bytes_after_a_chunked_body_are_never_dropped_silently() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let next = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for ending in [
         "0\r\n\r\n",
@@ -368,9 +368,9 @@ fn bytes_after_a_chunked_body_are_never_dropped_silently() {
     ] {
         let bytes = format!(
             "{}Transfer-Encoding: chunked\r\n\r\nc\r\n{{\"offset\":1}}\r\n{ending}{next}",
-            clock(&lab)
+            clock(&server)
         );
-        let mut wire = Wire::to(lab.ops);
+        let mut wire = Wire::to(server.ops);
         wire.send(bytes);
         let answer = wire.answer().unwrap();
         assert!(

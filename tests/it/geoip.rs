@@ -99,10 +99,10 @@ fn put(path: &Path, database: &[u8]) {
 }
 
 /// Asks for what may be played in Sweden alone, as a proxy passes it on.
-fn from(stage: &PlaybackFixture, address: &str, further: &[(&str, &str)]) -> Answer {
+fn from(fixture: &PlaybackFixture, address: &str, further: &[(&str, &str)]) -> Answer {
     let headers = [&[("X-Forwarded-For", address)], further].concat();
     let target = "/api/entitlement/v2/asset/swedish";
-    stage.ask(&stage.ann, "POST", target, &headers, "")
+    fixture.ask(&fixture.ann, "POST", target, &headers, "")
 }
 
 fn outcome(answer: &Answer) -> String {
@@ -129,7 +129,7 @@ fn the_geoip_database_determines_the_country() {
         ([85, 6], map(&[("continent", text("EU"))])),
     ];
     fs::write(&path, database("Test-Country", &networks)).unwrap();
-    let stage = PlaybackFixture::with(&[
+    let fixture = PlaybackFixture::with(&[
         ("geo.database", path.to_str().unwrap()),
         ("geo.header", "CF-IPCountry"),
         ("http.trusted_proxies", "127.0.0.1"),
@@ -144,31 +144,35 @@ fn the_geoip_database_determines_the_country() {
         ("9.9.9.9", BLOCKED),
         ("2001:db8::1", BLOCKED),
     ] {
-        assert_eq!(outcome(&from(&stage, address, &[])), expected, "{address}");
+        assert_eq!(
+            outcome(&from(&fixture, address, &[])),
+            expected,
+            "{address}"
+        );
     }
     // The proxy knows its clients better; what it says and cannot be read is as nothing said.
-    let told = |country: &str| outcome(&from(&stage, "82.3.0.1", &[("CF-IPCountry", country)]));
+    let told = |country: &str| outcome(&from(&fixture, "82.3.0.1", &[("CF-IPCountry", country)]));
     assert_eq!(told("SE"), "200");
     assert_eq!(told("NO"), BLOCKED);
     let nobody_knows = [("CF-IPCountry", "T1")];
-    assert_eq!(outcome(&from(&stage, "81.2.0.1", &nobody_knows)), "200");
+    assert_eq!(outcome(&from(&fixture, "81.2.0.1", &nobody_knows)), "200");
 
     // A new month's database, and one that is broken.
-    let geoip = stage.house.services.geoip.as_ref().unwrap();
+    let geoip = fixture.server.services.geoip.as_ref().unwrap();
     assert!(!geoip.refresh().unwrap());
     put(
         &path,
         &database("Test-Country", &[([82, 3], country("SE"))]),
     );
-    assert_eq!(outcome(&from(&stage, "82.3.0.1", &[])), BLOCKED);
+    assert_eq!(outcome(&from(&fixture, "82.3.0.1", &[])), BLOCKED);
     assert!(geoip.refresh().unwrap());
-    assert_eq!(outcome(&from(&stage, "82.3.0.1", &[])), "200");
-    assert_eq!(outcome(&from(&stage, "81.2.200.1", &[])), BLOCKED);
+    assert_eq!(outcome(&from(&fixture, "82.3.0.1", &[])), "200");
+    assert_eq!(outcome(&from(&fixture, "81.2.200.1", &[])), BLOCKED);
     put(&path, b"half a file");
     assert!(geoip.refresh().is_err());
     fs::remove_file(&path).unwrap();
     assert!(geoip.refresh().is_err());
-    assert_eq!(outcome(&from(&stage, "82.3.0.1", &[])), "200");
+    assert_eq!(outcome(&from(&fixture, "82.3.0.1", &[])), "200");
 }
 
 /// A preflight is judged by where the viewer is by then, whatever the entitlement's country was.
@@ -178,11 +182,11 @@ fn a_viewer_who_has_left_the_country_cannot_start() {
     let path = folder.path().join("country.mmdb");
     let networks = [([81, 2], country("SE")), ([82, 3], country("DE"))];
     fs::write(&path, database("Test-Country", &networks)).unwrap();
-    let stage = PlaybackFixture::with(&[
+    let fixture = PlaybackFixture::with(&[
         ("geo.database", path.to_str().unwrap()),
         ("http.trusted_proxies", "127.0.0.1"),
     ]);
-    let entitled = from(&stage, "81.2.0.1", &[]);
+    let entitled = from(&fixture, "81.2.0.1", &[]);
     let token = entitled.json()["token"].as_str().unwrap().to_owned();
     for (address, expected) in [
         ("82.3.0.1", BLOCKED),
@@ -200,7 +204,7 @@ fn a_viewer_who_has_left_the_country_cannot_start() {
             ("Service-Play-DeviceId", "tv"),
         ];
         let target = "/api/playback/v2/preflight/asset/swedish";
-        let answer = stage.ask(&stage.ann, "POST", target, &headers, "");
+        let answer = fixture.ask(&fixture.ann, "POST", target, &headers, "");
         assert_eq!(outcome(&answer), expected, "{address}");
     }
 }
@@ -243,10 +247,10 @@ fn a_database_without_countries_prevents_the_start() {
 fn country_of_the_account_is_a_fallback_that_can_be_disabled() {
     let off = [("geo.profile_fallback", "false")];
     for (settings, expected) in [(&[][..], "200"), (&off, BLOCKED)] {
-        let stage = PlaybackFixture::with(settings);
-        let entitle = || outcome(&stage.entitle(&stage.ann, "swedish", ""));
+        let fixture = PlaybackFixture::with(settings);
+        let entitle = || outcome(&fixture.entitle(&fixture.ann, "swedish", ""));
         assert_eq!(entitle(), BLOCKED, "{settings:?}");
-        stage.change(&stage.ann, &serde_json::json!({"country": "SE"}));
+        fixture.change(&fixture.ann, &serde_json::json!({"country": "SE"}));
         assert_eq!(entitle(), expected, "{settings:?}");
     }
 }

@@ -96,16 +96,16 @@ fn http2_frames_get_the_specified_responses() {
     let Some(python) = python_with("hpack", "python3-h2") else {
         return;
     };
-    let stage = PlaybackFixture::set();
-    let house = &stage.house;
+    let fixture = PlaybackFixture::set();
+    let server = &fixture.server;
     // In the dark, where a heartbeat over HTTP/1 has the same answer.
-    let player = stage.play(&stage.ann, "news", "tv");
-    house.wait(7_230);
-    let now = house.services.clock.now();
-    house.services.playback.refresh(now);
-    assert_eq!(stage.beat(&player, &[]).status, 552);
+    let player = fixture.play(&fixture.ann, "news", "tv");
+    server.wait(7_230);
+    let now = server.services.clock.now();
+    server.services.playback.refresh(now);
+    assert_eq!(fixture.beat(&player, &[]).status, 552);
 
-    let film = stage.play(&stage.ann, "film", "phone");
+    let film = fixture.play(&fixture.ann, "film", "phone");
     let keys = certificates();
     let file = |name: &str| keys.path().join(name);
     let tls = Arc::new(Tls::open(&file("here.pem"), &file("here.key")).unwrap());
@@ -116,7 +116,7 @@ fn http2_frames_get_the_specified_responses() {
         listener.over(Arc::clone(&tls))
     });
     let [public, ops] = [0, 1].map(|at: usize| listeners[at].address().unwrap().port());
-    let running = serve(Arc::clone(&house.http), listeners.into());
+    let running = serve(Arc::clone(&server.http), listeners.into());
     drop(guard);
 
     let given = json!({
@@ -124,22 +124,22 @@ fn http2_frames_get_the_specified_responses() {
         "public": public,
         "ops": ops,
         "password": PASSWORD,
-        "partner": {"service-accesstoken": house.partner},
+        "partner": {"service-accesstoken": server.partner},
         "good": {
             "path": "/api/catalog/v1/livestreams",
-            "service-accesstoken": house.partner,
+            "service-accesstoken": server.partner,
         },
         "viewer": {
-            "service-accesstoken": house.partner,
-            "authorization": format!("Bearer {}", stage.ann.token),
+            "service-accesstoken": server.partner,
+            "authorization": format!("Bearer {}", fixture.ann.token),
         },
         "events": [{"timestamp": now.0, "source": "APP_ACTION", "component": "player", "action": "pause", "seqId": 1}],
         "file": film.playlist.strip_prefix("https://tv.example").unwrap(),
         "dark": {
             "method": "POST",
             "path": "/api/playback/v1/heartbeat",
-            "service-accesstoken": house.partner,
-            "authorization": format!("Bearer {}", stage.ann.token),
+            "service-accesstoken": server.partner,
+            "authorization": format!("Bearer {}", fixture.ann.token),
             "service-play-drm": "clearkey",
             "service-play-protocol": "dash",
             "service-play-entitlementid": player.entitlement,
@@ -171,6 +171,6 @@ fn http2_frames_get_the_specified_responses() {
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(got.as_object().unwrap().len(), CASES.len());
     // Nothing panicked, and nobody is left.
-    assert_eq!(house.http.metrics.panics.get(), 0);
+    assert_eq!(server.http.metrics.panics.get(), 0);
     assert!(runtime.block_on(running.stop(std::time::Duration::from_secs(5))));
 }

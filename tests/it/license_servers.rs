@@ -124,17 +124,17 @@ const PLAYREADY: [&str; 3] = [
 ];
 
 /// A session with a system of DRM.
-fn playing(stage: &PlaybackFixture, asset: &str, system: &str, protocol: &str) -> Player {
-    let token = stage.token(&stage.ann, asset);
+fn playing(fixture: &PlaybackFixture, asset: &str, system: &str, protocol: &str) -> Player {
+    let token = fixture.token(&fixture.ann, asset);
     let wanted = [("DRM", system), ("Protocol", protocol)];
-    let started = stage.preflight(&stage.ann, asset, &token, &wanted);
+    let started = fixture.preflight(&fixture.ann, asset, &token, &wanted);
     assert_eq!(started.status, 200, "{}", started.json());
-    player(&stage.ann, "tv", &started)
+    player(&fixture.ann, "tv", &started)
 }
 
 /// A request for a license with a challenge of any bytes.
 fn license(
-    stage: &PlaybackFixture,
+    fixture: &PlaybackFixture,
     player: &Player,
     system: &str,
     more: &[(&str, &str)],
@@ -143,7 +143,7 @@ fn license(
     let bearer = format!("Bearer {}", player.viewer.token);
     let length = body.len().to_string();
     let mut headers = vec![
-        ("Service-AccessToken", stage.house.partner.as_str()),
+        ("Service-AccessToken", fixture.server.partner.as_str()),
         ("Authorization", bearer.as_str()),
         ("Service-Play-Session", player.session.as_str()),
         ("Service-Play-EntitlementId", player.entitlement.as_str()),
@@ -153,7 +153,7 @@ fn license(
     headers.extend_from_slice(more);
     let target = format!("/api/playback/v1/{system}/license");
     let head = request("POST", &target, &headers, "");
-    ask(stage.house.public, [head.as_bytes(), body].concat())
+    ask(fixture.server.public, [head.as_bytes(), body].concat())
 }
 
 fn outcome(answer: &Answer) -> String {
@@ -168,8 +168,8 @@ fn bytes() -> Vec<u8> {
     (0..=255).chain(*b"\r\n0\r\n\r\n").collect()
 }
 
-fn counted(stage: &PlaybackFixture, system: &str, result: &str) -> String {
-    let metrics = ask(stage.house.ops, request("GET", "/metrics", &[], ""));
+fn counted(fixture: &PlaybackFixture, system: &str, result: &str) -> String {
+    let metrics = ask(fixture.server.ops, request("GET", "/metrics", &[], ""));
     let text = String::from_utf8(metrics.body).unwrap();
     let line = format!("playgate_licenses_total{{system=\"{system}\",result=\"{result}\"}} ");
     let mut lines = text.lines();
@@ -189,10 +189,10 @@ fn only_challenge_and_license_pass_through_unchanged() {
         let server = Server::start();
         let values = [&server.url, "Bearer their-credential", "X-Custom"];
         let settings: Vec<_> = keys.into_iter().zip(values).collect();
-        let stage = PlaybackFixture::with(&settings);
-        let player = playing(&stage, asset, system, protocol);
+        let fixture = PlaybackFixture::with(&settings);
+        let player = playing(&fixture, asset, system, protocol);
         server.next(answer("200 OK", "application/x-license", &bytes()));
-        let license = license(&stage, &player, system, &[], &bytes());
+        let license = license(&fixture, &player, system, &[], &bytes());
         assert_eq!(license.status, 200, "{system}");
         assert_eq!(license.body, bytes());
         assert_eq!(
@@ -225,16 +225,16 @@ fn only_challenge_and_license_pass_through_unchanged() {
         assert_eq!(asked.header("soapaction").is_some(), system == "playready");
         let custom = BASE64.decode(asked.header("x-custom").unwrap().as_bytes());
         let custom: Value = serde_json::from_slice(&custom.unwrap()).unwrap();
-        assert_eq!(custom["userId"], stage.ann.id);
+        assert_eq!(custom["userId"], fixture.ann.id);
         assert_eq!(custom["sessionId"], player.session);
-        assert_eq!(counted(&stage, system, "issued"), "1");
+        assert_eq!(counted(&fixture, system, "issued"), "1");
     }
 }
 
 #[test]
 fn vendor_messages_carry_the_keys_of_the_asset() {
     let server = Server::start();
-    let stage = PlaybackFixture::with(&[
+    let fixture = PlaybackFixture::with(&[
         ("license.widevine.url", &server.url),
         ("license.widevine.style", "axinom"),
         (
@@ -243,10 +243,10 @@ fn vendor_messages_carry_the_keys_of_the_asset() {
         ),
         ("license.widevine.message_key", &BASE64.encode(&[7; 32])),
     ]);
-    let player = playing(&stage, "film", "widevine", "dash");
+    let player = playing(&fixture, "film", "widevine", "dash");
     server.next(answer("200 OK", "application/octet-stream", b"license"));
     assert_eq!(
-        license(&stage, &player, "widevine", &[], b"challenge").status,
+        license(&fixture, &player, "widevine", &[], b"challenge").status,
         200
     );
     let asked = server.asked();
@@ -262,24 +262,24 @@ fn vendor_messages_carry_the_keys_of_the_asset() {
 #[test]
 fn a_service_certificate_is_no_license() {
     let server = Server::start();
-    let stage = PlaybackFixture::with(&[("license.widevine.url", &server.url)]);
-    let player = playing(&stage, "film", "widevine", "dash");
+    let fixture = PlaybackFixture::with(&[("license.widevine.url", &server.url)]);
+    let player = playing(&fixture, "film", "widevine", "dash");
     server.next(answer("200 OK", "application/octet-stream", b"certificate"));
-    let certificate = license(&stage, &player, "widevine", &[], b"\x08\x04");
+    let certificate = license(&fixture, &player, "widevine", &[], b"\x08\x04");
     assert_eq!(certificate.body, b"certificate");
     assert_eq!(server.asked().body, b"\x08\x04");
-    assert_eq!(counted(&stage, "widevine", "certificate"), "1");
-    assert_eq!(counted(&stage, "widevine", "issued"), "0");
+    assert_eq!(counted(&fixture, "widevine", "certificate"), "1");
+    assert_eq!(counted(&fixture, "widevine", "issued"), "0");
 }
 
 #[test]
 fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
     let server = Server::start();
-    let stage = PlaybackFixture::with(&[
+    let fixture = PlaybackFixture::with(&[
         ("license.widevine.url", &server.url),
         ("license.widevine.timeout", "1s"),
     ]);
-    let player = playing(&stage, "film", "widevine", "dash");
+    let player = playing(&fixture, "film", "widevine", "dash");
     let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nlic";
     let endless = [
         b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec(),
@@ -308,18 +308,18 @@ fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
         (Deed::Say(Vec::new()), failed, "failed"),
         (Deed::Nothing, "504 LICENSE_SERVER_TIMEOUT", "timed_out"),
     ] {
-        let before: u32 = counted(&stage, "widevine", result).parse().unwrap();
+        let before: u32 = counted(&fixture, "widevine", result).parse().unwrap();
         server.next(deed);
-        let found = license(&stage, &player, "widevine", &[], b"challenge");
+        let found = license(&fixture, &player, "widevine", &[], b"challenge");
         assert_eq!(outcome(&found), expected);
         assert!(!String::from_utf8_lossy(&found.body).contains("stack"));
         assert_eq!(server.asked().body, b"challenge");
-        let after: u32 = counted(&stage, "widevine", result).parse().unwrap();
+        let after: u32 = counted(&fixture, "widevine", result).parse().unwrap();
         assert_eq!(after, before + 1, "{result}");
     }
-    let rests = license(&stage, &player, "widevine", &[], b"challenge");
+    let rests = license(&fixture, &player, "widevine", &[], b"challenge");
     assert_eq!(outcome(&rests), failed);
-    assert_eq!(counted(&stage, "widevine", "not_asked"), "1");
+    assert_eq!(counted(&fixture, "widevine", "not_asked"), "1");
     assert!(server.asked.try_recv().is_err(), "it was asked");
 }
 
@@ -329,8 +329,8 @@ fn playready_errors_are_soap_faults() {
     const FAULT: &str =
         "<s:Envelope><s:Body><s:Fault>Device revoked</s:Fault></s:Body></s:Envelope>";
     let server = Server::start();
-    let stage = PlaybackFixture::with(&[("license.playready.url", &server.url)]);
-    let player = playing(&stage, "film", "playready", "dash");
+    let fixture = PlaybackFixture::with(&[("license.playready.url", &server.url)]);
+    let player = playing(&fixture, "film", "playready", "dash");
     let soap = [(
         "SOAPAction",
         "\"http://schemas.microsoft.com/DRM/2007/03/protocols/AcquireLicense\"",
@@ -341,25 +341,25 @@ fn playready_errors_are_soap_faults() {
         "text/xml; charset=utf-8",
         FAULT.as_bytes(),
     ));
-    let theirs = license(&stage, &player, "playready", &soap, b"challenge");
+    let theirs = license(&fixture, &player, "playready", &soap, b"challenge");
     assert_eq!(theirs.status, 403);
     assert_eq!(theirs.body, FAULT.as_bytes());
     assert_eq!(
         theirs.header("content-type"),
         Some("text/xml; charset=utf-8")
     );
-    assert_eq!(counted(&stage, "playready", "refused"), "1");
+    assert_eq!(counted(&fixture, "playready", "refused"), "1");
     drop(server.asked());
 
     let said = |answer: &Answer| String::from_utf8(answer.body.clone()).unwrap();
     server.next(answer("503 Busy", "text/plain", b"later"));
-    let failure = license(&stage, &player, "playready", &soap, b"challenge");
+    let failure = license(&fixture, &player, "playready", &soap, b"challenge");
     assert_eq!(failure.status, 502);
     assert!(said(&failure).contains("<StatusCode>0x8004C600</StatusCode>"));
     // Ours, in the language of the viewer, escaped; and as JSON to whoever speaks that.
     let mut forged = player.clone();
     forged.entitlement = crate::support::playback_fixture::never_issued();
-    let ours = license(&stage, &forged, "playready", &soap, b"challenge");
+    let ours = license(&fixture, &forged, "playready", &soap, b"challenge");
     assert_eq!(ours.status, 403);
     assert_eq!(ours.header("content-type"), Some("text/xml; charset=utf-8"));
     let text = said(&ours);
@@ -371,17 +371,17 @@ fn playready_errors_are_soap_faults() {
     assert!(text.contains("<CustomData>ENTITLEMENT_INVALID</CustomData>"));
     let mut reader = quick_xml::Reader::from_str(&text);
     while !matches!(reader.read_event().unwrap(), quick_xml::events::Event::Eof) {}
-    let json = license(&stage, &forged, "playready", &[], b"challenge");
+    let json = license(&fixture, &forged, "playready", &[], b"challenge");
     assert_eq!(outcome(&json), "403 ENTITLEMENT_INVALID");
     forged.viewer.token.clear();
-    let stranger = license(&stage, &forged, "playready", &soap, b"challenge");
+    let stranger = license(&fixture, &forged, "playready", &soap, b"challenge");
     assert_eq!(stranger.status, 401);
     assert!(stranger.header("www-authenticate").is_some());
     assert!(said(&stranger).contains("USER_TOKEN_INVALID"));
     // Other systems have no faults.
-    let other = license(&stage, &forged, "widevine", &soap, b"challenge");
+    let other = license(&fixture, &forged, "widevine", &soap, b"challenge");
     assert_eq!(outcome(&other), "401 USER_TOKEN_INVALID");
-    assert_eq!(counted(&stage, "playready", "denied"), "2");
+    assert_eq!(counted(&fixture, "playready", "denied"), "2");
 }
 
 #[test]
@@ -389,8 +389,8 @@ fn the_certificate_of_fairplay_is_served() {
     let certificate = tempfile::NamedTempFile::new().unwrap();
     certificate.as_file().write_all(b"certificate").unwrap();
     let path = certificate.path().to_str().unwrap();
-    let stage = PlaybackFixture::with(&[("license.fairplay.certificate", path)]);
+    let fixture = PlaybackFixture::with(&[("license.fairplay.certificate", path)]);
     let target = "/api/playback/v1/fairplay/certificate";
-    let served = stage.ask(&stage.ann, "GET", target, &[], "");
+    let served = fixture.ask(&fixture.ann, "GET", target, &[], "");
     assert_eq!(served.body, b"certificate");
 }

@@ -20,10 +20,10 @@ fn kids(ids: &[&str]) -> String {
 
 #[test]
 fn every_refusal_of_a_license() {
-    let stage = PlaybackFixture::set();
-    let film = stage.play(&stage.ann, "film", "tv");
+    let fixture = PlaybackFixture::set();
+    let film = fixture.play(&fixture.ann, "film", "tv");
     let good = kids(&[FILM_KEY.0]);
-    let of = |player: &Player, body: &str| outcome(&stage.license(player, "clearkey", body));
+    let of = |player: &Player, body: &str| outcome(&fixture.license(player, "clearkey", body));
     assert_eq!(of(&film, &good), "200");
     let change = |change: fn(&mut Player)| {
         let mut other = film.clone();
@@ -37,7 +37,7 @@ fn every_refusal_of_a_license() {
         "403 ENTITLEMENT_INVALID"
     );
     assert_eq!(change(|p| p.viewer.token.clear()), "401 USER_TOKEN_INVALID");
-    let bobs = stage.play(&stage.viewer("bob"), "film", "tv");
+    let bobs = fixture.play(&fixture.viewer("bob"), "film", "tv");
     let mut stolen = film.clone();
     stolen.entitlement.clone_from(&bobs.entitlement);
     assert_eq!(of(&stolen, &good), "403 ENTITLEMENT_INVALID");
@@ -49,11 +49,11 @@ fn every_refusal_of_a_license() {
     for bad in ["", "{}", "[]", "challenge"] {
         assert_eq!(of(&film, bad), "400 INVALID_REQUEST", "{bad}");
     }
-    let other = stage.license(&film, "widevine", "challenge");
+    let other = fixture.license(&film, "widevine", "challenge");
     assert_eq!(outcome(&other), "403 DRM_MISMATCH");
-    let large = stage.license(&film, "clearkey", &"x".repeat(64 * 1024 + 1));
+    let large = fixture.license(&film, "clearkey", &"x".repeat(64 * 1024 + 1));
     assert_eq!(large.status, 413);
-    assert_eq!(stage.stop(&film).status, 204);
+    assert_eq!(fixture.stop(&film).status, 204);
     assert_eq!(of(&film, &good), "410 SESSION_ENDED");
 }
 
@@ -61,9 +61,9 @@ fn every_refusal_of_a_license() {
 #[test]
 fn a_catalogue_import_rotates_content_keys() {
     const NEW_KID: &str = "EBEiM0RVZneImaq7zN3u_w";
-    let stage = PlaybackFixture::set();
-    let film = stage.play(&stage.ann, "film", "tv");
-    let of = |ids: &[&str]| stage.license(&film, "clearkey", &kids(ids));
+    let fixture = PlaybackFixture::set();
+    let film = fixture.play(&fixture.ann, "film", "tv");
+    let of = |ids: &[&str]| fixture.license(&film, "clearkey", &kids(ids));
     let key = |answer: &Answer| answer.json()["keys"][0]["k"].as_str().unwrap().to_owned();
     let before = of(&[FILM_KEY.0]);
     assert_eq!(key(&before), FILM_KEY.1);
@@ -75,8 +75,8 @@ fn a_catalogue_import_rotates_content_keys() {
             {"kid": "10112233445566778899aabbccddeeff", "key": "0f0e0d0c0b0a09080706050403020100"},
         ],
     }]});
-    let imported = stage
-        .house
+    let imported = fixture
+        .server
         .operator("POST", "catalog/import?merge=true", &rotated);
     assert_eq!(imported.status, 200, "{}", imported.json());
     assert_eq!(key(&of(&[FILM_KEY.0])), "_____________________w");
@@ -84,28 +84,28 @@ fn a_catalogue_import_rotates_content_keys() {
     // One that the catalogue has no longer.
     let gone = of(&["qqqqqqqqqqqqqqqqqqqqqg"]);
     assert_eq!(outcome(&gone), "403 KEY_NOT_ALLOWED");
-    assert_eq!(stage.beat(&film, &[]).status, 200);
+    assert_eq!(fixture.beat(&film, &[]).status, 200);
 }
 
 /// A session with Widevine.
 #[test]
 fn an_unconfigured_drm_system_names_the_missing_setting() {
-    let stage = PlaybackFixture::set();
-    let token = stage.token(&stage.ann, "film");
-    let answer = stage.preflight(&stage.ann, "film", &token, &[("DRM", "widevine")]);
+    let fixture = PlaybackFixture::set();
+    let token = fixture.token(&fixture.ann, "film");
+    let answer = fixture.preflight(&fixture.ann, "film", &token, &[("DRM", "widevine")]);
     assert_eq!(outcome(&answer), "404 PROTOCOL_NOT_AVAILABLE");
     let message = answer.json()["error"]["message"].to_string();
     assert!(message.contains("license.widevine.url"), "{message}");
     let target = "/api/playback/v1/fairplay/certificate";
-    let certificate = stage.ask(&stage.ann, "GET", target, &[], "");
+    let certificate = fixture.ask(&fixture.ann, "GET", target, &[], "");
     assert_eq!(outcome(&certificate), "404 CERTIFICATE_NOT_CONFIGURED");
 }
 
 #[test]
 fn the_origin_supports_ranges_and_conditional_requests() {
-    let stage = PlaybackFixture::set();
-    let player = stage.play(&stage.ann, "film", "tv");
-    let manifest = stage.fetch(&player.playlist, &[]);
+    let fixture = PlaybackFixture::set();
+    let player = fixture.play(&fixture.ann, "film", "tv");
+    let manifest = fixture.fetch(&player.playlist, &[]);
     assert_eq!(manifest.status, 200);
     assert_eq!(
         manifest.header("content-type"),
@@ -113,7 +113,7 @@ fn the_origin_supports_ranges_and_conditional_requests() {
     );
     // Relative addresses inherit the token.
     let segment = player.playlist.replace("manifest.mpd", "video/1.m4s");
-    let whole = stage.fetch(&segment, &[]);
+    let whole = fixture.fetch(&segment, &[]);
     assert_eq!(whole.body, b"0123456789");
     assert_eq!(whole.header("content-type"), Some("video/mp4"));
     assert_eq!(whole.header("accept-ranges"), Some("bytes"));
@@ -122,30 +122,30 @@ fn the_origin_supports_ranges_and_conditional_requests() {
         ("bytes=7-", b"789", "bytes 7-9/10"),
         ("bytes=-2", b"89", "bytes 8-9/10"),
     ] {
-        let part = stage.fetch(&segment, &[("Range", range)]);
+        let part = fixture.fetch(&segment, &[("Range", range)]);
         assert_eq!((part.status, part.body.as_slice()), (206, body));
         assert_eq!(part.header("content-range"), Some(content_range));
     }
-    let beyond = stage.fetch(&segment, &[("Range", "bytes=10-")]);
+    let beyond = fixture.fetch(&segment, &[("Range", "bytes=10-")]);
     assert_eq!(beyond.status, 416);
     assert_eq!(beyond.header("content-range"), Some("bytes */10"));
     let tag = whole.header("etag").unwrap();
-    let same = stage.fetch(&segment, &[("If-None-Match", tag)]);
+    let same = fixture.fetch(&segment, &[("If-None-Match", tag)]);
     assert_eq!(same.status, 304);
     let other = [("Range", "bytes=0-0"), ("If-Range", "\"other\"")];
-    assert_eq!(stage.fetch(&segment, &other).status, 200);
+    assert_eq!(fixture.fetch(&segment, &other).status, 200);
 }
 
 #[test]
 fn the_origin_serves_only_the_signed_directory() {
-    let stage = PlaybackFixture::set();
-    let player = stage.play(&stage.ann, "film", "tv");
+    let fixture = PlaybackFixture::set();
+    let player = fixture.play(&fixture.ann, "film", "tv");
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("key"), "k").unwrap();
-    symlink(outside.path(), stage.media().join("film/link")).unwrap();
+    symlink(outside.path(), fixture.media().join("film/link")).unwrap();
     let base = player.playlist.strip_suffix("manifest.mpd").unwrap();
     let base = base.strip_prefix("https://tv.example").unwrap();
-    let get = |target: &str| ask(stage.house.public, request("GET", target, &[], ""));
+    let get = |target: &str| ask(fixture.server.public, request("GET", target, &[], ""));
     for below in [
         "../other/secret.mp4",
         "%2e%2e/other/secret.mp4",
@@ -172,7 +172,7 @@ fn the_origin_serves_only_the_signed_directory() {
     assert_eq!(outcome(&missing), "404 FILE_NOT_FOUND");
     let forged = get("/origin/v1/AAAA/film/manifest.mpd");
     assert_eq!(outcome(&forged), "403 PLAYLIST_TOKEN_INVALID");
-    stage.house.wait(86_400);
-    let late = stage.fetch(&player.playlist, &[]);
+    fixture.server.wait(86_400);
+    let late = fixture.fetch(&player.playlist, &[]);
     assert_eq!(outcome(&late), "403 PLAYLIST_TOKEN_INVALID");
 }

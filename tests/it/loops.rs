@@ -23,12 +23,12 @@ type = "default"
 pack = { livestreams = ["round"] }
 "#;
 
-/// A stage with a livestream of the demo's clip, and a programme each hour.
-fn stage() -> PlaybackFixture {
-    let stage = PlaybackFixture::set();
+/// A server with a livestream of the demo's clip, and a programme each hour.
+fn fixture() -> PlaybackFixture {
+    let fixture = PlaybackFixture::set();
     let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo/clip");
     for kind in ["clear", "encrypted"] {
-        let folder = stage.media().join("demo").join(kind);
+        let folder = fixture.media().join("demo").join(kind);
         fs::create_dir_all(&folder).unwrap();
         for file in fs::read_dir(clip.join(kind)).unwrap() {
             let file = file.unwrap();
@@ -36,9 +36,9 @@ fn stage() -> PlaybackFixture {
         }
     }
     let post = |target: &str, body: &str| {
-        let bearer = format!("Bearer {}", stage.house.admin);
+        let bearer = format!("Bearer {}", fixture.server.admin);
         let headers = [("Authorization", bearer.as_str())];
-        let answer = ask(stage.house.ops, request("POST", target, &headers, body));
+        let answer = ask(fixture.server.ops, request("POST", target, &headers, body));
         assert_eq!(answer.status, 200, "{}", answer.json());
     };
     post("/admin/v1/catalog/import?merge=true", CATALOGUE);
@@ -49,14 +49,14 @@ fn stage() -> PlaybackFixture {
     };
     let guide = json!({"round": [programme("past", -3_600), programme("present", 0), programme("next", 3_600)]});
     post("/admin/v1/epg/import", &guide.to_string());
-    stage
+    fixture
 }
 
 /// The address of the manifest that a preflight gives.
-fn playlist(stage: &PlaybackFixture, asset: &str, protocol: &str) -> String {
-    let token = stage.token(&stage.ann, asset);
+fn playlist(fixture: &PlaybackFixture, asset: &str, protocol: &str) -> String {
+    let token = fixture.token(&fixture.ann, asset);
     let wanted = [("DRM", "none"), ("Protocol", protocol)];
-    let started = stage.preflight(&stage.ann, asset, &token, &wanted);
+    let started = fixture.preflight(&fixture.ann, asset, &token, &wanted);
     assert_eq!(started.status, 200, "{}", started.json());
     started.json()["playlist"].as_str().unwrap().to_owned()
 }
@@ -97,13 +97,13 @@ fn outcome(answer: &Answer) -> String {
 
 #[test]
 fn a_loop_channel_is_live_dash() {
-    let stage = stage();
-    let live = playlist(&stage, "round", "dash");
+    let fixture = fixture();
+    let live = playlist(&fixture, "round", "dash");
     assert!(
         live.ends_with("/demo/encrypted/manifest.mpd/live.mpd"),
         "{live}"
     );
-    let answer = stage.fetch(&live, &[("Origin", "https://player.example")]);
+    let answer = fixture.fetch(&live, &[("Origin", "https://player.example")]);
     assert_eq!(answer.header("content-type"), Some("application/dash+xml"));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
@@ -114,35 +114,35 @@ fn a_loop_channel_is_live_dash() {
 
     // Over two seams, a position is the Unix time.
     for (track, scale) in [(0, 48_000), (1, 12_800)] {
-        let init = stage.fetch(&beside(&live, &format!("{track}-init.mp4")), &[]);
+        let init = fixture.fetch(&beside(&live, &format!("{track}-init.mp4")), &[]);
         assert_eq!(&init.body[4..8], b"ftyp");
         for number in last - 12..=last {
-            let segment = stage.fetch(&beside(&live, &format!("{track}-{number}.m4s")), &[]);
+            let segment = fixture.fetch(&beside(&live, &format!("{track}-{number}.m4s")), &[]);
             assert_eq!(segment.header("content-type"), Some("video/mp4"));
             let off = decode_time(&segment.body) - number * 2 * scale;
             assert!(off.abs() <= scale / 20, "{track}-{number}: {off}");
         }
     }
     let next = beside(&live, &format!("1-{}.m4s", last + 1));
-    assert_eq!(outcome(&stage.fetch(&next, &[])), "404 FILE_NOT_FOUND");
-    stage.house.wait(2);
-    assert_eq!(outcome(&stage.fetch(&next, &[])), "200");
+    assert_eq!(outcome(&fixture.fetch(&next, &[])), "404 FILE_NOT_FOUND");
+    fixture.server.wait(2);
+    assert_eq!(outcome(&fixture.fetch(&next, &[])), "200");
 
     // As any other file of the origin.
-    let whole = stage.fetch(&next, &[]);
+    let whole = fixture.fetch(&next, &[]);
     let tag = whole.header("etag").unwrap().to_owned();
-    let part = stage.fetch(&next, &[("Range", "bytes=10-19"), ("If-Range", &tag)]);
+    let part = fixture.fetch(&next, &[("Range", "bytes=10-19"), ("If-Range", &tag)]);
     assert_eq!(
         (part.status, part.body.as_slice()),
         (206, &whole.body[10..20])
     );
-    assert_eq!(stage.fetch(&next, &[("If-None-Match", &tag)]).status, 304);
+    assert_eq!(fixture.fetch(&next, &[("If-None-Match", &tag)]).status, 304);
     assert_eq!(
-        outcome(&stage.fetch(&next, &[("Range", "bytes=999999-")])),
+        outcome(&fixture.fetch(&next, &[("Range", "bytes=999999-")])),
         "416 RANGE_NOT_SATISFIABLE"
     );
     let target = next.strip_prefix("https://tv.example").unwrap();
-    let mut wire = Wire::to(stage.house.public);
+    let mut wire = Wire::to(fixture.server.public);
     wire.send(request("HEAD", target, &[], ""));
     let head = wire.answer_to("HEAD").unwrap();
     let length = whole.body.len().to_string();
@@ -152,33 +152,33 @@ fn a_loop_channel_is_live_dash() {
 
 #[test]
 fn the_live_point_follows_the_lab_clock() {
-    let stage = stage();
-    let live = playlist(&stage, "round", "dash");
+    let fixture = fixture();
+    let live = playlist(&fixture, "round", "dash");
     let now = |manifest: &str| {
         let (_, clock) = manifest.split_once("<UTCTiming").unwrap();
         attribute(clock, "value").to_owned()
     };
     let last = |manifest: &str| number(manifest, "startNumber") + number(manifest, "r");
-    let before = stage.fetch(&live, &[]);
+    let before = fixture.fetch(&live, &[]);
     assert_eq!(now(text(&before)), "2026-01-01T12:00:00Z");
-    let moved = stage
-        .house
+    let moved = fixture
+        .server
         .operator("PUT", "clock", &json!({"offset": 3_600}));
     assert_eq!(moved.status, 200);
-    let after = stage.fetch(&live, &[]);
+    let after = fixture.fetch(&live, &[]);
     assert_eq!(now(text(&after)), "2026-01-01T13:00:00Z");
     assert_eq!(last(text(&after)) - last(text(&before)), 1_800);
 }
 
 #[test]
 fn catch_up_covers_exactly_the_broadcast() {
-    let stage = stage();
-    let past = playlist(&stage, "past", "dash");
+    let fixture = fixture();
+    let past = playlist(&fixture, "past", "dash");
     assert!(
         past.ends_with("/manifest.mpd/catchup-1767265200-1767268800.mpd"),
         "{past}"
     );
-    let answer = stage.fetch(&past, &[]);
+    let answer = fixture.fetch(&past, &[]);
     let manifest = text(&answer);
     assert_eq!(attribute(manifest, "type"), "static");
     assert_eq!(attribute(manifest, "mediaPresentationDuration"), "PT3600S");
@@ -186,27 +186,27 @@ fn catch_up_covers_exactly_the_broadcast() {
     let first = number(manifest, "startNumber");
     assert_eq!(number(manifest, "r"), 1_799);
     for number in [first, first + 1_799] {
-        let segment = stage.fetch(&beside(&past, &format!("2-{number}.m4s")), &[]);
+        let segment = fixture.fetch(&beside(&past, &format!("2-{number}.m4s")), &[]);
         assert_eq!(decode_time(&segment.body), number * 25_600);
     }
 }
 
 #[test]
 fn a_loop_channel_is_live_hls() {
-    let stage = stage();
-    let live = playlist(&stage, "round", "hls");
+    let fixture = fixture();
+    let live = playlist(&fixture, "round", "hls");
     assert!(
         live.ends_with("/demo/clear/master.m3u8/live.m3u8"),
         "{live}"
     );
-    let answer = stage.fetch(&live, &[]);
+    let answer = fixture.fetch(&live, &[]);
     assert_eq!(
         answer.header("content-type"),
         Some("application/vnd.apple.mpegurl")
     );
     assert!(text(&answer).contains("\nlive-2.m3u8\n"));
     for track in 0..3 {
-        let answer = stage.fetch(&beside(&live, &format!("live-{track}.m3u8")), &[]);
+        let answer = fixture.fetch(&beside(&live, &format!("live-{track}.m3u8")), &[]);
         let playlist = text(&answer);
         assert!(!playlist.contains("#EXT-X-ENDLIST"));
         let names: Vec<_> = playlist
@@ -219,14 +219,18 @@ fn a_loop_channel_is_live_hls() {
             format!("{track}-{}.m4s", NOON.0 / 2 - 1)
         );
         for name in [names[0], names[1_949], &format!("{track}-init.mp4")] {
-            assert_eq!(stage.fetch(&beside(&live, name), &[]).status, 200, "{name}");
+            assert_eq!(
+                fixture.fetch(&beside(&live, name), &[]).status,
+                200,
+                "{name}"
+            );
         }
     }
-    let past = playlist(&stage, "past", "hls");
+    let past = playlist(&fixture, "past", "hls");
     let track = past
         .replace(".m3u8", "-1.m3u8")
         .replace("master-1", "master");
-    let answer = stage.fetch(&track, &[]);
+    let answer = fixture.fetch(&track, &[]);
     let list = text(&answer);
     assert!(list.contains("#EXT-X-PLAYLIST-TYPE:VOD\n") && list.ends_with("#EXT-X-ENDLIST\n"));
     assert!(list.contains("#EXT-X-PROGRAM-DATE-TIME:2026-01-01T11:00:00Z\n"));
@@ -235,8 +239,8 @@ fn a_loop_channel_is_live_hls() {
 
 #[test]
 fn a_loop_token_opens_only_its_channel() {
-    let stage = stage();
-    let live = playlist(&stage, "round", "dash");
+    let fixture = fixture();
+    let live = playlist(&fixture, "round", "dash");
     let refused = "403 PLAYLIST_TOKEN_INVALID";
     for other in [
         "demo/encrypted/manifest.mpd",
@@ -245,26 +249,26 @@ fn a_loop_token_opens_only_its_channel() {
         "film/manifest.mpd",
     ] {
         let address = live.replace("demo/encrypted/manifest.mpd/live.mpd", other);
-        assert_eq!(outcome(&stage.fetch(&address, &[])), refused, "{other}");
+        assert_eq!(outcome(&fixture.fetch(&address, &[])), refused, "{other}");
     }
     // A letter of the signature changed.
     let at = live.find("/demo/").unwrap() - 10;
     let letter = if &live[at..=at] == "A" { "B" } else { "A" };
     let forged = format!("{}{letter}{}", &live[..at], &live[at + 1..]);
-    assert_eq!(outcome(&stage.fetch(&forged, &[])), refused);
-    stage.house.wait(86_399);
-    assert_eq!(outcome(&stage.fetch(&live, &[])), "200");
-    stage.house.wait(1);
-    assert_eq!(outcome(&stage.fetch(&live, &[])), refused);
+    assert_eq!(outcome(&fixture.fetch(&forged, &[])), refused);
+    fixture.server.wait(86_399);
+    assert_eq!(outcome(&fixture.fetch(&live, &[])), "200");
+    fixture.server.wait(1);
+    assert_eq!(outcome(&fixture.fetch(&live, &[])), refused);
 }
 
 #[test]
 fn an_unusable_clip_is_404_with_a_message() {
-    let stage = stage();
-    let live = playlist(&stage, "round", "dash");
-    let folder = stage.media().join("demo/encrypted");
+    let fixture = fixture();
+    let live = playlist(&fixture, "round", "dash");
+    let folder = fixture.media().join("demo/encrypted");
     fs::write(folder.join("audio.mp4"), "no sound").unwrap();
-    let answer = stage.fetch(&live, &[]);
+    let answer = fixture.fetch(&live, &[]);
     assert_eq!(outcome(&answer), "404 FILE_NOT_FOUND");
     let message = answer.json()["error"]["message"].clone();
     assert_eq!(
@@ -272,22 +276,22 @@ fn an_unusable_clip_is_404_with_a_message() {
         "the clip of this livestream cannot be looped; see the log"
     );
     fs::remove_file(folder.join("manifest.mpd")).unwrap();
-    let answer = stage.fetch(&live, &[]);
+    let answer = fixture.fetch(&live, &[]);
     assert_eq!(answer.json()["error"]["message"], "there is no such file");
     // What is really there goes first.
     fs::create_dir(folder.join("manifest.mpd")).unwrap();
     fs::write(folder.join("manifest.mpd/live.mpd"), "<MPD/>").unwrap();
-    assert_eq!(stage.fetch(&live, &[]).body, b"<MPD/>");
+    assert_eq!(fixture.fetch(&live, &[]).body, b"<MPD/>");
 }
 
 #[test]
 fn an_m3u_entry_redirects_to_its_loop_channel() {
-    let stage = stage();
+    let fixture = fixture();
     let target = format!(
         "/api/schedule/v1/m3u/round/index.mpd?accessToken={}",
-        stage.house.partner
+        fixture.server.partner
     );
-    let sent_on = stage.house.partner("GET", &target, &Value::Null);
+    let sent_on = fixture.server.partner("GET", &target, &Value::Null);
     assert_eq!(
         sent_on.status,
         302,
@@ -299,5 +303,5 @@ fn an_m3u_entry_redirects_to_its_loop_channel() {
         address.ends_with("/demo/encrypted/manifest.mpd/live.mpd"),
         "{address}"
     );
-    assert_eq!(stage.fetch(address, &[]).status, 200);
+    assert_eq!(fixture.fetch(address, &[]).status, 200);
 }

@@ -21,26 +21,26 @@ macro_rules! file {
 }
 
 /// A service that has the base.
-fn lab() -> GateOnly {
-    let lab = GateOnly::start();
-    let answer = post(&lab, "/admin/v1/catalog/import", CATALOG.as_bytes());
+fn server() -> GateOnly {
+    let server = GateOnly::start();
+    let answer = post(&server, "/admin/v1/catalog/import", CATALOG.as_bytes());
     assert_eq!(answer.status, 200, "{}", answer.json());
     let (_, base) = file!("base.xml");
-    assert_eq!(post(&lab, "/admin/v1/epg/import", base).status, 200);
-    assert_eq!(shown(&lab), BASE);
-    lab
+    assert_eq!(post(&server, "/admin/v1/epg/import", base).status, 200);
+    assert_eq!(shown(&server), BASE);
+    server
 }
 
-fn day(lab: &GateOnly) -> Vec<Value> {
+fn day(server: &GateOnly) -> Vec<Value> {
     let answer = get(
-        lab,
+        server,
         "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news",
     );
     answer.json()["news"].as_array().unwrap().clone()
 }
 
 /// `title from-to, …`, in hours, with minutes where there are any.
-fn shown(lab: &GateOnly) -> String {
+fn shown(server: &GateOnly) -> String {
     let hour = |at: &Value| {
         let minutes = (at.as_i64().unwrap() - NOON.0) / 60 + 12 * 60;
         match minutes % 60 {
@@ -52,14 +52,14 @@ fn shown(lab: &GateOnly) -> String {
         let title = b["title"].as_str().unwrap();
         format!("{title} {}-{}", hour(&b["start"]), hour(&b["stop"]))
     };
-    day(lab).iter().map(one).collect::<Vec<_>>().join(", ")
+    day(server).iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The ids of the day by title.
-fn ids(lab: &GateOnly) -> BTreeMap<String, String> {
+fn ids(server: &GateOnly) -> BTreeMap<String, String> {
     let text = |b: &Value, name: &str| b[name].as_str().unwrap().to_owned();
     let of = |b: &Value| (text(b, "title"), text(b, "id"));
-    day(lab).iter().map(of).collect()
+    day(server).iter().map(of).collect()
 }
 
 #[test]
@@ -106,19 +106,19 @@ fn each_guide_defect_has_its_documented_effect() {
         ),
         (file!("laughs.xml"), "&c; &file; 12-18", json!({})),
     ] {
-        let lab = lab();
-        let before = ids(&lab);
-        let answer = post(&lab, "/admin/v1/epg/import?accept=true", file);
+        let server = server();
+        let before = ids(&server);
+        let answer = post(&server, "/admin/v1/epg/import?accept=true", file);
         let report = answer.json();
         assert_eq!(answer.status, 200, "{name}: {report}");
-        assert_eq!(shown(&lab), format!("{early}{rest}"), "{name}");
+        assert_eq!(shown(&server), format!("{early}{rest}"), "{name}");
         assert_eq!(report["skipped"], skipped, "{name}");
         for (kind, count) in skipped.as_object().unwrap() {
             let lines = report["skippedLines"][kind].as_array().unwrap();
             assert_eq!(lines.len() as u64, count.as_u64().unwrap(), "{name}");
         }
         // What is still there is the broadcast that it was, unless the source names it.
-        for (title, id) in ids(&lab) {
+        for (title, id) in ids(&server) {
             if name != "ids.json" {
                 assert!(
                     before.get(&title).is_none_or(|old| *old == id),
@@ -127,7 +127,7 @@ fn each_guide_defect_has_its_documented_effect() {
             }
         }
         // And what was taken may come again.
-        let again = post(&lab, "/admin/v1/epg/import", file);
+        let again = post(&server, "/admin/v1/epg/import", file);
         let report = again.json();
         let changed = ["added", "changed", "removed"].map(|member| report[member].as_i64());
         assert_eq!(changed, [Some(0); 3], "{name}: {report}");
@@ -136,7 +136,7 @@ fn each_guide_defect_has_its_documented_effect() {
 
 #[test]
 fn a_file_that_is_no_guide_changes_nothing() {
-    let lab = lab();
+    let server = server();
     for ((name, file), status, code) in [
         (file!("truncated.xml"), 400, "IMPORT_INVALID"),
         (file!("unclosed.xml"), 400, "IMPORT_INVALID"),
@@ -145,23 +145,23 @@ fn a_file_that_is_no_guide_changes_nothing() {
         (file!("empty.xml"), 409, "IMPORT_HELD"),
         (file!("fewer.xml"), 409, "IMPORT_HELD"),
     ] {
-        let answer = post(&lab, "/admin/v1/epg/import", file);
+        let answer = post(&server, "/admin/v1/epg/import", file);
         let told = (answer.status, answer.code());
         assert_eq!(told, (status, code.to_owned()), "{name}");
-        assert_eq!(shown(&lab), BASE, "{name}");
+        assert_eq!(shown(&server), BASE, "{name}");
     }
 }
 
 #[test]
 fn texts_pictures_and_ratings_are_imported_unchanged() {
-    let lab = lab();
+    let server = server();
     let (_, file) = file!("languages.xml");
-    post(&lab, "/admin/v1/epg/import?accept=true", file);
-    let film = day(&lab).pop().unwrap();
+    post(&server, "/admin/v1/epg/import?accept=true", file);
+    let film = day(&server).pop().unwrap();
     assert_eq!(film["description"], "Ein <b>fetter</b> Satz.");
     let (_, file) = file!("pictures.xml");
-    post(&lab, "/admin/v1/epg/import?accept=true", file);
-    let film = day(&lab).pop().unwrap();
+    post(&server, "/admin/v1/epg/import?accept=true", file);
+    let film = day(&server).pop().unwrap();
     assert_eq!(film["pgAge"], 15);
     let images = film["images"].as_array().unwrap();
     let kinds: Vec<_> = images

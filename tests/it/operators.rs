@@ -9,8 +9,8 @@ use crate::support::gate_only::NOON;
 use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::{PASSWORD, TestServer};
 
-fn operator(house: &TestServer, role: Role) -> String {
-    let (_, token) = house
+fn operator(server: &TestServer, role: Role) -> String {
+    let (_, token) = server
         .services
         .operators
         .add(role.as_str(), role, NOON)
@@ -20,26 +20,26 @@ fn operator(house: &TestServer, role: Role) -> String {
     token.reveal().to_owned()
 }
 
-fn get(house: &TestServer, token: &str, target: &str) -> Answer {
+fn get(server: &TestServer, token: &str, target: &str) -> Answer {
     let bearer = format!("Bearer {token}");
     let target = format!("/admin/v1/{target}");
     let headers = [("Authorization", bearer.as_str())];
-    ask(house.ops, request("GET", &target, &headers, ""))
+    ask(server.ops, request("GET", &target, &headers, ""))
 }
 
 /// Identifier and text of the newest mail of a kind, as an administrator reads it.
-fn mail(house: &TestServer, kind: &str) -> (String, String) {
-    let listed = house.operator("GET", "mail", &Value::Null).json();
+fn mail(server: &TestServer, kind: &str) -> (String, String) {
+    let listed = server.operator("GET", "mail", &Value::Null).json();
     let mails = listed.as_array().unwrap();
     let mail = mails.iter().find(|mail| mail["kind"] == kind).unwrap();
     let id = mail["id"].as_str().unwrap().to_owned();
-    let shown = house.operator("GET", &format!("mail/{id}"), &Value::Null);
+    let shown = server.operator("GET", &format!("mail/{id}"), &Value::Null);
     assert_eq!(shown.json()["masked"], false);
     (id, shown.json()["text"].as_str().unwrap().to_owned())
 }
 
-fn readings(house: &TestServer) -> Vec<(String, String)> {
-    let listed = house
+fn readings(server: &TestServer) -> Vec<(String, String)> {
+    let listed = server
         .operator("GET", "audit?limit=1000", &Value::Null)
         .json();
     let entries = listed.as_array().unwrap().iter().rev();
@@ -51,19 +51,19 @@ fn readings(house: &TestServer) -> Vec<(String, String)> {
 
 #[test]
 fn only_administrators_read_mail_secrets_and_each_read_is_audited() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
     let reset = json!({"email": "ann@example.com"});
-    let sent = house.partner("POST", "/api/login/v2/password/send-reset-password", &reset);
+    let sent = server.partner("POST", "/api/login/v2/password/send-reset-password", &reset);
     assert_eq!(sent.status, 200);
     let on = json!({"parentalControl": {"enabled": true}});
     assert_eq!(
-        house
+        server
             .operator("PUT", &format!("users/{}", ann.id), &on)
             .status,
         200
     );
-    let (reset, text) = mail(&house, "reset");
+    let (reset, text) = mail(&server, "reset");
     let token = text
         .split_once("token=")
         .unwrap()
@@ -71,17 +71,17 @@ fn only_administrators_read_mail_secrets_and_each_read_is_audited() {
         .split_whitespace()
         .next()
         .unwrap();
-    let (pin_mail, text) = mail(&house, "pin");
+    let (pin_mail, text) = mail(&server, "pin");
     let digits = |word: &&str| word.len() == 4 && word.bytes().all(|b| b.is_ascii_digit());
     let pin = text.split_whitespace().find(digits).unwrap();
     let by_admin = [("Eva", &reset), ("Eva", &pin_mail)];
     let by_admin = by_admin.map(|(name, id)| (name.to_owned(), format!("mail/{id}")));
-    assert_eq!(readings(&house), by_admin);
+    assert_eq!(readings(&server), by_admin);
 
     for role in [Role::Agent, Role::Observer] {
-        let reader = operator(&house, role);
+        let reader = operator(&server, role);
         for id in [&reset, &pin_mail] {
-            let shown = get(&house, &reader, &format!("mail/{id}")).json();
+            let shown = get(&server, &reader, &format!("mail/{id}")).json();
             assert_eq!(shown["masked"], true);
             assert!(
                 shown["text"].as_str().unwrap().contains("********"),
@@ -96,7 +96,7 @@ fn only_administrators_read_mail_secrets_and_each_read_is_audited() {
             format!("users/{}", ann.id),
             "mail/preview/reset".to_owned(),
         ] {
-            let answer = get(&house, &reader, &target);
+            let answer = get(&server, &reader, &target);
             let body = String::from_utf8_lossy(&answer.body).into_owned();
             assert!(!body.contains(token), "{target}: {body}");
             let members = body.replace("createdTimestamp", "");
@@ -104,24 +104,28 @@ fn only_administrators_read_mail_secrets_and_each_read_is_audited() {
             // Of the preview the made-up PIN is shown.
             assert!(target.contains("preview") || !shown.into_iter().any(|word| word == pin));
         }
-        let role = get(&house, &reader, &format!("mail/{}", "x".repeat(22)));
+        let role = get(&server, &reader, &format!("mail/{}", "x".repeat(22)));
         assert_eq!(role.status, 404);
     }
-    assert_eq!(readings(&house), by_admin, "what is masked is not recorded");
+    assert_eq!(
+        readings(&server),
+        by_admin,
+        "what is masked is not recorded"
+    );
 }
 
 /// A sign-up hashes for a while after its token was looked up.
 #[test]
 fn removing_a_partner_during_sign_ups_leaves_no_account() {
-    let house = TestServer::with(&[("limits.sign_up_per_address", "10000")]);
-    let made = house
+    let server = TestServer::with(&[("limits.sign_up_per_address", "10000")]);
+    let made = server
         .operator("POST", "partners", &json!({"name": "Leaving"}))
         .json();
     let token = made["accessToken"].as_str().unwrap();
     let statuses: Vec<u16> = thread::scope(|scope| {
         let flood: Vec<_> = (0..16)
             .map(|n| {
-                let house = &house;
+                let server = &server;
                 scope.spawn(move || {
                     let body = json!({
                         "identity": format!("user{n}@example.com"),
@@ -130,16 +134,16 @@ fn removing_a_partner_during_sign_ups_leaves_no_account() {
                     let headers = [("Service-AccessToken", token)];
                     let body = body.to_string();
                     let target = "/api/login/v2/auth/email";
-                    ask(house.public, request("PUT", target, &headers, &body)).status
+                    ask(server.public, request("PUT", target, &headers, &body)).status
                 })
             })
             .collect();
         // While the first hash is computed all tokens have been looked up, or nearly.
-        while house.services.accounts.counts().is_empty() && !flood.iter().any(|t| t.is_finished())
+        while server.services.accounts.counts().is_empty() && !flood.iter().any(|t| t.is_finished())
         {
             thread::yield_now();
         }
-        let removed = house.operator("DELETE", "partners/Leaving", &Value::Null);
+        let removed = server.operator("DELETE", "partners/Leaving", &Value::Null);
         assert_eq!(removed.status, 204);
         flood
             .into_iter()
@@ -151,7 +155,7 @@ fn removing_a_partner_during_sign_ups_leaves_no_account() {
         "{statuses:?}"
     );
     assert_eq!(
-        house.services.accounts.list(None, None, 99).len(),
+        server.services.accounts.list(None, None, 99).len(),
         0,
         "{statuses:?}"
     );

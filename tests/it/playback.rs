@@ -24,16 +24,16 @@ fn ended(answer: &Answer) -> String {
 
 #[test]
 fn playback_works_from_entitlement_to_stop() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
-    let answer = stage.entitle(ann, "film", "");
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
+    let answer = fixture.entitle(ann, "film", "");
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     let body = answer.json();
     assert_eq!(body["expires"], NOON.0 + 86_400);
     assert_eq!(body.get("program"), None);
     let token = body["token"].as_str().unwrap();
 
-    let started = stage.preflight(ann, "film", token, &[]);
+    let started = fixture.preflight(ann, "film", token, &[]);
     let body = started.json();
     let player = player(ann, "tv", &started);
     assert!(player.playlist.starts_with("https://tv.example/origin/v1/"));
@@ -56,9 +56,12 @@ fn playback_works_from_entitlement_to_stop() {
     );
     assert_eq!(body.get("certificate"), None);
 
-    assert_eq!(stage.fetch(&player.playlist, &[]).body, b"<MPD>film</MPD>");
+    assert_eq!(
+        fixture.fetch(&player.playlist, &[]).body,
+        b"<MPD>film</MPD>"
+    );
     let asked = json!({"kids": [FILM_KEY.0], "type": "temporary"}).to_string();
-    let license = stage.license(&player, "clearkey", &asked);
+    let license = fixture.license(&player, "clearkey", &asked);
     assert_eq!(
         license.json(),
         json!({
@@ -66,22 +69,22 @@ fn playback_works_from_entitlement_to_stop() {
             "type": "temporary",
         })
     );
-    stage.house.wait(10);
-    let beat = stage.beat(&player, &[]);
+    fixture.server.wait(10);
+    let beat = fixture.beat(&player, &[]);
     assert_eq!(
         beat.json(),
         json!({"interval": 10, "serverTime": NOON.0 + 10})
     );
-    assert_eq!(stage.stop(&player).status, 204);
-    let gone = stage.beat(&player, &[]);
+    assert_eq!(fixture.stop(&player).status, 204);
+    let gone = fixture.beat(&player, &[]);
     assert_eq!(outcome(&gone), "410 SESSION_ENDED");
-    assert_eq!(outcome(&stage.stop(&player)), "410 SESSION_ENDED");
+    assert_eq!(outcome(&fixture.stop(&player)), "410 SESSION_ENDED");
 }
 
 #[test]
 fn every_entitlement_denial_has_its_code() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
     for (asset, expected) in [
         ("film", "200"),
         ("news", "200"),
@@ -93,88 +96,92 @@ fn every_entitlement_denial_has_its_code() {
         ("old", "403 NOT_AVAILABLE"),
         ("rated", "403 NOT_AVAILABLE"),
     ] {
-        assert_eq!(outcome(&stage.entitle(ann, asset, "")), expected, "{asset}");
+        assert_eq!(
+            outcome(&fixture.entitle(ann, asset, "")),
+            expected,
+            "{asset}"
+        );
     }
-    let live = stage.entitle(ann, "news", "").json();
+    let live = fixture.entitle(ann, "news", "").json();
     let program = json!({"broadcastId": "noon", "stop": NOON.0 + 3_600});
     assert_eq!(live["program"], program);
     // Time-shift, and what is no offset.
     let shifted = |offset: &str| {
         let target = format!("/api/entitlement/v2/asset/news?offset={offset}");
-        stage.ask(ann, "POST", &target, &[], "")
+        fixture.ask(ann, "POST", &target, &[], "")
     };
     assert_eq!(shifted("-60").json()["program"]["broadcastId"], "morning");
     assert_eq!(outcome(&shifted("1")), "400 INVALID_REQUEST");
     assert_eq!(outcome(&shifted("-86401")), "400 INVALID_REQUEST");
     for body in ["[]", "null", "{", r#"{"pinCode":"1","pinCode":"2"}"#] {
-        let answer = stage.entitle(ann, "film", body);
+        let answer = fixture.entitle(ann, "film", body);
         assert_eq!(outcome(&answer), "400 INVALID_REQUEST", "{body}");
     }
-    stage.house.wait(7_200);
+    fixture.server.wait(7_200);
     assert_eq!(
-        outcome(&stage.entitle(ann, "news", "")),
+        outcome(&fixture.entitle(ann, "news", "")),
         "403 NO_LIVE_RIGHTS"
     );
     assert_eq!(
-        outcome(&stage.entitle(ann, "dark", "")),
+        outcome(&fixture.entitle(ann, "dark", "")),
         "403 NO_LIVE_RIGHTS"
     );
-    stage.change(ann, &json!({"country": "SE"}));
-    assert_eq!(outcome(&stage.entitle(ann, "swedish", "")), "200");
+    fixture.change(ann, &json!({"country": "SE"}));
+    assert_eq!(outcome(&fixture.entitle(ann, "swedish", "")), "200");
 }
 
 #[test]
 fn a_pin_unlocks_one_program_in_one_session() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
-    stage.protect(ann);
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
+    fixture.protect(ann);
     // Not needed: ignored and not counted, whatever it is.
     for body in [r#"{"pinCode":"0000"}"#, r#"{"pinCode":"x"}"#] {
-        assert_eq!(outcome(&stage.entitle(ann, "film", body)), "200");
+        assert_eq!(outcome(&fixture.entitle(ann, "film", body)), "200");
     }
-    let needed = stage.entitle(ann, "adult", "{}");
+    let needed = fixture.entitle(ann, "adult", "{}");
     assert_eq!(outcome(&needed), "403 PIN_CODE_REQUIRED");
     assert_eq!(needed.header("www-authenticate"), None);
-    let malformed = stage.entitle(ann, "adult", r#"{"pinCode":"12"}"#);
+    let malformed = fixture.entitle(ann, "adult", r#"{"pinCode":"12"}"#);
     assert_eq!(outcome(&malformed), "400 INVALID_REQUEST");
-    let wrong = stage.entitle(ann, "adult", r#"{"pinCode":"1111"}"#);
+    let wrong = fixture.entitle(ann, "adult", r#"{"pinCode":"1111"}"#);
     assert_eq!(outcome(&wrong), "403 PIN_CODE_WRONG");
     assert_eq!(wrong.json()["error"]["details"], json!({"attemptsLeft": 4}));
-    let right = stage.entitle(ann, "adult", r#"{"pinCode":"2468"}"#);
+    let right = fixture.entitle(ann, "adult", r#"{"pinCode":"2468"}"#);
     let token = right.json()["token"].as_str().unwrap().to_owned();
 
-    let first = player(ann, "tv", &stage.preflight(ann, "adult", &token, &[]));
-    stage.house.wait(31);
-    assert_eq!(outcome(&stage.beat(&first, &[])), "200");
+    let first = player(ann, "tv", &fixture.preflight(ann, "adult", &token, &[]));
+    fixture.server.wait(31);
+    assert_eq!(outcome(&fixture.beat(&first, &[])), "200");
     // In this session the same program needs no second PIN; in another one it does.
     let again = |session: &str| {
         let headers = [("Service-Play-Session", session)];
         let target = "/api/entitlement/v2/asset/adult";
-        outcome(&stage.ask(ann, "POST", target, &headers, ""))
+        outcome(&fixture.ask(ann, "POST", target, &headers, ""))
     };
     assert_eq!(again(&first.session), "200");
     assert_eq!(again("nonsense"), "403 PIN_CODE_REQUIRED");
     // A retry, and a fallback to another system, take the unlock along; another device does not.
-    let second = player(ann, "tv", &stage.preflight(ann, "adult", &token, &[]));
+    let second = player(ann, "tv", &fixture.preflight(ann, "adult", &token, &[]));
     assert_eq!(again(&second.session), "200");
-    stage.house.wait(31);
-    assert_eq!(outcome(&stage.beat(&second, &[])), "200");
+    fixture.server.wait(31);
+    assert_eq!(outcome(&fixture.beat(&second, &[])), "200");
     let none = player(
         ann,
         "tv",
-        &stage.preflight(ann, "clear", &stage.token(ann, "clear"), &[]),
+        &fixture.preflight(ann, "clear", &fixture.token(ann, "clear"), &[]),
     );
     assert_eq!(again(&none.session), "403 PIN_CODE_REQUIRED");
     // What plays another asset has handed nothing on.
-    let third = player(ann, "tv", &stage.preflight(ann, "adult", &token, &[]));
+    let third = player(ann, "tv", &fixture.preflight(ann, "adult", &token, &[]));
     assert_eq!(again(&third.session), "403 PIN_CODE_REQUIRED");
-    stage.house.wait(30);
-    assert_eq!(outcome(&stage.beat(&third, &[])), "403 PIN_CODE_REQUIRED");
+    fixture.server.wait(30);
+    assert_eq!(outcome(&fixture.beat(&third, &[])), "403 PIN_CODE_REQUIRED");
     for left in (1..=3).rev().chain([0]) {
-        let wrong = stage.entitle(ann, "adult", r#"{"pinCode":"1111"}"#);
+        let wrong = fixture.entitle(ann, "adult", r#"{"pinCode":"1111"}"#);
         assert_eq!(wrong.json()["error"]["details"]["attemptsLeft"], left);
     }
-    let locked = stage.entitle(ann, "adult", r#"{"pinCode":"2468"}"#);
+    let locked = fixture.entitle(ann, "adult", r#"{"pinCode":"2468"}"#);
     assert_eq!(outcome(&locked), "429 PIN_CODE_LOCKED");
     assert!(locked.header("retry-after").is_some());
 }
@@ -190,84 +197,84 @@ fn unrated_programs_count_as_their_livestream_says() {
         ("allow", "", "200"),
         ("allow", "unrated = \"pin\"", asked),
     ] {
-        let house = TestServer::with(&[("parental.unrated", general)]);
+        let server = TestServer::with(&[("parental.unrated", general)]);
         let catalogue = format!(
             "[[livestream]]\nid = \"news\"\n{own}\n\n\
              [[offer]]\nid = \"all\"\ntype = \"default\"\npack = \"all\"\n"
         );
-        let stage = PlaybackFixture::of(house, tempfile::tempdir().unwrap(), &catalogue);
+        let fixture = PlaybackFixture::of(server, tempfile::tempdir().unwrap(), &catalogue);
         let program = json!({"id": "p", "title": "P", "start": NOON.0 - 600, "stop": NOON.0 + 600});
-        stage.import("epg", &json!({"news": [program]}).to_string());
-        stage.protect(&stage.ann);
-        let found = outcome(&stage.entitle(&stage.ann, "news", ""));
+        fixture.import("epg", &json!({"news": [program]}).to_string());
+        fixture.protect(&fixture.ann);
+        let found = outcome(&fixture.entitle(&fixture.ann, "news", ""));
         assert_eq!(found, expected, "{general} {own}");
     }
 }
 
 #[test]
 fn live_playback_stops_at_programs_without_rights_or_pin() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
-    stage.protect(ann);
-    let player = stage.play(ann, "news", "tv");
-    stage.house.wait(3_600);
-    stage
-        .house
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
+    fixture.protect(ann);
+    let player = fixture.play(ann, "news", "tv");
+    fixture.server.wait(3_600);
+    fixture
+        .server
         .services
         .playback
-        .refresh(stage.house.services.clock.now());
-    assert_eq!(outcome(&stage.beat(&player, &[])), "200");
-    stage.house.wait(30);
-    let needed = stage.beat(&player, &[]);
+        .refresh(fixture.server.services.clock.now());
+    assert_eq!(outcome(&fixture.beat(&player, &[])), "200");
+    fixture.server.wait(30);
+    let needed = fixture.beat(&player, &[]);
     assert_eq!(outcome(&needed), "403 PIN_CODE_REQUIRED");
     let headers = [("Service-Play-Session", player.session.as_str())];
     let target = "/api/entitlement/v2/asset/news";
     let pin = r#"{"pinCode":"2468"}"#;
-    let unlocked = stage.ask(ann, "POST", target, &headers, pin);
+    let unlocked = fixture.ask(ann, "POST", target, &headers, pin);
     assert_eq!(unlocked.json()["program"]["broadcastId"], "rated");
-    assert_eq!(outcome(&stage.beat(&player, &[])), "200");
+    assert_eq!(outcome(&fixture.beat(&player, &[])), "200");
 
-    stage.house.wait(3_580);
-    stage
-        .house
+    fixture.server.wait(3_580);
+    fixture
+        .server
         .services
         .playback
-        .refresh(stage.house.services.clock.now());
+        .refresh(fixture.server.services.clock.now());
     let origin = [("Origin", "https://player.example")];
-    let dark = stage.beat(&player, &[]);
+    let dark = fixture.beat(&player, &[]);
     assert_eq!(outcome(&dark), "552 NO_LIVE_RIGHTS");
     assert_eq!(dark.reason, "No Live Rights");
     assert_eq!(dark.header("retry-after"), None);
     assert_eq!(dark.header("cache-control"), Some("no-store"));
     // The session stays open; a time-shifted player is judged by what it shows.
     let back = (NOON.0 + 1_000).to_string();
-    let shifted = stage.beat(&player, &[("Timestamp", &back)]);
+    let shifted = fixture.beat(&player, &[("Timestamp", &back)]);
     assert_eq!(outcome(&shifted), "200");
     let millis = format!("{}000.5", NOON.0 + 1_000);
-    let shifted = stage.beat(&player, &[("Timestamp", &millis)]);
+    let shifted = fixture.beat(&player, &[("Timestamp", &millis)]);
     assert_eq!(outcome(&shifted), "200");
-    let cors = stage.ask(ann, "POST", "/api/playback/v1/heartbeat", &origin, "");
+    let cors = fixture.ask(ann, "POST", "/api/playback/v1/heartbeat", &origin, "");
     assert!(cors.header("access-control-allow-origin").is_some());
     // Never 552 for a license.
     let kid = json!({"kids": ["ERIiMzNEREVVZmZ3d4iI"], "type": "temporary"});
     assert_eq!(
-        outcome(&stage.license(&player, "clearkey", &kid.to_string())),
+        outcome(&fixture.license(&player, "clearkey", &kid.to_string())),
         "400 INVALID_REQUEST"
     );
-    assert_eq!(outcome(&stage.beat(&player, &[])), "552 NO_LIVE_RIGHTS");
+    assert_eq!(outcome(&fixture.beat(&player, &[])), "552 NO_LIVE_RIGHTS");
     let kid = json!({"kids": ["EREiIjMzRERVVWZmd3eIiA"], "type": "temporary"});
     assert_eq!(
-        outcome(&stage.license(&player, "clearkey", &kid.to_string())),
+        outcome(&fixture.license(&player, "clearkey", &kid.to_string())),
         "403 NO_LIVE_RIGHTS"
     );
 }
 
 #[test]
 fn every_preflight_error_has_its_code() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
-    let token = stage.token(ann, "film");
-    let of = |changed: &[(&str, &str)]| stage.preflight(ann, "film", &token, changed);
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
+    let token = fixture.token(ann, "film");
+    let of = |changed: &[(&str, &str)]| fixture.preflight(ann, "film", &token, changed);
     let long = "x".repeat(257);
     for name in [
         "DRM",
@@ -319,43 +326,43 @@ fn every_preflight_error_has_its_code() {
     );
     let sstr = [("DRM", "PlayReady"), ("Protocol", "sstr")];
     assert_eq!(outcome(&of(&sstr)), "404 PROTOCOL_NOT_AVAILABLE");
-    let nothing = stage.preflight(ann, "nothing", &token, &[]);
+    let nothing = fixture.preflight(ann, "nothing", &token, &[]);
     assert_eq!(outcome(&nothing), "404 ASSET_NOT_FOUND");
-    let bare = stage.token(ann, "bare");
-    let bare = stage.preflight(ann, "bare", &bare, &[]);
+    let bare = fixture.token(ann, "bare");
+    let bare = fixture.preflight(ann, "bare", &bare, &[]);
     assert_eq!(outcome(&bare), "404 PROTOCOL_NOT_AVAILABLE");
     assert_eq!(
         message(&bare),
         "the catalogue has no playlist for this asset, so no protocol can play it"
     );
-    let bob = stage.viewer("bob");
-    let stolen = stage.preflight(&bob, "film", &token, &[]);
+    let bob = fixture.viewer("bob");
+    let stolen = fixture.preflight(&bob, "film", &token, &[]);
     assert_eq!(outcome(&stolen), "403 ENTITLEMENT_INVALID");
-    let other = stage.preflight(ann, "clear", &token, &[]);
+    let other = fixture.preflight(ann, "clear", &token, &[]);
     assert_eq!(outcome(&other), "403 ENTITLEMENT_INVALID");
     assert_eq!(outcome(&of(&[])), "200");
     // The old path of deployed clients.
     let phone = of(&[("DeviceId", "phone")]);
     assert_eq!(outcome(&phone), "403 ENTITLEMENT_INVALID");
-    stage.house.wait(86_400);
+    fixture.server.wait(86_400);
     assert_eq!(outcome(&of(&[])), "403 ENTITLEMENT_INVALID");
 }
 
 #[test]
 fn clear_assets_need_no_license() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
-    let token = stage.token(ann, "clear");
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
+    let token = fixture.token(ann, "clear");
     let hls = [("DRM", "None"), ("Protocol", "HLS")];
-    let body = stage.preflight(ann, "clear", &token, &hls).json();
+    let body = fixture.preflight(ann, "clear", &token, &hls).json();
     assert_eq!(body["playlist"], "https://cdn.example/clear.m3u8");
     assert_eq!(body.get("license"), None);
     let license = [("license.fairplay.url", "http://127.0.0.1:9/")];
-    let stage = PlaybackFixture::with(&license);
-    let ann = &stage.ann;
-    let token = stage.token(ann, "news");
+    let fixture = PlaybackFixture::with(&license);
+    let ann = &fixture.ann;
+    let token = fixture.token(ann, "news");
     let fairplay = [("DRM", "fairplay"), ("Protocol", "hls")];
-    let body = stage.preflight(ann, "news", &token, &fairplay).json();
+    let body = fixture.preflight(ann, "news", &token, &fairplay).json();
     let session = body["headers"]["Service-Play-Session"].as_str().unwrap();
     assert_eq!(
         body["playlist"],
@@ -365,33 +372,33 @@ fn clear_assets_need_no_license() {
 
 #[test]
 fn revoking_a_right_ends_its_tokens() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
     let grant = format!("users/{}/grants/premium", ann.id);
-    let given = stage.house.operator("PUT", &grant, &json!({}));
+    let given = fixture.server.operator("PUT", &grant, &json!({}));
     assert!(given.status < 300);
-    let token = stage.token(ann, "premium");
-    let premium = stage.play(ann, "premium", "phone");
-    let film = stage.play(ann, "film", "tv");
-    let revoked = stage.house.operator("DELETE", &grant, &Value::Null);
+    let token = fixture.token(ann, "premium");
+    let premium = fixture.play(ann, "premium", "phone");
+    let film = fixture.play(ann, "film", "tv");
+    let revoked = fixture.server.operator("DELETE", &grant, &Value::Null);
     assert!(revoked.status < 300);
-    assert_eq!(outcome(&stage.beat(&film, &[])), "200");
-    let lost = stage.beat(&premium, &[]);
+    assert_eq!(outcome(&fixture.beat(&film, &[])), "200");
+    let lost = fixture.beat(&premium, &[]);
     assert_eq!(ended(&lost), "revoked");
-    let answer = stage.preflight(ann, "premium", &token, &[]);
+    let answer = fixture.preflight(ann, "premium", &token, &[]);
     assert_eq!(outcome(&answer), "403 ENTITLEMENT_INVALID");
 }
 
 #[test]
 fn the_stream_limit_names_sessions_that_can_be_ended() {
-    let stage = PlaybackFixture::with(&[("playback.streams_total", "2")]);
-    let ann = &stage.ann;
-    let tv = stage.play(ann, "film", "tv");
-    stage.house.wait(1);
-    stage.play(ann, "clear", "phone");
+    let fixture = PlaybackFixture::with(&[("playback.streams_total", "2")]);
+    let ann = &fixture.ann;
+    let tv = fixture.play(ann, "film", "tv");
+    fixture.server.wait(1);
+    fixture.play(ann, "clear", "phone");
     let start = |device: &str| {
-        let token = stage.token(ann, "news");
-        stage.preflight(ann, "news", &token, &[("DeviceId", device)])
+        let token = fixture.token(ann, "news");
+        fixture.preflight(ann, "news", &token, &[("DeviceId", device)])
     };
     let full = start("tablet");
     assert_eq!(outcome(&full), "409 STREAM_LIMIT_REACHED");
@@ -406,10 +413,10 @@ fn the_stream_limit_names_sessions_that_can_be_ended() {
     );
     let own = format!("/api/user/v1/users/{}/sessions", ann.id);
     let one = format!("{own}/{}", tv.session);
-    let shown = stage.ask(ann, "GET", &one, &[], "").json();
+    let shown = fixture.ask(ann, "GET", &one, &[], "").json();
     assert_eq!(shown["kind"], "playback");
     assert_eq!(shown["assetId"], "film");
-    let list = stage.ask(ann, "GET", &own, &[], "").json();
+    let list = fixture.ask(ann, "GET", &own, &[], "").json();
     let kinds: Vec<_> = list
         .as_array()
         .unwrap()
@@ -417,12 +424,12 @@ fn the_stream_limit_names_sessions_that_can_be_ended() {
         .map(|s| &s["kind"])
         .collect();
     assert_eq!(kinds, ["login", "playback", "playback"]);
-    let bob = stage.viewer("bob");
+    let bob = fixture.viewer("bob");
     let foreign = format!("/api/user/v1/users/{}/sessions/{}", bob.id, tv.session);
-    let foreign = stage.ask(&bob, "DELETE", &foreign, &[], "");
+    let foreign = fixture.ask(&bob, "DELETE", &foreign, &[], "");
     assert_eq!(outcome(&foreign), "404 SESSION_NOT_FOUND");
-    assert_eq!(stage.ask(ann, "DELETE", &one, &[], "").status, 204);
-    assert_eq!(ended(&stage.beat(&tv, &[])), "revoked");
+    assert_eq!(fixture.ask(ann, "DELETE", &one, &[], "").status, 204);
+    assert_eq!(ended(&fixture.beat(&tv, &[])), "revoked");
     assert_eq!(outcome(&start("tablet")), "200");
 
     let displacing = PlaybackFixture::with(&[
@@ -436,22 +443,22 @@ fn the_stream_limit_names_sessions_that_can_be_ended() {
 
 #[test]
 fn devices_are_limited_listed_and_cleared() {
-    let stage = PlaybackFixture::with(&[("playback.devices", "2")]);
-    let ann = &stage.ann;
+    let fixture = PlaybackFixture::with(&[("playback.devices", "2")]);
+    let ann = &fixture.ann;
     for device in ["tv", "phone 1"] {
-        let player = stage.play(ann, "film", device);
-        assert_eq!(stage.stop(&player).status, 204);
+        let player = fixture.play(ann, "film", device);
+        assert_eq!(fixture.stop(&player).status, 204);
     }
     let third = |device: &str| {
-        let token = stage.token(ann, "film");
-        outcome(&stage.preflight(ann, "film", &token, &[("DeviceId", device)]))
+        let token = fixture.token(ann, "film");
+        outcome(&fixture.preflight(ann, "film", &token, &[("DeviceId", device)]))
     };
     assert_eq!(third("tablet"), "403 DEVICE_LIMIT_REACHED");
     let devices = format!("/api/user/v1/users/{}/devices", ann.id);
-    let list = stage.ask(ann, "GET", &devices, &[], "").json();
+    let list = fixture.ask(ann, "GET", &devices, &[], "").json();
     assert_eq!(list.as_array().unwrap().len(), 2);
     let one = format!("{devices}/phone%201");
-    let shown = stage.ask(ann, "GET", &one, &[], "").json();
+    let shown = fixture.ask(ann, "GET", &one, &[], "").json();
     assert_eq!(
         shown,
         json!({
@@ -459,32 +466,32 @@ fn devices_are_limited_listed_and_cleared() {
             "deviceModel": "Model", "since": NOON.0, "lastStart": NOON.0,
         })
     );
-    assert_eq!(stage.ask(ann, "DELETE", &one, &[], "").status, 204);
-    let again = stage.ask(ann, "DELETE", &one, &[], "");
+    assert_eq!(fixture.ask(ann, "DELETE", &one, &[], "").status, 204);
+    let again = fixture.ask(ann, "DELETE", &one, &[], "");
     assert_eq!(outcome(&again), "404 DEVICE_NOT_FOUND");
     assert_eq!(third("tablet"), "200");
-    assert_eq!(stage.ask(ann, "DELETE", &devices, &[], "").status, 204);
-    let list = stage.ask(ann, "GET", &devices, &[], "");
+    assert_eq!(fixture.ask(ann, "DELETE", &devices, &[], "").status, 204);
+    let list = fixture.ask(ann, "GET", &devices, &[], "");
     assert_eq!(list.json(), json!([]));
     let export = format!("/api/user/v1/users/{}/export", ann.id);
-    let export = stage.ask(ann, "GET", &export, &[], "").json();
+    let export = fixture.ask(ann, "GET", &export, &[], "").json();
     assert_eq!(export["devices"], json!([]));
     assert_eq!(export["entitlements"][0]["assetId"], "film");
     // Another user's list is nobody's business.
-    let bob = stage.viewer("bob");
-    let foreign = stage.ask(&bob, "GET", &devices, &[], "");
+    let bob = fixture.viewer("bob");
+    let foreign = fixture.ask(&bob, "GET", &devices, &[], "");
     assert_eq!(outcome(&foreign), "404 USER_NOT_FOUND");
-    stage.change(ann, &json!({"tags": ["no-device-limit"]}));
+    fixture.change(ann, &json!({"tags": ["no-device-limit"]}));
     for device in ["a", "b", "c"] {
-        stage.stop(&stage.play(ann, "film", device));
+        fixture.stop(&fixture.play(ann, "film", device));
     }
 }
 
 #[test]
 fn every_heartbeat_error_has_its_code() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
-    let player = stage.play(ann, "film", "tv");
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
+    let player = fixture.play(ann, "film", "tv");
     for name in [
         "DRM",
         "Protocol",
@@ -499,11 +506,11 @@ fn every_heartbeat_error_has_its_code() {
         "ResolutionWidth",
         "ResolutionHeight",
     ] {
-        let answer = stage.beat(&player, &[(name, "")]);
+        let answer = fixture.beat(&player, &[(name, "")]);
         assert_eq!(outcome(&answer), "400 INVALID_REQUEST");
         assert_eq!(answer.field(), format!("Service-Play-{name}"));
     }
-    let other = stage.token(ann, "clear");
+    let other = fixture.token(ann, "clear");
     let unknown = never_issued();
     let nobody = playgate::types::SessionId::from_bytes([0; 16]).to_string();
     for (changed, expected) in [
@@ -522,24 +529,24 @@ fn every_heartbeat_error_has_its_code() {
         (("ResolutionWidth", "99999999999"), "200"),
         (("Timestamp", "-5.25"), "200"),
     ] {
-        stage.house.wait(1);
-        let answer = stage.beat(&player, &[changed]);
+        fixture.server.wait(1);
+        let answer = fixture.beat(&player, &[changed]);
         assert_eq!(outcome(&answer), expected, "{changed:?}");
     }
-    let bob = stage.viewer("bob");
-    let bobs = stage.play(&bob, "film", "tv");
+    let bob = fixture.viewer("bob");
+    let bobs = fixture.play(&bob, "film", "tv");
     let mut stolen = player.clone();
     stolen.viewer = bob.clone();
     stolen.entitlement.clone_from(&bobs.entitlement);
-    assert_eq!(outcome(&stage.beat(&stolen, &[])), "403 SESSION_MISMATCH");
+    assert_eq!(outcome(&fixture.beat(&stolen, &[])), "403 SESSION_MISMATCH");
     let mut foreign = player.clone();
     foreign.entitlement.clone_from(&bobs.entitlement);
-    let foreign = stage.beat(&foreign, &[]);
+    let foreign = fixture.beat(&foreign, &[]);
     assert_eq!(outcome(&foreign), "403 ENTITLEMENT_INVALID");
-    assert_eq!(outcome(&stage.stop(&stolen)), "403 SESSION_MISMATCH");
+    assert_eq!(outcome(&fixture.stop(&stolen)), "403 SESSION_MISMATCH");
 
-    stage.house.wait(20);
-    let answers: Vec<Answer> = (0..12).map(|_| stage.beat(&player, &[])).collect();
+    fixture.server.wait(20);
+    let answers: Vec<Answer> = (0..12).map(|_| fixture.beat(&player, &[])).collect();
     assert!(answers[..10].iter().all(|answer| outcome(answer) == "200"));
     assert_eq!(outcome(&answers[11]), "429 RATE_LIMITED");
     assert_eq!(
@@ -547,56 +554,56 @@ fn every_heartbeat_error_has_its_code() {
         Some("\"heartbeat\";q=10;w=5")
     );
     let logout = "/api/login/v2/auth/logout";
-    assert!(stage.ask(ann, "POST", logout, &[], "").status < 300);
-    let out = stage.beat(&player, &[]);
+    assert!(fixture.ask(ann, "POST", logout, &[], "").status < 300);
+    let out = fixture.beat(&player, &[]);
     assert_eq!(outcome(&out), "401 USER_TOKEN_INVALID");
 }
 
 #[test]
 fn a_session_expires_without_heartbeats() {
-    let stage = PlaybackFixture::with(&[("playback.streams_total", "1")]);
-    let ann = &stage.ann;
-    let player = stage.play(ann, "film", "tv");
-    stage.house.wait(40);
-    assert_eq!(outcome(&stage.beat(&player, &[])), "200");
-    stage.house.wait(40);
-    let other = stage.play(ann, "film", "phone");
-    assert_eq!(outcome(&stage.beat(&player, &[])), "410 SESSION_ENDED");
-    assert_eq!(stage.stop(&other).status, 204);
-    assert_eq!(outcome(&stage.beat(&player, &[])), "200");
-    stage.house.wait(335);
-    assert_eq!(outcome(&stage.beat(&player, &[])), "410 SESSION_ENDED");
+    let fixture = PlaybackFixture::with(&[("playback.streams_total", "1")]);
+    let ann = &fixture.ann;
+    let player = fixture.play(ann, "film", "tv");
+    fixture.server.wait(40);
+    assert_eq!(outcome(&fixture.beat(&player, &[])), "200");
+    fixture.server.wait(40);
+    let other = fixture.play(ann, "film", "phone");
+    assert_eq!(outcome(&fixture.beat(&player, &[])), "410 SESSION_ENDED");
+    assert_eq!(fixture.stop(&other).status, 204);
+    assert_eq!(outcome(&fixture.beat(&player, &[])), "200");
+    fixture.server.wait(335);
+    assert_eq!(outcome(&fixture.beat(&player, &[])), "410 SESSION_ENDED");
 }
 
 #[test]
 fn an_ended_session_reports_its_reason() {
-    let stage = PlaybackFixture::set();
-    let (house, ann) = (&stage.house, &stage.ann);
-    let operator = |method: &str, target: &str| house.operator(method, target, &Value::Null);
+    let fixture = PlaybackFixture::set();
+    let (server, ann) = (&fixture.server, &fixture.ann);
+    let operator = |method: &str, target: &str| server.operator(method, target, &Value::Null);
     let ask = |method: &str, target: &str| {
-        let answer = stage.ask(ann, method, target, &[], "");
+        let answer = fixture.ask(ann, method, target, &[], "");
         assert!(answer.status < 300, "{target}: {}", answer.status);
     };
     let after = |end: &dyn Fn(&Player)| {
-        let mut player = stage.play(ann, "film", "tv");
+        let mut player = fixture.play(ann, "film", "tv");
         end(&player);
         // By another login of the same user: the first one may have gone.
         let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD});
-        player.viewer = viewer(&house.partner("POST", "/api/login/v2/auth/email", &body));
-        ended(&stage.beat(&player, &[]))
+        player.viewer = viewer(&server.partner("POST", "/api/login/v2/auth/email", &body));
+        ended(&fixture.beat(&player, &[]))
     };
     let own =
         |player: &Player| format!("/api/user/v1/users/{}/sessions/{}", ann.id, player.session);
     let session = |player: &Player| format!("sessions/{}", player.session);
     assert_eq!(
-        after(&|player| assert_eq!(stage.stop(player).status, 204)),
+        after(&|player| assert_eq!(fixture.stop(player).status, 204)),
         "stopped"
     );
     assert_eq!(
-        after(&|_| drop(stage.play(ann, "clear", "tv"))),
+        after(&|_| drop(fixture.play(ann, "clear", "tv"))),
         "displaced"
     );
-    assert_eq!(after(&|_| house.wait(335)), "expired");
+    assert_eq!(after(&|_| server.wait(335)), "expired");
     assert_eq!(after(&|player| ask("DELETE", &own(player))), "revoked");
     let by_operator = after(&|player| {
         assert_eq!(operator("DELETE", &session(player)).status, 204);
@@ -607,8 +614,8 @@ fn an_ended_session_reports_its_reason() {
 
     // What ends with the account or all of its logins, as an operator is told who names the session.
     let gone = |name: &str, end: &dyn Fn(&Viewer)| {
-        let viewer = stage.viewer(name);
-        let player = stage.play(&viewer, "film", "tv");
+        let viewer = fixture.viewer(name);
+        let player = fixture.play(&viewer, "film", "tv");
         end(&viewer);
         ended(&operator("DELETE", &session(&player)))
     };
@@ -617,11 +624,11 @@ fn an_ended_session_reports_its_reason() {
         assert!(operator("POST", &target).status < 300);
     };
     assert_eq!(gone("bob", &logout), "revoked");
-    let disable = |viewer: &Viewer| stage.change(viewer, &json!({"disabled": true}));
+    let disable = |viewer: &Viewer| fixture.change(viewer, &json!({"disabled": true}));
     assert_eq!(gone("cid", &disable), "revoked");
     let everywhere = |viewer: &Viewer| {
         let target = format!("/api/user/v1/users/{}/sessions", viewer.id);
-        assert_eq!(stage.ask(viewer, "DELETE", &target, &[], "").status, 204);
+        assert_eq!(fixture.ask(viewer, "DELETE", &target, &[], "").status, 204);
     };
     assert_eq!(gone("dora", &everywhere), "signed_out");
     let remove = |viewer: &Viewer| {
@@ -633,97 +640,100 @@ fn an_ended_session_reports_its_reason() {
 
 #[test]
 fn a_retry_resumes_at_the_previous_position() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
-    stage.protect(ann);
-    stage.house.wait(3_600);
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
+    fixture.protect(ann);
+    fixture.server.wait(3_600);
     let target = |offset: i64| format!("/api/entitlement/v2/asset/news?offset={offset}");
     let token = |session: &[(&str, &str)], offset: i64, body: &str| {
-        let answer = stage.ask(ann, "POST", &target(offset), session, body);
+        let answer = fixture.ask(ann, "POST", &target(offset), session, body);
         assert_eq!(answer.status, 200, "{}", answer.json());
         answer.json()["token"].as_str().unwrap().to_owned()
     };
     let pin = r#"{"pinCode":"2468"}"#;
     // Begun behind the live point, where no PIN is needed; then at the live point with the PIN.
     let began = token(&[], -5_400, "");
-    let first = player(ann, "tv", &stage.preflight(ann, "news", &began, &[]));
-    stage.house.wait(31);
+    let first = player(ann, "tv", &fixture.preflight(ann, "news", &began, &[]));
+    fixture.server.wait(31);
     token(&[("Service-Play-Session", first.session.as_str())], 0, pin);
-    assert_eq!(outcome(&stage.beat(&first, &[])), "200");
+    assert_eq!(outcome(&fixture.beat(&first, &[])), "200");
     // The same token again, as after a failed license: the unlock of later and the position go on.
-    let retried = player(ann, "tv", &stage.preflight(ann, "news", &began, &[]));
+    let retried = player(ann, "tv", &fixture.preflight(ann, "news", &began, &[]));
     let kid = json!({"kids": ["EREiIjMzRERVVWZmd3eIiA"], "type": "temporary"}).to_string();
-    assert_eq!(outcome(&stage.license(&retried, "clearkey", &kid)), "200");
-    stage.house.wait(1);
-    assert_eq!(outcome(&stage.beat(&retried, &[])), "200");
-    assert_eq!(ended(&stage.beat(&first, &[])), "displaced");
+    assert_eq!(outcome(&fixture.license(&retried, "clearkey", &kid)), "200");
+    fixture.server.wait(1);
+    assert_eq!(outcome(&fixture.beat(&retried, &[])), "200");
+    assert_eq!(ended(&fixture.beat(&first, &[])), "displaced");
     // A session that has ended hands nothing on.
-    assert_eq!(stage.stop(&retried).status, 204);
-    let fresh = player(ann, "tv", &stage.preflight(ann, "news", &began, &[]));
-    stage.house.wait(1);
-    assert_eq!(outcome(&stage.beat(&fresh, &[])), "403 PIN_CODE_REQUIRED");
+    assert_eq!(fixture.stop(&retried).status, 204);
+    let fresh = player(ann, "tv", &fixture.preflight(ann, "news", &began, &[]));
+    fixture.server.wait(1);
+    assert_eq!(outcome(&fixture.beat(&fresh, &[])), "403 PIN_CODE_REQUIRED");
 }
 
 #[test]
 fn expired_and_unknown_entitlements_have_different_codes() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
-    let player = stage.play(ann, "film", "tv");
-    stage.house.wait(86_400);
-    let services = &stage.house.services;
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
+    let player = fixture.play(ann, "film", "tv");
+    fixture.server.wait(86_400);
+    let services = &fixture.server.services;
     services.playback.refresh(services.clock.now());
     services
         .playback
         .sweep_entitlements(services.clock.now())
         .unwrap();
     assert_eq!(
-        outcome(&stage.beat(&player, &[])),
+        outcome(&fixture.beat(&player, &[])),
         "403 ENTITLEMENT_EXPIRED"
     );
 }
 
 #[test]
 fn a_password_reset_ends_sessions_and_entitlements() {
-    let stage = PlaybackFixture::set();
-    let ann = &stage.ann;
-    let token = stage.token(ann, "film");
-    let playing = stage.play(ann, "film", "tv");
-    let house = &stage.house;
+    let fixture = PlaybackFixture::set();
+    let ann = &fixture.ann;
+    let token = fixture.token(ann, "film");
+    let playing = fixture.play(ann, "film", "tv");
+    let server = &fixture.server;
     let ask = json!({"email": "ann@example.com"});
-    let asked = house.partner("POST", "/api/login/v2/password/send-reset-password", &ask);
+    let asked = server.partner("POST", "/api/login/v2/password/send-reset-password", &ask);
     assert_eq!(asked.status, 200);
-    let mails = house.operator("GET", "mail", &Value::Null).json();
+    let mails = server.operator("GET", "mail", &Value::Null).json();
     let id = mails[0]["id"].as_str().unwrap();
-    let mail = house.operator("GET", &format!("mail/{id}"), &Value::Null);
+    let mail = server.operator("GET", &format!("mail/{id}"), &Value::Null);
     let text = mail.json()["text"].as_str().unwrap().to_owned();
     let (_, rest) = text.split_once("token=").unwrap();
     let reset = rest.split_whitespace().next().unwrap();
     let new = json!({"token": reset, "password": "a fresh and longer one"});
-    let done = house.partner("POST", "/api/login/v2/password/reset", &new);
+    let done = server.partner("POST", "/api/login/v2/password/reset", &new);
     assert_eq!(done.status, 200, "{}", done.json());
     let body = json!({"identity": "ann@example.com", "accessKey": "a fresh and longer one"});
-    let back = viewer(&house.partner("POST", "/api/login/v2/auth/email", &body));
+    let back = viewer(&server.partner("POST", "/api/login/v2/auth/email", &body));
     let mut player = playing;
     player.viewer = back.clone();
-    assert_eq!(ended(&stage.beat(&player, &[])), "revoked");
-    let old = stage.preflight(&back, "film", &token, &[]);
+    assert_eq!(ended(&fixture.beat(&player, &[])), "revoked");
+    let old = fixture.preflight(&back, "film", &token, &[]);
     assert_eq!(outcome(&old), "403 ENTITLEMENT_INVALID");
 }
 
 #[test]
 fn operators_list_and_end_sessions() {
-    let stage = PlaybackFixture::set();
-    let player = stage.play(&stage.ann, "film", "tv");
-    let house = &stage.house;
-    let list = house.operator("GET", "sessions", &Value::Null);
+    let fixture = PlaybackFixture::set();
+    let player = fixture.play(&fixture.ann, "film", "tv");
+    let server = &fixture.server;
+    let list = server.operator("GET", "sessions", &Value::Null);
     let list = list.json();
     assert_eq!(list[0]["sessionId"], player.session.as_str());
-    assert_eq!(list[0]["userId"], stage.ann.id.as_str());
+    assert_eq!(list[0]["userId"], fixture.ann.id.as_str());
     let one = format!("sessions/{}", player.session);
-    assert_eq!(house.operator("DELETE", &one, &Value::Null).status, 204);
-    assert_eq!(outcome(&stage.beat(&player, &[])), "410 SESSION_ENDED");
-    let again = house.operator("DELETE", &one, &Value::Null);
+    assert_eq!(server.operator("DELETE", &one, &Value::Null).status, 204);
+    assert_eq!(outcome(&fixture.beat(&player, &[])), "410 SESSION_ENDED");
+    let again = server.operator("DELETE", &one, &Value::Null);
     assert_eq!(outcome(&again), "410 SESSION_ENDED");
-    let devices = format!("users/{}/devices", stage.ann.id);
-    assert_eq!(house.operator("DELETE", &devices, &Value::Null).status, 204);
+    let devices = format!("users/{}/devices", fixture.ann.id);
+    assert_eq!(
+        server.operator("DELETE", &devices, &Value::Null).status,
+        204
+    );
 }

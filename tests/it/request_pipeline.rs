@@ -9,15 +9,15 @@ use playgate::config::http::CorsOrigins;
 const LIVE: &str = "/api/schedule/v1/broadcasts/live";
 const LOGIN: &str = "/api/login/v2/auth/email";
 
-fn get(lab: &GateOnly, target: &str, headers: &[(&str, &str)]) -> Answer {
-    ask(lab.public, request("GET", target, headers, ""))
+fn get(server: &GateOnly, target: &str, headers: &[(&str, &str)]) -> Answer {
+    ask(server.public, request("GET", target, headers, ""))
 }
 
 #[test]
 fn checks_run_in_the_documented_order() {
-    let lab = GateOnly::start();
-    let partner = lab.gate.tokens.partner.reveal();
-    let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
+    let server = GateOnly::start();
+    let partner = server.gate.tokens.partner.reveal();
+    let bearer = format!("Bearer {}", server.gate.tokens.user.reveal());
     let huge = " ".repeat(20_000);
     // Everything is wrong at first; one thing after the other is mended.
     let mut expected = Vec::new();
@@ -25,7 +25,7 @@ fn checks_run_in_the_documented_order() {
     let mut step =
         |status: u16, method: &str, target: &str, headers: &[(&str, &str)], body: &str| {
             expected.push(status);
-            seen.push(ask(lab.public, request(method, target, headers, body)).status);
+            seen.push(ask(server.public, request(method, target, headers, body)).status);
         };
     let good = format!("/api/user/v1/users/{USER}/password");
     let coding = ("Content-Encoding", "br");
@@ -44,9 +44,9 @@ fn checks_run_in_the_documented_order() {
         ("Service-AccessToken", partner),
         ("Authorization", &*bearer),
     ];
-    lab.gate.admitted.store(0, Ordering::SeqCst);
+    server.gate.admitted.store(0, Ordering::SeqCst);
     step(429, "PUT", &good, &tokens, &huge);
-    lab.gate.admitted.store(u32::MAX, Ordering::SeqCst);
+    server.gate.admitted.store(u32::MAX, Ordering::SeqCst);
     step(413, "PUT", &good, &tokens, &huge);
     step(415, "PUT", &good, &tokens, "no json");
     step(400, "PUT", &good, &tokens[1..], "no json");
@@ -55,10 +55,10 @@ fn checks_run_in_the_documented_order() {
 
 #[test]
 fn rate_limits_send_retry_after() {
-    let lab = GateOnly::start();
-    lab.gate.admitted.store(0, Ordering::SeqCst);
-    let headers = [("Service-AccessToken", lab.gate.tokens.partner.reveal())];
-    let answer = ask(lab.public, request("POST", LOGIN, &headers, "{}"));
+    let server = GateOnly::start();
+    server.gate.admitted.store(0, Ordering::SeqCst);
+    let headers = [("Service-AccessToken", server.gate.tokens.partner.reveal())];
+    let answer = ask(server.public, request("POST", LOGIN, &headers, "{}"));
     assert_eq!(answer.header("retry-after"), Some("60"));
     assert_eq!(answer.code(), "TOO_MANY_ATTEMPTS");
     assert_eq!(answer.json()["error"]["details"]["retryAfter"], 60);
@@ -66,11 +66,11 @@ fn rate_limits_send_retry_after() {
 
 #[test]
 fn every_401_has_www_authenticate() {
-    let lab = GateOnly::start();
-    let partner = ("Service-AccessToken", lab.gate.tokens.partner.reveal());
+    let server = GateOnly::start();
+    let partner = ("Service-AccessToken", server.gate.tokens.partner.reveal());
     let export = format!("/api/user/v1/users/{USER}/export");
     let challenge = |headers: &[(&str, &str)]| {
-        let answer = get(&lab, &export, headers);
+        let answer = get(&server, &export, headers);
         assert_eq!(answer.status, 401, "{headers:?}");
         answer.header("www-authenticate").unwrap().to_owned()
     };
@@ -80,7 +80,7 @@ fn every_401_has_www_authenticate() {
         challenge(&[partner, ("Authorization", "Basic eDp5")]),
         "Bearer"
     );
-    let user = lab.gate.tokens.user.reveal();
+    let user = server.gate.tokens.user.reveal();
     let two_words = format!("Bearer x {user}");
     let cut = format!("Bearer {}", &user[..46]);
     let long = format!("Bearer {user}{}", "x".repeat(8_000));
@@ -102,12 +102,12 @@ fn every_401_has_www_authenticate() {
 
 #[test]
 fn the_scheme_is_case_insensitive_and_repeated_tokens_are_400() {
-    let lab = GateOnly::start();
-    let partner = ("Service-AccessToken", lab.gate.tokens.partner.reveal());
+    let server = GateOnly::start();
+    let partner = ("Service-AccessToken", server.gate.tokens.partner.reveal());
     let other = format!("/api/user/v1/users/{}", "A".repeat(22));
     for scheme in ["Bearer", "bearer", "BEARER"] {
-        let value = format!("{scheme} {}", lab.gate.tokens.user.reveal());
-        let answer = get(&lab, &other, &[partner, ("Authorization", &value)]);
+        let value = format!("{scheme} {}", server.gate.tokens.user.reveal());
+        let answer = get(&server, &other, &[partner, ("Authorization", &value)]);
         assert_eq!(
             (answer.status, answer.code()),
             (404, "USER_NOT_FOUND".to_owned())
@@ -117,16 +117,16 @@ fn the_scheme_is_case_insensitive_and_repeated_tokens_are_400() {
             ("Authorization", &*value),
             ("Authorization", &*value),
         ];
-        assert_eq!(get(&lab, &other, &twice).status, 400);
+        assert_eq!(get(&server, &other, &twice).status, 400);
     }
-    assert_eq!(get(&lab, LIVE, &[partner, partner]).status, 400);
+    assert_eq!(get(&server, LIVE, &[partner, partner]).status, 400);
 }
 
 #[test]
 fn errors_use_the_clients_language() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let message = |headers: &[(&str, &str)]| {
-        let json = get(&lab, LIVE, headers).json();
+        let json = get(&server, LIVE, headers).json();
         json["error"]["user_message"].as_str().unwrap().to_owned()
     };
     let english = message(&[]);
@@ -134,19 +134,19 @@ fn errors_use_the_clients_language() {
     assert_ne!(english, german);
     // A user's own language, where the request names none.
     let export = "/api/user/v1/users/x/export";
-    let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
+    let bearer = format!("Bearer {}", server.gate.tokens.user.reveal());
     let tokens = [
-        ("Service-AccessToken", lab.gate.tokens.partner.reveal()),
+        ("Service-AccessToken", server.gate.tokens.partner.reveal()),
         ("Authorization", &*bearer),
     ];
-    let swedish = get(&lab, export, &tokens).json();
+    let swedish = get(&server, export, &tokens).json();
     assert_eq!(swedish["error"]["user_message"], "Kontot finns inte.");
 }
 
 #[test]
 fn parameter_errors_name_the_parameter() {
-    let lab = GateOnly::start();
-    let token = ("Service-AccessToken", lab.gate.tokens.partner.reveal());
+    let server = GateOnly::start();
+    let token = ("Service-AccessToken", server.gate.tokens.partner.reveal());
     let ids: Vec<_> = (0..201).map(|n| format!("a{n}")).collect();
     let ids = ids.join(",");
     let kilobyte = "x".repeat(1024);
@@ -185,7 +185,7 @@ fn parameter_errors_name_the_parameter() {
             "broadcastId",
         ),
     ] {
-        let answer = get(&lab, &target, &[token]);
+        let answer = get(&server, &target, &[token]);
         assert_eq!(
             (answer.status, answer.field()),
             (400, field.to_owned()),
@@ -196,12 +196,12 @@ fn parameter_errors_name_the_parameter() {
 
 #[test]
 fn an_unsupported_version_error_names_the_supported_one() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     for target in [
         "/api/schedule/v2/broadcasts/live",
         "/api/schedule/V1/broadcasts/live",
     ] {
-        let answer = get(&lab, target, &[]);
+        let answer = get(&server, target, &[]);
         assert_eq!(
             (answer.status, answer.code()),
             (404, "VERSION_NOT_SERVED".to_owned())
@@ -217,7 +217,7 @@ fn an_unsupported_version_error_names_the_supported_one() {
 
 #[test]
 fn errors_below_login_have_a_top_level_message() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let login = "/api/login/v2/auth/email";
     for (method, target, headers, status) in [
         ("PATCH", login, &[][..], 405),
@@ -226,21 +226,22 @@ fn errors_below_login_have_a_top_level_message() {
         ("POST", "/api/login/v3/auth/email", &[], 404),
         ("POST", "/api/login/v2/nothing", &[], 404),
     ] {
-        let answer = ask(lab.public, request(method, target, headers, ""));
+        let answer = ask(server.public, request(method, target, headers, ""));
         assert_eq!(answer.status, status, "{method} {target}");
         let json = answer.json();
         assert_eq!(json["message"], json["error"]["message"], "{target}");
     }
-    let elsewhere = ask(lab.public, request("PATCH", LIVE, &[], ""));
+    let elsewhere = ask(server.public, request("PATCH", LIVE, &[], ""));
     assert_eq!(elsewhere.json().get("message"), None);
 }
 
 #[test]
 fn a_deprecated_route_names_its_successor() {
-    let lab = GateOnly::with(|settings, _| settings.public_url = "https://tv.example".to_owned());
-    let token = ("Service-AccessToken", lab.gate.tokens.partner.reveal());
+    let server =
+        GateOnly::with(|settings, _| settings.public_url = "https://tv.example".to_owned());
+    let token = ("Service-AccessToken", server.gate.tokens.partner.reveal());
     let answer = get(
-        &lab,
+        &server,
         "/api/schedule/v1/livestreams/TV%204/live?offset=-60",
         &[token],
     );
@@ -250,7 +251,7 @@ fn a_deprecated_route_names_its_successor() {
         "<https://tv.example/api/schedule/v1/broadcasts/live?livestreams=TV%204&offset=-60>; rel=\"successor-version\""
     );
     assert!(
-        get(&lab, &format!("{LIVE}?livestreams=a"), &[token])
+        get(&server, &format!("{LIVE}?livestreams=a"), &[token])
             .header("deprecation")
             .is_none()
     );
@@ -258,7 +259,7 @@ fn a_deprecated_route_names_its_successor() {
 
 #[test]
 fn cors_allows_any_origin_by_default() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let preflight = request(
         "OPTIONS",
         "/api/playback/v1/heartbeat",
@@ -272,7 +273,7 @@ fn cors_allows_any_origin_by_default() {
         ],
         "",
     );
-    let answer = ask(lab.public, preflight);
+    let answer = ask(server.public, preflight);
     assert_eq!(answer.status, 204);
     assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
     assert_eq!(
@@ -284,7 +285,7 @@ fn cors_allows_any_origin_by_default() {
         Some("authorization,service-accesstoken,service-play-drm")
     );
     assert!(answer.header("access-control-max-age").is_some());
-    let refused = get(&lab, LIVE, &[("Origin", "https://player.example")]);
+    let refused = get(&server, LIVE, &[("Origin", "https://player.example")]);
     assert_eq!(refused.status, 401);
     assert_eq!(refused.header("access-control-allow-origin"), Some("*"));
     assert!(
@@ -298,11 +299,11 @@ fn cors_allows_any_origin_by_default() {
 
 #[test]
 fn cors_allows_only_listed_origins() {
-    let lab = GateOnly::with(|settings, _| {
+    let server = GateOnly::with(|settings, _| {
         settings.cors_origins = CorsOrigins::Listed(vec!["https://ours.example".to_owned()]);
     });
     let origin = |origin: &str| {
-        let answer = get(&lab, LIVE, &[("Origin", origin)]);
+        let answer = get(&server, LIVE, &[("Origin", origin)]);
         answer
             .header("access-control-allow-origin")
             .map(str::to_owned)
@@ -317,10 +318,10 @@ fn cors_allows_only_listed_origins() {
 
 #[test]
 fn responses_have_ids_and_are_not_cached() {
-    let lab = GateOnly::start();
-    let answer = get(&lab, LIVE, &[("X-Request-Id", "ticket-42")]);
+    let server = GateOnly::start();
+    let answer = get(&server, LIVE, &[("X-Request-Id", "ticket-42")]);
     assert_eq!(answer.header("x-request-id"), Some("ticket-42"));
-    let made = get(&lab, LIVE, &[("X-Request-Id", "a\"b")]);
+    let made = get(&server, LIVE, &[("X-Request-Id", "a\"b")]);
     assert_eq!(made.header("x-request-id").map(str::len), Some(32));
     for answer in [answer, made] {
         assert_eq!(answer.header("cache-control"), Some("no-store"));
@@ -330,8 +331,8 @@ fn responses_have_ids_and_are_not_cached() {
 
 #[test]
 fn head_equals_get_without_the_body() {
-    let lab = GateOnly::start();
-    let mut wire = Wire::to(lab.ops);
+    let server = GateOnly::start();
+    let mut wire = Wire::to(server.ops);
     wire.send(request("HEAD", "/livez", &[], ""));
     let answer = wire.answer_to("HEAD").unwrap();
     assert_eq!(
@@ -340,7 +341,7 @@ fn head_equals_get_without_the_body() {
     );
     wire.send(request("GET", "/livez", &[], ""));
     assert_eq!(wire.answer().unwrap().body, b"ok\n");
-    let mut wire = Wire::to(lab.public);
+    let mut wire = Wire::to(server.public);
     wire.send(request("HEAD", LIVE, &[], ""));
     assert_eq!(wire.answer_to("HEAD").unwrap().status, 401);
     wire.send(request("GET", LIVE, &[], ""));
@@ -349,21 +350,24 @@ fn head_equals_get_without_the_body() {
 
 #[test]
 fn the_header_prefix_setting_renames_headers() {
-    let lab = GateOnly::with(|settings, _| settings.header_prefix = "Acme-".to_owned());
-    let token = lab.gate.tokens.partner.reveal();
-    let refused = get(&lab, LIVE, &[("Service-AccessToken", token)]);
+    let server = GateOnly::with(|settings, _| settings.header_prefix = "Acme-".to_owned());
+    let token = server.gate.tokens.partner.reveal();
+    let refused = get(&server, LIVE, &[("Service-AccessToken", token)]);
     assert_eq!(refused.header("www-authenticate"), Some("Acme-AccessToken"));
-    assert_eq!(get(&lab, LIVE, &[("ACME-accesstoken", token)]).status, 400);
+    assert_eq!(
+        get(&server, LIVE, &[("ACME-accesstoken", token)]).status,
+        400
+    );
 }
 
 #[test]
 fn heartbeat_headers_are_required_bounded_and_unique() {
-    let lab = GateOnly::start();
-    let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
+    let server = GateOnly::start();
+    let bearer = format!("Bearer {}", server.gate.tokens.user.reveal());
     let all = [
         (
             "Service-AccessToken",
-            lab.gate.tokens.partner.reveal().to_owned(),
+            server.gate.tokens.partner.reveal().to_owned(),
         ),
         ("Authorization", bearer),
         ("Service-Play-DRM", "widevine".to_owned()),
@@ -382,7 +386,7 @@ fn heartbeat_headers_are_required_bounded_and_unique() {
     let beat = |headers: &[(&str, String)]| {
         let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         ask(
-            lab.public,
+            server.public,
             request("POST", "/api/playback/v1/heartbeat", &headers, ""),
         )
     };
@@ -408,23 +412,23 @@ fn heartbeat_headers_are_required_bounded_and_unique() {
 
 #[test]
 fn a_panic_answers_500_and_the_connection_survives() {
-    let lab = GateOnly::start();
-    let mut wire = Wire::to(lab.public);
-    let token = ("Service-AccessToken", lab.gate.tokens.panicking.reveal());
+    let server = GateOnly::start();
+    let mut wire = Wire::to(server.public);
+    let token = ("Service-AccessToken", server.gate.tokens.panicking.reveal());
     wire.send(request("GET", LIVE, &[token], ""));
     let answer = wire.answer().unwrap();
     assert_eq!((answer.status, answer.code()), (500, "INTERNAL".to_owned()));
     assert!(!String::from_utf8(answer.body).unwrap().contains("purpose"));
     wire.send(request("GET", LIVE, &[], ""));
     assert_eq!(wire.answer().unwrap().status, 401);
-    assert_eq!(lab.http.metrics.panics.get(), 1);
+    assert_eq!(server.http.metrics.panics.get(), 1);
 }
 
 #[test]
 fn xmltv_and_m3u_accept_the_token_in_the_query() {
-    let lab = GateOnly::start();
-    let token = lab.gate.tokens.partner.reveal();
-    let status = |target: &str| get(&lab, target, &[]).status;
+    let server = GateOnly::start();
+    let token = server.gate.tokens.partner.reveal();
+    let status = |target: &str| get(&server, target, &[]).status;
     assert_eq!(status("/api/schedule/v1/xmltv"), 401);
     assert_eq!(status("/api/schedule/v1/xmltv?accessToken=x"), 401);
     assert_ne!(

@@ -14,36 +14,36 @@ const SEND_TOO: &str = "/api/login/v2/password/send-reset-email";
 const RESET: &str = "/api/login/v2/password/reset";
 const NEW: &str = "goats gruff and gruffer";
 
-fn send(house: &TestServer, email: &str) -> Answer {
-    house.partner("POST", SEND, &json!({"email": email}))
+fn send(server: &TestServer, email: &str) -> Answer {
+    server.partner("POST", SEND, &json!({"email": email}))
 }
 
-fn reset(house: &TestServer, token: &str, password: &str) -> Answer {
-    house.partner(
+fn reset(server: &TestServer, token: &str, password: &str) -> Answer {
+    server.partner(
         "POST",
         RESET,
         &json!({"token": token, "password": password}),
     )
 }
 
-fn logs_in(house: &TestServer, email: &str, password: &str) -> u16 {
+fn logs_in(server: &TestServer, email: &str, password: &str) -> u16 {
     let body = json!({"identity": email, "accessKey": password});
-    house
+    server
         .partner("POST", "/api/login/v2/auth/email", &body)
         .status
 }
 
-fn mails(house: &TestServer) -> Vec<Value> {
-    let list = house.operator("GET", "mail", &Value::Null).json();
+fn mails(server: &TestServer) -> Vec<Value> {
+    let list = server.operator("GET", "mail", &Value::Null).json();
     list.as_array().unwrap().clone()
 }
 
 /// The token of the newest reset mail.
-fn mailed(house: &TestServer) -> String {
-    let mails = mails(house);
+fn mailed(server: &TestServer) -> String {
+    let mails = mails(server);
     let newest = mails.iter().find(|mail| mail["kind"] == "reset").unwrap();
     let id = newest["id"].as_str().unwrap();
-    let mail = house
+    let mail = server
         .operator("GET", &format!("mail/{id}"), &Value::Null)
         .json();
     let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
@@ -52,19 +52,19 @@ fn mailed(house: &TestServer) -> String {
 
 #[test]
 fn a_reset_by_mail_ends_every_session() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
     let body = json!({"email": "ANN@example.com", "locale": "de"});
-    let sent = house.partner("POST", SEND_TOO, &body);
+    let sent = server.partner("POST", SEND_TOO, &body);
     assert_eq!((sent.status, sent.json()), (200, json!({})));
-    let mail = &mails(&house)[0];
+    let mail = &mails(&server)[0];
     let expected = json!({
         "id": mail["id"], "to": "ann@example.com", "subject": "Neues Passwort wählen",
         "kind": "reset", "status": "sink", "createdAt": 1_767_268_800,
     });
     assert_eq!(*mail, expected);
     let id = mail["id"].as_str().unwrap();
-    let letter = house
+    let letter = server
         .operator("GET", &format!("mail/{id}"), &Value::Null)
         .json();
     for part in ["text", "html"] {
@@ -74,42 +74,42 @@ fn a_reset_by_mail_ends_every_session() {
             "{part}"
         );
     }
-    let done = reset(&house, &mailed(&house), NEW);
+    let done = reset(&server, &mailed(&server), NEW);
     assert_eq!((done.status, done.json()), (200, json!({})));
     let record = format!("/api/user/v1/users/{}", ann.id);
     assert_eq!(
-        house.user(&ann.token, "GET", &record, &Value::Null).status,
+        server.user(&ann.token, "GET", &record, &Value::Null).status,
         401
     );
-    assert_eq!(logs_in(&house, "ann@example.com", PASSWORD), 401);
-    assert_eq!(logs_in(&house, "ann@example.com", NEW), 200);
-    assert_eq!(mails(&house)[0]["kind"], "password-changed");
+    assert_eq!(logs_in(&server, "ann@example.com", PASSWORD), 401);
+    assert_eq!(logs_in(&server, "ann@example.com", NEW), 200);
+    assert_eq!(mails(&server)[0]["kind"], "password-changed");
 }
 
 #[test]
 fn a_reset_token_applies_to_its_owner_only() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     for email in ["ann@example.com", "ben@example.com"] {
-        house.sign_up(email);
+        server.sign_up(email);
     }
-    send(&house, "ann@example.com");
+    send(&server, "ann@example.com");
     let body = json!({
-        "token": mailed(&house), "password": NEW,
+        "token": mailed(&server), "password": NEW,
         "email": "ben@example.com", "identity": "ben@example.com", "userId": "ben",
     });
-    assert_eq!(house.partner("POST", RESET, &body).status, 200);
-    assert_eq!(logs_in(&house, "ann@example.com", NEW), 200);
-    assert_eq!(logs_in(&house, "ben@example.com", NEW), 401);
-    assert_eq!(logs_in(&house, "ben@example.com", PASSWORD), 200);
+    assert_eq!(server.partner("POST", RESET, &body).status, 200);
+    assert_eq!(logs_in(&server, "ann@example.com", NEW), 200);
+    assert_eq!(logs_in(&server, "ben@example.com", NEW), 401);
+    assert_eq!(logs_in(&server, "ben@example.com", PASSWORD), 200);
 }
 
 #[test]
 fn password_reset_does_not_reveal_accounts() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
     let timed = |email: &str| {
         let began = Instant::now();
-        (send(&house, email), began.elapsed())
+        (send(&server, email), began.elapsed())
     };
     let (known, unknown) = (timed("ann@example.com"), timed("nobody@example.com"));
     assert_eq!(
@@ -118,27 +118,27 @@ fn password_reset_does_not_reveal_accounts() {
     );
     // Neither is answered sooner than a fixed time after it came.
     assert!(known.1.min(unknown.1) >= Duration::from_millis(25));
-    assert_eq!(mails(&house).len(), 1);
+    assert_eq!(mails(&server).len(), 1);
     for bad in [
         json!({}),
         json!({"email": ["ann@example.com", "eve@example.com"]}),
         json!({"email": "ann"}),
     ] {
-        let answer = house.partner("POST", SEND, &bad);
+        let answer = server.partner("POST", SEND, &bad);
         assert_eq!((answer.status, answer.field().as_str()), (400, "email"));
     }
     // A language that cannot be read is no reason.
     let odd = json!({"email": "ann@example.com", "locale": 5});
-    assert_eq!(house.partner("POST", SEND, &odd).status, 200);
-    assert_eq!(mails(&house).len(), 2);
+    assert_eq!(server.partner("POST", SEND, &odd).status, 200);
+    assert_eq!(mails(&server).len(), 2);
 }
 
 #[test]
 fn reset_mail_goes_to_the_stored_address_only() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@kk.example");
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@kk.example");
     // A letter that is another one, in the domain.
-    let other = house.sign_up("ann@kk.ex\u{430}mple");
+    let other = server.sign_up("ann@kk.ex\u{430}mple");
     assert_ne!(ann.id, other.id);
     for (asked, to) in [
         ("ann@kk.ex\u{430}mple", Some("ann@kk.xn--exmple-4nf")),
@@ -146,24 +146,24 @@ fn reset_mail_goes_to_the_stored_address_only() {
         // The sign of the Kelvin is a k to those who give out domains.
         ("ANN@\u{212a}k.example", Some("ann@kk.example")),
     ] {
-        let before = mails(&house).len();
-        assert_eq!(send(&house, asked).status, 200, "{asked}");
-        let mails = mails(&house);
+        let before = mails(&server).len();
+        assert_eq!(send(&server, asked).status, 200, "{asked}");
+        let mails = mails(&server);
         assert_eq!(mails.len() - before, usize::from(to.is_some()), "{asked}");
         assert!(to.is_none_or(|to| mails[0]["to"] == to), "{}", mails[0]);
     }
     for asked in ["\u{430}nn@kk.example", "ann\u{ff20}kk.example"] {
-        assert_eq!(send(&house, asked).status, 400, "{asked}");
+        assert_eq!(send(&server, asked).status, 400, "{asked}");
     }
 }
 
 #[test]
 fn request_headers_do_not_affect_the_link() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
     let body = json!({"email": "ann@example.com"}).to_string();
     let headers = [
-        ("Service-AccessToken", house.partner.as_str()),
+        ("Service-AccessToken", server.partner.as_str()),
         ("X-Forwarded-Host", "evil.example"),
         ("X-Forwarded-For", "198.51.100.1"),
         ("Forwarded", "host=evil.example;proto=http"),
@@ -172,9 +172,9 @@ fn request_headers_do_not_affect_the_link() {
     ];
     let poisoned =
         request("POST", SEND, &headers, &body).replace("Host: localhost", "Host: evil.example");
-    assert_eq!(ask(house.public, poisoned).status, 200);
-    let id = mails(&house)[0]["id"].as_str().unwrap().to_owned();
-    let letter = house
+    assert_eq!(ask(server.public, poisoned).status, 200);
+    let id = mails(&server)[0]["id"].as_str().unwrap().to_owned();
+    let letter = server
         .operator("GET", &format!("mail/{id}"), &Value::Null)
         .json()
         .to_string();
@@ -183,41 +183,41 @@ fn request_headers_do_not_affect_the_link() {
 
 #[test]
 fn unknown_used_expired_and_foreign_tokens_get_the_same_error() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
-    send(&house, "ann@example.com");
-    let older = mailed(&house);
-    send(&house, "ann@example.com");
-    let newer = mailed(&house);
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    send(&server, "ann@example.com");
+    let older = mailed(&server);
+    send(&server, "ann@example.com");
+    let newer = mailed(&server);
     assert_ne!(older, newer);
-    let other = house
+    let other = server
         .operator("POST", "partners", &json!({"name": "Other"}))
         .json();
     let other = other["accessToken"].as_str().unwrap();
-    let foreign = house.partner_with(
+    let foreign = server.partner_with(
         other,
         "POST",
         RESET,
         &json!({"token": newer, "password": NEW}),
     );
-    let weak = reset(&house, &newer, "password");
+    let weak = reset(&server, &newer, "password");
     assert_eq!(
         (weak.status, weak.code().as_str(), weak.field().as_str()),
         (400, "PASSWORD_TOO_COMMON", "password")
     );
     let mut refused = vec![
         foreign,
-        reset(&house, &older, NEW),
-        reset(&house, &ann.token, NEW),
+        reset(&server, &older, NEW),
+        reset(&server, &ann.token, NEW),
     ];
     refused
-        .extend(["", "x", &newer[1..], &"x".repeat(8_000)].map(|token| reset(&house, token, NEW)));
-    house.wait(1_799);
-    assert_eq!(reset(&house, &newer, NEW).status, 200);
-    refused.push(reset(&house, &newer, NEW));
-    send(&house, "ann@example.com");
-    house.wait(1_800);
-    refused.push(reset(&house, &mailed(&house), NEW));
+        .extend(["", "x", &newer[1..], &"x".repeat(8_000)].map(|token| reset(&server, token, NEW)));
+    server.wait(1_799);
+    assert_eq!(reset(&server, &newer, NEW).status, 200);
+    refused.push(reset(&server, &newer, NEW));
+    send(&server, "ann@example.com");
+    server.wait(1_800);
+    refused.push(reset(&server, &mailed(&server), NEW));
     let first = refused[0].json();
     assert_eq!(first["error"]["code"], "RESET_TOKEN_INVALID");
     assert!(
@@ -229,18 +229,18 @@ fn unknown_used_expired_and_foreign_tokens_get_the_same_error() {
 
 #[test]
 fn a_token_works_once_and_an_account_gets_three_mails_an_hour() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
-    assert!((0..10).all(|_| send(&house, "ann@example.com").status == 200));
-    assert_eq!(mails(&house).len(), 3);
-    assert_eq!(logs_in(&house, "ann@example.com", PASSWORD), 200);
-    let token = mailed(&house);
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
+    assert!((0..10).all(|_| send(&server, "ann@example.com").status == 200));
+    assert_eq!(mails(&server).len(), 3);
+    assert_eq!(logs_in(&server, "ann@example.com", PASSWORD), 200);
+    let token = mailed(&server);
     let done: Vec<u16> = thread::scope(|scope| {
         let tries: Vec<_> = (0..10)
             .map(|n| {
                 scope.spawn({
-                    let (house, token) = (&house, &token);
-                    move || reset(house, token, &format!("{NEW} {n}")).status
+                    let (server, token) = (&server, &token);
+                    move || reset(server, token, &format!("{NEW} {n}")).status
                 })
             })
             .collect();
@@ -252,19 +252,19 @@ fn a_token_works_once_and_an_account_gets_three_mails_an_hour() {
 
 #[test]
 fn concurrent_reset_requests_respect_the_mail_limit() {
-    let house = TestServer::with(&[("limits.reset_mails_per_address", "40")]);
-    house.sign_up("ann@example.com");
+    let server = TestServer::with(&[("limits.reset_mails_per_address", "40")]);
+    server.sign_up("ann@example.com");
     let gate = Barrier::new(50);
     let answers: Vec<u16> = thread::scope(|scope| {
         let asking: Vec<_> = (0..50)
             .map(|n| {
-                let (house, gate) = (&house, &gate);
+                let (server, gate) = (&server, &gate);
                 scope.spawn(move || {
                     gate.wait();
                     // Neither address is a way around the limits of the other.
                     let path = [SEND, SEND_TOO][n % 2];
                     let body = json!({"email": "ann@example.com"});
-                    house.partner("POST", path, &body).status
+                    server.partner("POST", path, &body).status
                 })
             })
             .collect();
@@ -273,9 +273,9 @@ fn concurrent_reset_requests_respect_the_mail_limit() {
     // For the address by 429, for the account without a word.
     assert_eq!(answers.iter().filter(|status| **status == 200).count(), 40);
     assert_eq!(answers.iter().filter(|status| **status == 429).count(), 10);
-    assert_eq!(mails(&house).len(), 3);
-    assert_eq!(send(&house, "ann@example.com").status, 429);
-    house.wait(3_600);
-    assert_eq!(send(&house, "ann@example.com").status, 200);
-    assert_eq!(mails(&house).len(), 4);
+    assert_eq!(mails(&server).len(), 3);
+    assert_eq!(send(&server, "ann@example.com").status, 429);
+    server.wait(3_600);
+    assert_eq!(send(&server, "ann@example.com").status, 200);
+    assert_eq!(mails(&server).len(), 4);
 }

@@ -9,13 +9,13 @@ use crate::support::server::{PASSWORD, TestServer};
 const SEND: &str = "/api/login/v2/password/send-reset-password";
 const NEW: &str = "goats+gruff+and+gruffer";
 
-fn get(house: &TestServer, target: &str, headers: &[(&str, &str)]) -> Answer {
-    ask(house.public, request("GET", target, headers, ""))
+fn get(server: &TestServer, target: &str, headers: &[(&str, &str)]) -> Answer {
+    ask(server.public, request("GET", target, headers, ""))
 }
 
-fn post(house: &TestServer, form: &str) -> Answer {
+fn post(server: &TestServer, form: &str) -> Answer {
     let headers = [("Content-Type", "application/x-www-form-urlencoded")];
-    ask(house.public, request("POST", "/reset", &headers, form))
+    ask(server.public, request("POST", "/reset", &headers, form))
 }
 
 fn html(answer: &Answer) -> String {
@@ -27,95 +27,101 @@ fn html(answer: &Answer) -> String {
 }
 
 /// The token of a new reset mail.
-fn token(house: &TestServer) -> String {
-    house.partner("POST", SEND, &json!({"email": "ann@example.com"}));
-    mailed(house)
+fn token(server: &TestServer) -> String {
+    server.partner("POST", SEND, &json!({"email": "ann@example.com"}));
+    mailed(server)
 }
 
 /// The token of the newest mail.
-fn mailed(house: &TestServer) -> String {
-    let mails = house.operator("GET", "mail", &Value::Null).json();
+fn mailed(server: &TestServer) -> String {
+    let mails = server.operator("GET", "mail", &Value::Null).json();
     let id = mails[0]["id"].as_str().unwrap();
-    let mail = house
+    let mail = server
         .operator("GET", &format!("mail/{id}"), &Value::Null)
         .json();
     let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
     rest.split_whitespace().next().unwrap().to_owned()
 }
 
-fn login(house: &TestServer, password: &str) -> u16 {
+fn login(server: &TestServer, password: &str) -> u16 {
     let body = json!({"identity": "ann@example.com", "accessKey": password});
-    house
+    server
         .partner("POST", "/api/login/v2/auth/email", &body)
         .status
 }
 
 #[test]
 fn the_reset_page_sets_a_new_password() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
-    let token = token(&house);
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
+    let token = token(&server);
     // Looking at it, however often, uses nothing up: mail scanners open links.
     for method in ["GET", "HEAD", "GET"] {
-        let mut wire = Wire::to(house.public);
+        let mut wire = Wire::to(server.public);
         wire.send(request(method, &format!("/reset?token={token}"), &[], ""));
         assert_eq!(wire.answer_to(method).unwrap().status, 200);
     }
-    let page = html(&get(&house, &format!("/reset?token={token}"), &[]));
+    let page = html(&get(&server, &format!("/reset?token={token}"), &[]));
     assert!(page.contains(&format!("value=\"{token}\"")) && page.contains("Choose a new password"));
-    let done = post(&house, &format!("token={token}&password={NEW}&again={NEW}"));
+    let done = post(
+        &server,
+        &format!("token={token}&password={NEW}&again={NEW}"),
+    );
     assert_eq!(done.status, 200);
     assert!(html(&done).contains("Your password has been changed"));
     assert!(!html(&done).contains(&token));
     assert_eq!(
         (
-            login(&house, PASSWORD),
-            login(&house, "goats gruff and gruffer")
+            login(&server, PASSWORD),
+            login(&server, "goats gruff and gruffer")
         ),
         (401, 200)
     );
-    let again = post(&house, &format!("token={token}&password={NEW}&again={NEW}"));
+    let again = post(
+        &server,
+        &format!("token={token}&password={NEW}&again={NEW}"),
+    );
     assert_eq!(again.status, 400);
     assert!(html(&again).contains("no longer valid") && !html(&again).contains("<form"));
     // Who opens the mail once more is told before they have thought of another password.
-    let opened = get(&house, &format!("/reset?token={token}"), &[]);
+    let opened = get(&server, &format!("/reset?token={token}"), &[]);
     assert_eq!((opened.status, html(&opened)), (400, html(&again)));
 }
 
 #[test]
 fn operators_may_resend_the_reset_link_without_limit() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
     let target = format!("users/{}/reset-mail", ann.id);
-    let mail = || house.operator("POST", &target, &Value::Null);
-    let mut before = token(&house);
+    let mail = || server.operator("POST", &target, &Value::Null);
+    let mut before = token(&server);
     for _ in 0..5 {
         assert_eq!(mail().status, 200);
-        let newer = mailed(&house);
+        let newer = mailed(&server);
         let form = |token: &str| format!("token={token}&password=short&again=short");
-        let page = html(&post(&house, &form(&before)));
+        let page = html(&post(&server, &form(&before)));
         assert!(page.contains("no longer valid"), "the older one is void");
         before = newer;
     }
     let done = post(
-        &house,
+        &server,
         &format!("token={before}&password={NEW}&again={NEW}"),
     );
     assert_eq!(done.status, 200);
     let off = json!({"disabled": true});
     let user = format!("users/{}", ann.id);
-    assert_eq!(house.operator("PUT", &user, &off).status, 200);
+    assert_eq!(server.operator("PUT", &user, &off).status, 200);
     let refused = mail();
     assert_eq!((refused.status, refused.field()), (400, "user".to_owned()));
-    let nobody = house.operator("POST", "users/bob@example.com/reset-mail", &Value::Null);
+    let nobody = server.operator("POST", "users/bob@example.com/reset-mail", &Value::Null);
     assert_eq!(nobody.code(), "USER_NOT_FOUND");
 }
 
 #[test]
 fn correctable_mistakes_show_the_form_again() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
-    let token = token(&house);
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
+    let token = token(&server);
     let long = "x".repeat(257);
     for (password, again, words) in [
         (NEW, "another", "The two passwords differ."),
@@ -125,7 +131,7 @@ fn correctable_mistakes_show_the_form_again() {
         ("", "", "Please choose a longer password."),
     ] {
         let answer = post(
-            &house,
+            &server,
             &format!("token={token}&password={password}&again={again}"),
         );
         let page = html(&answer);
@@ -137,14 +143,17 @@ fn correctable_mistakes_show_the_form_again() {
         // What was typed is not sent back.
         assert!(password.is_empty() || password == "password" || !page.contains(password));
     }
-    let done = post(&house, &format!("token={token}&password={NEW}&again={NEW}"));
+    let done = post(
+        &server,
+        &format!("token={token}&password={NEW}&again={NEW}"),
+    );
     assert_eq!(done.status, 200);
 }
 
 #[test]
 fn a_link_with_an_invalid_token_shows_no_form() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
     let script = "pgr_%22%3E%3Cscript%3Ealert(1)%3C/script%3EAAAAAAAAAAAAAA";
     for target in [
         "/reset",
@@ -155,35 +164,35 @@ fn a_link_with_an_invalid_token_shows_no_form() {
         &format!("/reset?token={}", ann.token),
         &format!("/reset?token={}", "x".repeat(4_000)),
     ] {
-        let answer = get(&house, target, &[]);
+        let answer = get(&server, target, &[]);
         assert_eq!(answer.status, 400, "{target}");
         assert!(!html(&answer).contains("<form"), "{target}");
     }
-    let odd = html(&get(&house, &format!("/reset?token={script}"), &[]));
+    let odd = html(&get(&server, &format!("/reset?token={script}"), &[]));
     assert!(!odd.contains("<script"), "{odd}");
     for form in ["", "token=pgr_x", "{}", "token=%ff&password=a", "\u{1f600}"] {
-        assert_eq!(post(&house, form).status, 400, "{form}");
+        assert_eq!(post(&server, form).status, 400, "{form}");
     }
     let unknown = format!("pgr_{}", "A".repeat(43));
-    let opened = get(&house, &format!("/reset?token={unknown}"), &[]);
+    let opened = get(&server, &format!("/reset?token={unknown}"), &[]);
     assert_eq!(opened.status, 400);
     assert!(!html(&opened).contains("<form"));
     let answer = post(
-        &house,
+        &server,
         &format!("token={unknown}&password={NEW}&again={NEW}"),
     );
     assert_eq!(answer.status, 400);
-    let large = post(&house, &"x".repeat(17_000));
+    let large = post(&server, &"x".repeat(17_000));
     assert_eq!(large.status, 413);
     html(&large);
 }
 
 #[test]
 fn the_reset_page_does_not_leak_its_token() {
-    let house = TestServer::start();
-    house.sign_up("ann@example.com");
-    let target = format!("/reset?token={}", token(&house));
-    let page = get(&house, &target, &[("Origin", "https://elsewhere.example")]);
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
+    let target = format!("/reset?token={}", token(&server));
+    let page = get(&server, &target, &[("Origin", "https://elsewhere.example")]);
     for (name, value) in [
         ("referrer-policy", "no-referrer"),
         ("cache-control", "no-store"),
@@ -220,9 +229,9 @@ fn the_reset_page_does_not_leak_its_token() {
 
 #[test]
 fn the_reset_page_uses_the_viewers_language() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     let of = |accept: &str| {
-        let page = get(&house, "/reset", &[("Accept-Language", accept)]);
+        let page = get(&server, "/reset", &[("Accept-Language", accept)]);
         let text = html(&page);
         let (_, rest) = text.split_once("<html lang=\"").unwrap();
         rest[..2].to_owned() + &text
@@ -236,16 +245,16 @@ fn the_reset_page_uses_the_viewers_language() {
 
 #[test]
 fn the_reset_page_has_the_limits_of_the_route() {
-    let house = TestServer::with(&[("limits.resets_per_address", "2")]);
-    house.sign_up("ann@example.com");
-    let token = token(&house);
+    let server = TestServer::with(&[("limits.resets_per_address", "2")]);
+    server.sign_up("ann@example.com");
+    let token = token(&server);
     let form = format!("token={token}&password=short&again=short");
-    let through: Vec<u16> = (0..4).map(|_| post(&house, &form).status).collect();
+    let through: Vec<u16> = (0..4).map(|_| post(&server, &form).status).collect();
     assert_eq!(through, [400, 400, 429, 429]);
     let body = json!({"token": token, "password": "goats gruff and gruffer"});
-    let other = house.partner("POST", "/api/login/v2/password/reset", &body);
+    let other = server.partner("POST", "/api/login/v2/password/reset", &body);
     assert_eq!(other.status, 429);
-    let refused = post(&house, &form);
+    let refused = post(&server, &form);
     assert!(
         refused.header("retry-after").is_some() && html(&refused).contains("Too many attempts")
     );
@@ -269,15 +278,15 @@ fn holds(directory: &std::path::Path, text: &str) -> bool {
 #[test]
 fn reset_tokens_are_not_stored_in_clear() {
     let mut place = std::path::PathBuf::new();
-    let house = TestServer::over(
+    let server = TestServer::over(
         |directory| {
             place = directory.to_owned();
             Store::open(directory, playgate::domain::schema(), Options::default()).unwrap()
         },
         &[],
     );
-    house.sign_up("ann@example.com");
-    let token = token(&house);
+    server.sign_up("ann@example.com");
+    let token = token(&server);
     assert!(!holds(&place, &token));
     // The control: the search finds what does lie there.
     assert!(holds(&place, "ann@example.com"));

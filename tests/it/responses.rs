@@ -31,22 +31,22 @@ fn fields(answer: &Answer) -> Vec<String> {
 
 /// A request with the partner's token and other headers.
 fn with_partner(
-    house: &TestServer,
+    server: &TestServer,
     method: &str,
     target: &str,
     headers: &[(&str, &str)],
     body: &str,
 ) -> Answer {
-    let mut all = vec![("Service-AccessToken", house.partner.as_str())];
+    let mut all = vec![("Service-AccessToken", server.partner.as_str())];
     all.extend_from_slice(headers);
-    ask(house.public, request(method, target, &all, body))
+    ask(server.public, request(method, target, &all, body))
 }
 
 #[test]
 fn list_parameters_accept_all_spellings() {
-    let stage = PlaybackFixture::set();
-    let house = &stage.house;
-    let live = |query: &str| with_partner(house, "GET", &format!("{LIVE}?{query}"), &[], "");
+    let fixture = PlaybackFixture::set();
+    let server = &fixture.server;
+    let live = |query: &str| with_partner(server, "GET", &format!("{LIVE}?{query}"), &[], "");
     let plain = live("livestreams=news,other");
     assert_eq!(plain.status, 200);
     let many: String = (0..450)
@@ -83,19 +83,19 @@ fn list_parameters_accept_all_spellings() {
     let twice = live("livestreams=news&offset=0&offset=0");
     assert_eq!((twice.status, twice.field()), (400, "offset".to_owned()));
     let broadcasts = "/api/schedule/v1/broadcasts?broadcasts=noon&broadcasts=morning";
-    let answer = with_partner(house, "GET", broadcasts, &[], "").json();
+    let answer = with_partner(server, "GET", broadcasts, &[], "").json();
     assert_eq!(answer.as_object().unwrap().len(), 2);
-    let (name, value) = ("Authorization", format!("Bearer {}", house.admin));
+    let (name, value) = ("Authorization", format!("Bearer {}", server.admin));
     let target = "/admin/v1/schedule/live?livestreams=news&livestreams=news";
-    let ops = ask(house.ops, request("GET", target, &[(name, &value)], ""));
+    let ops = ask(server.ops, request("GET", target, &[(name, &value)], ""));
     assert_eq!(ops.status, 200);
 }
 
 #[test]
 fn repeated_list_headers_are_joined() {
-    let stage = PlaybackFixture::set();
+    let fixture = PlaybackFixture::set();
     let target = format!("{LIVE}?livestreams=news");
-    let get = |headers: &[(&str, &str)]| with_partner(&stage.house, "GET", &target, headers, "");
+    let get = |headers: &[(&str, &str)]| with_partner(&fixture.server, "GET", &target, headers, "");
     let etag = get(&[]).header("etag").unwrap().to_owned();
     let weak = format!("W/{etag}");
     for known in [
@@ -134,15 +134,15 @@ fn repeated_list_headers_are_joined() {
 
 #[test]
 fn repeated_accept_language_headers_are_joined() {
-    let stage = PlaybackFixture::set();
+    let fixture = PlaybackFixture::set();
     let words = |lines: &[&str]| {
         let headers: Vec<_> = lines
             .iter()
             .map(|line| ("Accept-Language", *line))
             .collect();
-        let answer = with_partner(&stage.house, "GET", LIVE, &headers, "");
+        let answer = with_partner(&fixture.server, "GET", LIVE, &headers, "");
         let page = ask(
-            stage.house.public,
+            fixture.server.public,
             request("GET", "/reset?token=x", &headers, ""),
         );
         assert_eq!((answer.status, page.status), (400, 400));
@@ -167,11 +167,11 @@ fn repeated_accept_language_headers_are_joined() {
 
 #[test]
 fn all_problems_of_a_request_are_reported_together() {
-    let stage = PlaybackFixture::set();
-    let (house, ann) = (&stage.house, &stage.ann);
+    let fixture = PlaybackFixture::set();
+    let (server, ann) = (&fixture.server, &fixture.ann);
     let none: [(&str, &str); 0] = [];
     let form = json!({"identity": "no address", "accessKey": "short", "birthDate": "2024-02-30"});
-    let answer = with_partner(house, "PUT", SIGN_UP, &none, &form.to_string());
+    let answer = with_partner(server, "PUT", SIGN_UP, &none, &form.to_string());
     assert_eq!(
         (answer.status, answer.code()),
         (400, "INVALID_REQUEST".to_owned())
@@ -184,7 +184,7 @@ fn all_problems_of_a_request_are_reported_together() {
         message(&answer)
     );
     let short = json!({"identity": "bo@example.com", "accessKey": "short"});
-    let answer = with_partner(house, "PUT", SIGN_UP, &none, &short.to_string());
+    let answer = with_partner(server, "PUT", SIGN_UP, &none, &short.to_string());
     assert_eq!(answer.code(), "PASSWORD_TOO_SHORT");
     assert_eq!(fields(&answer), ["accessKey"]);
 
@@ -192,7 +192,7 @@ fn all_problems_of_a_request_are_reported_together() {
     let user = |method: &str, target: &str, headers: &[(&str, &str)], body: &str| {
         let mut all = vec![("Authorization", bearer.as_str())];
         all.extend_from_slice(headers);
-        with_partner(house, method, target, &all, body)
+        with_partner(server, method, target, &all, body)
     };
     let preflight = user("POST", "/api/playback/v2/preflight/asset/film", &[], "");
     assert_eq!(
@@ -225,9 +225,9 @@ fn all_problems_of_a_request_are_reported_together() {
     assert_eq!(beat.status, 400);
     assert_eq!(fields(&beat).len(), 11, "{:?}", fields(&beat));
     assert!(fields(&beat).contains(&"Service-Play-Bitrate".to_owned()));
-    let live = with_partner(house, "GET", &format!("{LIVE}?offset=x"), &[], "");
+    let live = with_partner(server, "GET", &format!("{LIVE}?offset=x"), &[], "");
     assert_eq!(fields(&live), ["livestreams", "offset"]);
-    let audit = house.operator("GET", "audit?before=x&limit=0", &Value::Null);
+    let audit = server.operator("GET", "audit?before=x&limit=0", &Value::Null);
     assert_eq!(fields(&audit), ["before", "limit"]);
     let events = user(
         "POST",
@@ -243,9 +243,9 @@ fn all_problems_of_a_request_are_reported_together() {
 
 #[test]
 fn all_problems_of_flags_and_key_ids_are_reported_together() {
-    let stage = PlaybackFixture::set();
-    let house = &stage.house;
-    let bearer = format!("Bearer {}", stage.ann.token);
+    let fixture = PlaybackFixture::set();
+    let server = &fixture.server;
+    let bearer = format!("Bearer {}", fixture.ann.token);
     let flags = ["merge", "dryRun", "accept", "createLivestreams"];
     for (target, wrong) in [
         ("catalog/import", &flags[..3]),
@@ -262,16 +262,16 @@ fn all_problems_of_flags_and_key_ids_are_reported_together() {
             .map(|name| format!("{name}=%ff"))
             .collect::<Vec<_>>();
         let target = format!("{target}?{}", query.join("&"));
-        let refused = house.operator("POST", &target, &Value::Null);
+        let refused = server.operator("POST", &target, &Value::Null);
         assert_eq!(fields(&refused), wrong, "{target}");
     }
     // A problem comes before what cannot be found.
-    let preview = house.operator("GET", "mail/preview/none?locale=%ff", &Value::Null);
+    let preview = server.operator("GET", "mail/preview/none?locale=%ff", &Value::Null);
     assert_eq!(fields(&preview), ["locale"]);
     let kids = json!({"kids": ["A", "EREiIjMzRERVVWZmd3eIiA", "EREiIjMzRERVVWZmd3eIiA=="]});
     let license = "/api/playback/v1/clearkey/license";
     let headers = [("Authorization", bearer.as_str())];
-    let license = with_partner(house, "POST", license, &headers, &kids.to_string());
+    let license = with_partner(server, "POST", license, &headers, &kids.to_string());
     assert_eq!(
         fields(&license),
         [
@@ -285,7 +285,7 @@ fn all_problems_of_flags_and_key_ids_are_reported_together() {
 
 #[test]
 fn broken_json_errors_hide_parser_internals() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     for (body, expected) in [
         (
             "{\"identity\": ",
@@ -305,7 +305,7 @@ fn broken_json_errors_hide_parser_internals() {
         ),
         ("{} {}", "line 1, column 4: expected the end of the body"),
     ] {
-        let answer = with_partner(&house, "POST", SIGN_UP, &[], body);
+        let answer = with_partner(&server, "POST", SIGN_UP, &[], body);
         assert_eq!(
             (answer.status, answer.field()),
             (400, "body".to_owned()),
@@ -316,11 +316,11 @@ fn broken_json_errors_hide_parser_internals() {
             format!("body: is not valid JSON: {expected}")
         );
     }
-    let bearer = format!("Bearer {}", house.admin);
+    let bearer = format!("Bearer {}", server.admin);
     let headers = [("Authorization", bearer.as_str())];
     let target = "/admin/v1/catalog/import";
     let import = ask(
-        house.ops,
+        server.ops,
         request("POST", target, &headers, "{\"livestream\": ["),
     );
     assert_eq!(import.status, 400);
@@ -333,8 +333,8 @@ fn broken_json_errors_hide_parser_internals() {
 
 #[test]
 fn input_errors_carry_a_message_for_viewers() {
-    let house = TestServer::start();
-    let viewer = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let viewer = server.sign_up("ann@example.com");
     let text = |answer: &Answer| {
         answer.json()["error"]["user_message"]
             .as_str()
@@ -343,7 +343,7 @@ fn input_errors_carry_a_message_for_viewers() {
     };
     let sign_up = |language: &str, body: Value| {
         let headers = [("Accept-Language", language)];
-        with_partner(&house, "PUT", SIGN_UP, &headers, &body.to_string())
+        with_partner(&server, "PUT", SIGN_UP, &headers, &body.to_string())
     };
     for (language, word) in [("en", "e-mail"), ("sv", "e-postadress"), ("de", "E-Mail")] {
         let answer = sign_up(language, json!({"identity": "ann@", "accessKey": PASSWORD}));
@@ -370,7 +370,7 @@ fn input_errors_carry_a_message_for_viewers() {
     }
     let target = format!("/api/user/v1/users/{}/pin", viewer.id);
     let pin = json!({"password": PASSWORD, "newPinCode": "123"});
-    let answer = house.user(&viewer.token, "PUT", &target, &pin);
+    let answer = server.user(&viewer.token, "PUT", &target, &pin);
     assert!(
         text(&answer).contains("four to six digits"),
         "{}",
@@ -380,11 +380,11 @@ fn input_errors_carry_a_message_for_viewers() {
 
 #[test]
 fn token_errors_name_the_header() {
-    let house = TestServer::with(&[("http.header_prefix", "X-Acme-")]);
+    let server = TestServer::with(&[("http.header_prefix", "X-Acme-")]);
     let unknown = "11111111-2222-3333-4444-555555555555";
     let target = "/api/catalog/v1/assets";
     let get = |headers: &[(&str, &str)], target: &str| {
-        ask(house.public, request("GET", target, headers, ""))
+        ask(server.public, request("GET", target, headers, ""))
     };
     let refused = |answer: Answer, code: &str, words: &[&str]| {
         assert_eq!((answer.status, answer.code()), (401, code.to_owned()));
@@ -408,7 +408,7 @@ fn token_errors_name_the_header() {
         partner,
         &["accessToken", "unknown or revoked"],
     );
-    let ours = ("X-Acme-AccessToken", house.partner.as_str());
+    let ours = ("X-Acme-AccessToken", server.partner.as_str());
     let own = "/api/user/v1/users/AAAAAAAAAAAAAAAAAAAAAA";
     let user = "USER_TOKEN_INVALID";
     refused(get(&[ours], own), user, &["Authorization is missing"]);
@@ -431,8 +431,8 @@ fn token_errors_name_the_header() {
 
 #[test]
 fn spaces_after_the_authorization_scheme_are_ignored() {
-    let house = TestServer::start();
-    let viewer = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let viewer = server.sign_up("ann@example.com");
     let target = format!("/api/user/v1/users/{}", viewer.id);
     for (scheme, status) in [
         ("Bearer ", 200),
@@ -443,16 +443,16 @@ fn spaces_after_the_authorization_scheme_are_ignored() {
         ("Bearer x ", 401),
     ] {
         let value = format!("{scheme}{}", viewer.token);
-        let answer = with_partner(&house, "GET", &target, &[("Authorization", &value)], "");
+        let answer = with_partner(&server, "GET", &target, &[("Authorization", &value)], "");
         assert_eq!(answer.status, status, "{scheme:?}");
     }
 }
 
 #[test]
 fn unknown_path_and_wrong_method_errors_name_alternatives() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     let get = |method: &str, target: &str| {
-        let answer = ask(house.public, request(method, target, &[], ""));
+        let answer = ask(server.public, request(method, target, &[], ""));
         (answer.status, message(&answer))
     };
     let (status, root) = get("GET", "/");
@@ -485,11 +485,11 @@ fn unknown_path_and_wrong_method_errors_name_alternatives() {
 
 #[test]
 fn catalogue_lists_have_etags_compression_and_pages() {
-    let stage = PlaybackFixture::set();
-    let house = &stage.house;
+    let fixture = PlaybackFixture::set();
+    let server = &fixture.server;
     let get = |query: &str, headers: &[(&str, &str)]| {
         with_partner(
-            house,
+            server,
             "GET",
             &format!("/api/catalog/v1/assets{query}"),
             headers,
@@ -545,14 +545,20 @@ fn catalogue_lists_have_etags_compression_and_pages() {
         assert_eq!(get(&format!("?{bad}"), &[]).field(), "limit", "{bad}");
     }
     assert_eq!(fields(&get("?limit=0&after=a,b", &[])), ["limit", "after"]);
-    let livestreams = with_partner(house, "GET", "/api/catalog/v1/livestreams?limit=1", &[], "");
+    let livestreams = with_partner(
+        server,
+        "GET",
+        "/api/catalog/v1/livestreams?limit=1",
+        &[],
+        "",
+    );
     assert_eq!(ids(&livestreams), ["news"]);
 }
 
 #[test]
 fn names_with_invisible_or_bidi_characters_are_rejected() {
-    let house = TestServer::start();
-    let viewer = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let viewer = server.sign_up("ann@example.com");
     let target = format!("/api/user/v1/users/{}", viewer.id);
     for c in [
         '\u{2028}',
@@ -565,7 +571,7 @@ fn names_with_invisible_or_bidi_characters_are_rejected() {
         '\u{e0041}',
     ] {
         let name = json!({"name": format!("Ann{c}a")});
-        let answer = house.user(&viewer.token, "PUT", &target, &name);
+        let answer = server.user(&viewer.token, "PUT", &target, &name);
         assert_eq!(
             (answer.status, answer.field()),
             (400, "name".to_owned()),
@@ -573,7 +579,7 @@ fn names_with_invisible_or_bidi_characters_are_rejected() {
         );
         for place in ["partners", "operators"] {
             let body = json!({"name": format!("x{c}y"), "role": "agent"});
-            let answer = house.operator("POST", place, &body);
+            let answer = server.operator("POST", place, &body);
             assert_eq!(
                 (answer.status, answer.field()),
                 (400, "name".to_owned()),
@@ -582,14 +588,14 @@ fn names_with_invisible_or_bidi_characters_are_rejected() {
         }
         let tags = json!({"tags": [format!("x{c}")]});
         assert_eq!(
-            house
+            server
                 .operator("PUT", &format!("users/{}", viewer.id), &tags)
                 .status,
             400
         );
     }
     for good in ["नि\u{200d}म", "نام\u{200c}ها", "👩\u{200d}👧", "Zoë"] {
-        let answer = house.user(&viewer.token, "PUT", &target, &json!({"name": good}));
+        let answer = server.user(&viewer.token, "PUT", &target, &json!({"name": good}));
         assert_eq!((answer.status, &answer.json()["name"]), (200, &json!(good)));
     }
     let bearer = format!("Bearer {}", viewer.token);
@@ -599,7 +605,7 @@ fn names_with_invisible_or_bidi_characters_are_rejected() {
         ("Service-Play-DeviceModel", model),
     ];
     let answer = with_partner(
-        &house,
+        &server,
         "POST",
         "/api/playback/v2/preflight/asset/x",
         &headers,
@@ -622,21 +628,21 @@ fn names_with_invisible_or_bidi_characters_are_rejected() {
 
 #[test]
 fn a_missing_user_name_stays_absent_in_responses() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     for (email, name) in [
         ("a@example.com", json!(null)),
         ("b@example.com", json!("")),
         ("c@example.com", json!("  ")),
     ] {
         let form = json!({"identity": email, "accessKey": PASSWORD, "name": name});
-        let made = with_partner(&house, "PUT", SIGN_UP, &[], &form.to_string());
+        let made = with_partner(&server, "PUT", SIGN_UP, &[], &form.to_string());
         assert_eq!(
             (made.status, made.json().get("name")),
             (200, None),
             "{name}"
         );
         let form = json!({"identity": email, "accessKey": PASSWORD});
-        let login = with_partner(&house, "POST", SIGN_UP, &[], &form.to_string());
+        let login = with_partner(&server, "POST", SIGN_UP, &[], &form.to_string());
         assert_eq!(
             (login.status, login.json().get("name")),
             (200, None),
@@ -647,11 +653,11 @@ fn a_missing_user_name_stays_absent_in_responses() {
 
 #[test]
 fn address_limits_precede_the_body_and_account_limits_follow_it() {
-    let house = TestServer::with(&[
+    let server = TestServer::with(&[
         ("limits.login_wrong_per_address", "3"),
         ("limits.reset_mails_per_address", "1"),
     ]);
-    let login = |body: &str| with_partner(&house, "POST", SIGN_UP, &[], body);
+    let login = |body: &str| with_partner(&server, "POST", SIGN_UP, &[], body);
     let wrong = |email: &str| json!({"identity": email, "accessKey": "wrong password"}).to_string();
     for n in 0..3 {
         assert_eq!(login(&wrong(&format!("u{n}@example.com"))).status, 401);
@@ -665,18 +671,18 @@ fn address_limits_precede_the_body_and_account_limits_follow_it() {
         assert_eq!(login(body).status, 429, "{body:.20}");
     }
     let reset = "/api/login/v2/password/send-reset-password";
-    let ask_for = |body: &str| with_partner(&house, "POST", reset, &[], body).status;
+    let ask_for = |body: &str| with_partner(&server, "POST", reset, &[], body).status;
     assert_eq!(ask_for("{\"email\": \"a@example.com\"}"), 200);
     assert_eq!(ask_for("{\"email\": \"no address\"}"), 429);
 
-    let house = TestServer::with(&[("limits.login_wrong_per_account", "1")]);
-    let login = |body: &str| with_partner(&house, "POST", SIGN_UP, &[], body).status;
+    let server = TestServer::with(&[("limits.login_wrong_per_account", "1")]);
+    let login = |body: &str| with_partner(&server, "POST", SIGN_UP, &[], body).status;
     assert_eq!(login(&wrong("ann@example.com")), 401);
     assert_eq!(login(&wrong("ann@example.com")), 429);
     assert_eq!(login("{\"identity\": \"ann@example.com\"}"), 400);
 
-    let house = TestServer::with(&[("limits.partner_requests_per_second", "2")]);
-    let send = || with_partner(&house, "POST", SIGN_UP, &[], "no json");
+    let server = TestServer::with(&[("limits.partner_requests_per_second", "2")]);
+    let send = || with_partner(&server, "POST", SIGN_UP, &[], "no json");
     assert_eq!((send().status, send().status), (400, 400));
     let over = send();
     assert_eq!((over.status, over.code()), (429, "RATE_LIMITED".to_owned()));

@@ -45,26 +45,29 @@ const ROWS: [(&str, &str, &str, i64, i64); 4] = [
 ];
 
 fn stocked() -> GateOnly {
-    let lab = GateOnly::start();
-    let catalog = post(&lab, "/admin/v1/catalog/import", CATALOG.as_bytes());
+    let server = GateOnly::start();
+    let catalog = post(&server, "/admin/v1/catalog/import", CATALOG.as_bytes());
     assert_eq!(catalog.status, 200, "{}", catalog.json());
-    let imported = post(&lab, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
+    let imported = post(&server, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
     assert_eq!(imported.status, 200, "{}", imported.json());
-    lab
+    server
 }
 
-fn admin(lab: &GateOnly, method: &str, target: &str, body: &str) -> Answer {
-    let (name, value) = lab.admin();
+fn admin(server: &GateOnly, method: &str, target: &str, body: &str) -> Answer {
+    let (name, value) = server.admin();
     let target = format!("/admin/v1/{target}");
-    ask(lab.ops, request(method, &target, &[(name, &value)], body))
+    ask(
+        server.ops,
+        request(method, &target, &[(name, &value)], body),
+    )
 }
 
-fn why(lab: &GateOnly, id: &str) -> Value {
-    let answer = admin(lab, "GET", &format!("broadcasts/{id}/why"), "");
+fn why(server: &GateOnly, id: &str) -> Value {
+    let answer = admin(server, "GET", &format!("broadcasts/{id}/why"), "");
     assert_eq!(answer.status, 200, "{}", answer.json());
     let why = answer.json();
     // What is explained is what is served.
-    let served = get(lab, &format!("/api/schedule/v1/broadcasts/{id}")).json();
+    let served = get(server, &format!("/api/schedule/v1/broadcasts/{id}")).json();
     assert_eq!(why["liveAvailable"], served["liveAvailable"]);
     assert_eq!(why.get("catchupInterval"), served.get("catchupInterval"));
     for (right, member) in [
@@ -89,8 +92,8 @@ fn word(why: &Value, right: &str) -> (Value, String) {
 
 #[test]
 fn the_rights_of_a_broadcast_are_explained() {
-    let lab = stocked();
-    let whole = why(&lab, "final");
+    let server = stocked();
+    let whole = why(&server, "final");
     let start = at(60);
     let expected = json!({
         "broadcastId": "final", "livestreamId": "sport", "title": "Match: the Final",
@@ -123,15 +126,15 @@ fn the_rights_of_a_broadcast_are_explained() {
     });
     assert_eq!(whole, expected);
     assert_eq!(
-        word(&why(&lab, "match"), "live"),
+        word(&why(&server, "match"), "live"),
         (json!(false), "rule 1".to_owned())
     );
     assert_eq!(
-        word(&why(&lab, "studio"), "live"),
+        word(&why(&server, "studio"), "live"),
         (json!(true), "livestream".to_owned())
     );
     // A rule about another livestream is not spoken of.
-    let film = why(&lab, "film-a");
+    let film = why(&server, "film-a");
     let by: Vec<_> = film["layers"]
         .as_array()
         .unwrap()
@@ -139,7 +142,7 @@ fn the_rights_of_a_broadcast_are_explained() {
         .map(|l| &l["by"])
         .collect();
     assert_eq!(by, ["livestream", "rule 2", "rule 3"]);
-    let unknown = admin(&lab, "GET", "broadcasts/nothing/why", "");
+    let unknown = admin(&server, "GET", "broadcasts/nothing/why", "");
     assert_eq!(
         (unknown.status, unknown.code().as_str()),
         (404, "BROADCAST_NOT_FOUND")
@@ -147,8 +150,8 @@ fn the_rights_of_a_broadcast_are_explained() {
 }
 
 /// Members of a broadcast as clients see them: live, and the days of its catch-up.
-fn seen(lab: &GateOnly, id: &str) -> (bool, Option<i64>) {
-    let broadcast = get(lab, &format!("/api/schedule/v1/broadcasts/{id}")).json();
+fn seen(server: &GateOnly, id: &str) -> (bool, Option<i64>) {
+    let broadcast = get(server, &format!("/api/schedule/v1/broadcasts/{id}")).json();
     let stop = broadcast["stop"].as_i64().unwrap();
     let until = broadcast["catchupInterval"]["to"].as_i64();
     let live = broadcast["liveAvailable"].as_bool().unwrap();
@@ -157,15 +160,15 @@ fn seen(lab: &GateOnly, id: &str) -> (bool, Option<i64>) {
 
 #[test]
 fn each_right_can_be_overridden_separately() {
-    let lab = stocked();
+    let server = stocked();
     let ok = |method: &str, target: &str, body: &str| {
-        let answer = admin(&lab, method, target, body);
+        let answer = admin(&server, method, target, body);
         assert_eq!(answer.status, 200, "{target}: {}", answer.json());
         answer.json()
     };
-    assert_eq!(seen(&lab, "match"), (false, Some(2)));
+    assert_eq!(seen(&server, "match"), (false, Some(2)));
     let tag = |id: &str| {
-        let one = get(&lab, &format!("/api/schedule/v1/broadcasts/{id}"));
+        let one = get(&server, &format!("/api/schedule/v1/broadcasts/{id}"));
         one.header("etag").unwrap().to_owned()
     };
     let before = tag("film-a");
@@ -176,13 +179,13 @@ fn each_right_can_be_overridden_separately() {
     );
     assert_eq!((&set["added"], &set["changed"]), (&json!(1), &json!(0)));
     assert_eq!(set["changes"][0]["text"], "+ broadcast match");
-    assert_eq!(seen(&lab, "match"), (true, None));
+    assert_eq!(seen(&server, "match"), (true, None));
     // What was said before is replaced, not added to.
     ok("PUT", "broadcasts/match/rights", r#"{"catchup_days": 1}"#);
-    assert_eq!(seen(&lab, "match"), (false, Some(1)));
+    assert_eq!(seen(&server, "match"), (false, Some(1)));
     let cleared = ok("DELETE", "broadcasts/match/rights", "");
     assert_eq!(cleared["removed"], 1);
-    assert_eq!(seen(&lab, "match"), (false, Some(2)));
+    assert_eq!(seen(&server, "match"), (false, Some(2)));
     assert_eq!(ok("DELETE", "broadcasts/match/rights", "")["removed"], 0);
 
     let defaults = ok(
@@ -194,10 +197,10 @@ fn each_right_can_be_overridden_separately() {
         defaults["changes"][0]["text"],
         "~ livestream film: live_rights \"true\" -> \"false\"; catchup_days \"0\" -> \"3\""
     );
-    assert_eq!(seen(&lab, "film-a"), (false, Some(3)));
+    assert_eq!(seen(&server, "film-a"), (false, Some(3)));
     assert_ne!(tag("film-a"), before);
     assert_eq!(
-        seen(&lab, "studio"),
+        seen(&server, "studio"),
         (true, Some(7)),
         "another livestream stays"
     );
@@ -214,21 +217,21 @@ fn each_right_can_be_overridden_separately() {
     let rule = r#"{"livestream": "film", "rating": {"to": 99}, "live": true}"#;
     assert_eq!(ok("POST", "rules", rule)["added"], 1);
     assert_eq!(ok("POST", "rules", rule)["added"], 0, "it is there already");
-    assert_eq!(seen(&lab, "film-a"), (false, Some(3)), "nobody rated it");
+    assert_eq!(seen(&server, "film-a"), (false, Some(3)), "nobody rated it");
     ok("POST", "rules", r#"{"title": "A", "live": true}"#);
-    assert_eq!(seen(&lab, "film-a"), (true, Some(3)));
+    assert_eq!(seen(&server, "film-a"), (true, Some(3)));
     assert_eq!(ok("DELETE", "rules/1", "")["removed"], 1);
-    assert_eq!(seen(&lab, "match"), (true, Some(7)), "its rule has gone");
+    assert_eq!(seen(&server, "match"), (true, Some(7)), "its rule has gone");
     assert_eq!(rules().as_array().unwrap().len(), 4);
-    for report in lab.services.store.verify().unwrap().tables {
+    for report in server.services.store.verify().unwrap().tables {
         assert!(report.is_sound(), "{report:?}");
     }
 }
 
 #[test]
 fn invalid_rights_requests_change_nothing() {
-    let lab = stocked();
-    let exported = || admin(&lab, "GET", "catalog", "").body;
+    let server = stocked();
+    let exported = || admin(&server, "GET", "catalog", "").body;
     let before = exported();
     let invalid = (400, "IMPORT_INVALID");
     for (method, target, body, expected) in [
@@ -293,7 +296,7 @@ fn invalid_rights_requests_change_nothing() {
         ("DELETE", "rules/4", "", (404, "RULE_NOT_FOUND")),
         ("DELETE", "rules/x", "", (404, "RULE_NOT_FOUND")),
     ] {
-        let answer = admin(&lab, method, target, body);
+        let answer = admin(&server, method, target, body);
         let found = (answer.status, answer.code());
         assert_eq!(
             (found.0, found.1.as_str()),
@@ -301,7 +304,13 @@ fn invalid_rights_requests_change_nothing() {
             "{method} {target} {body}"
         );
     }
-    let named = admin(&lab, "PUT", "broadcasts/match/rights", r#"{"life": true}"#).json();
+    let named = admin(
+        &server,
+        "PUT",
+        "broadcasts/match/rights",
+        r#"{"life": true}"#,
+    )
+    .json();
     assert_eq!(
         named["error"]["details"]["problems"][0]["message"],
         "rights: `life` is not known; did you mean `live`?"

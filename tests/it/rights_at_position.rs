@@ -22,10 +22,10 @@ fn outcome(answer: &Answer) -> String {
     }
 }
 
-/// A house with one livestream for each of `rights`, which are members of the catalogue, and a session
+/// A server with one livestream for each of `rights`, which are members of the catalogue, and a session
 /// of each, begun while everything was allowed; then the rights of `rights` and `broadcasts` hold.
 struct Channels {
-    stage: PlaybackFixture,
+    fixture: PlaybackFixture,
     players: Vec<(String, Player)>,
 }
 
@@ -52,23 +52,23 @@ impl Channels {
                 "broadcast": if own { broadcasts.clone() } else { json!([]) },
             })
         };
-        let house = TestServer::with(&[
+        let server = TestServer::with(&[
             ("playback.clearkey", "true"),
             ("playback.streams_total", "99"),
             ("playback.devices", "99"),
         ]);
         let media = TempDir::new().unwrap();
-        let stage = PlaybackFixture::of(house, media, &catalogue(false).to_string());
+        let fixture = PlaybackFixture::of(server, media, &catalogue(false).to_string());
         if guide.as_object().is_some_and(|guide| !guide.is_empty()) {
-            stage.import("epg", &guide.to_string());
+            fixture.import("epg", &guide.to_string());
         }
         let play = |(id, _): &(&str, Value)| {
-            let player = stage.play(&stage.ann, id, &format!("device of {id}"));
+            let player = fixture.play(&fixture.ann, id, &format!("device of {id}"));
             ((*id).to_owned(), player)
         };
         let players = rights.iter().map(play).collect();
-        stage.import("catalog", &catalogue(true).to_string());
-        Self { stage, players }
+        fixture.import("catalog", &catalogue(true).to_string());
+        Self { fixture, players }
     }
 
     fn player(&self, channel: &str) -> &Player {
@@ -77,27 +77,31 @@ impl Channels {
     }
 
     fn now(&self) -> i64 {
-        self.stage.house.services.clock.now().0
+        self.fixture.server.services.clock.now().0
     }
 
     fn entitle(&self, channel: &str, offset: i64) -> String {
         let target = format!("/api/entitlement/v2/asset/{channel}?offset={offset}");
-        let stage = &self.stage;
-        outcome(&stage.ask(&stage.ann, "POST", &target, &[], ""))
+        let fixture = &self.fixture;
+        outcome(&fixture.ask(&fixture.ann, "POST", &target, &[], ""))
     }
 
     fn beat(&self, channel: &str, timestamp: i64) -> String {
         // How often one may beat is not what is asked here.
-        self.stage.house.wait(1);
+        self.fixture.server.wait(1);
         let timestamp = timestamp + 1;
         let headers = [("Timestamp", &*timestamp.to_string())];
-        outcome(&self.stage.beat(self.player(channel), &headers))
+        outcome(&self.fixture.beat(self.player(channel), &headers))
     }
 
     /// A license at the position of the last heartbeat.
     fn license(&self, channel: &str) -> String {
         let body = json!({"kids": [KEY], "type": "temporary"}).to_string();
-        outcome(&self.stage.license(self.player(channel), "clearkey", &body))
+        outcome(
+            &self
+                .fixture
+                .license(self.player(channel), "clearkey", &body),
+        )
     }
 
     /// What entitlement, license and heartbeat answer at so many seconds from now.
@@ -152,7 +156,7 @@ fn every_row_of_the_table_holds_for_entitlement_license_and_heartbeat() {
         let [over, on] = [format!("{id}-over"), format!("{id}-now")];
         guide[*id] = programs(&[(&over, -2 * HOUR, -HOUR), (&on, -HOUR, HOUR)]);
     }
-    let house = Channels::with(&rights, &broadcasts, &guide);
+    let server = Channels::with(&rights, &broadcasts, &guide);
 
     let ok = ["200", "200", "200"];
     let none = ["403 NO_LIVE_RIGHTS"; 3];
@@ -208,7 +212,7 @@ fn every_row_of_the_table_holds_for_entitlement_license_and_heartbeat() {
         ("plain", -86_400, gone),
     ] {
         assert_eq!(
-            house.answers(channel, shift),
+            server.answers(channel, shift),
             expected,
             "{channel} at {shift}"
         );
@@ -221,40 +225,40 @@ fn every_row_of_the_table_holds_for_entitlement_license_and_heartbeat() {
             ("dark", "552 NO_LIVE_RIGHTS"),
             ("never", "403 NO_LIVE_RIGHTS"),
         ] {
-            let beat = house.beat(channel, house.now() + shift);
+            let beat = server.beat(channel, server.now() + shift);
             assert_eq!(beat, expected, "{channel} at {shift}");
         }
     }
     assert_eq!(
-        house.beat("plain", house.now() - 90_000),
+        server.beat("plain", server.now() - 90_000),
         "403 NOT_AVAILABLE"
     );
-    let seconds = house.beat("never-week", 120);
+    let seconds = server.beat("never-week", 120);
     assert_eq!(seconds, "403 NO_LIVE_RIGHTS");
-    let millis = house.now() * 1_000 - 1_800_000;
-    assert_eq!(house.beat("start-over", millis), "200");
-    assert_eq!(house.beat("plain", millis), "403 NOT_AVAILABLE");
+    let millis = server.now() * 1_000 - 1_800_000;
+    assert_eq!(server.beat("start-over", millis), "200");
+    assert_eq!(server.beat("plain", millis), "403 NOT_AVAILABLE");
 }
 
 #[test]
 fn a_delayed_session_is_checked_at_its_own_position() {
     let rights = [("never", json!({"live_rights": false, "catchup_days": 7}))];
     let guide = json!({"never": programs(&[("a", -2 * HOUR, -HOUR), ("b", -HOUR, HOUR)])});
-    let house = Channels::with(&rights, &json!([]), &guide);
-    let stage = &house.stage;
+    let server = Channels::with(&rights, &json!([]), &guide);
+    let fixture = &server.fixture;
     let target = "/api/entitlement/v2/asset/never?offset=-5400";
-    let answer = stage.ask(&stage.ann, "POST", target, &[], "");
+    let answer = fixture.ask(&fixture.ann, "POST", target, &[], "");
     let token = answer.json()["token"].as_str().unwrap().to_owned();
-    let started = stage.preflight(&stage.ann, "never", &token, &[("DeviceId", "tv")]);
-    let player = crate::support::playback_fixture::player(&stage.ann, "tv", &started);
+    let started = fixture.preflight(&fixture.ann, "never", &token, &[("DeviceId", "tv")]);
+    let player = crate::support::playback_fixture::player(&fixture.ann, "tv", &started);
     let license = || {
         let body = json!({"kids": [KEY], "type": "temporary"}).to_string();
-        outcome(&stage.license(&player, "clearkey", &body))
+        outcome(&fixture.license(&player, "clearkey", &body))
     };
     let beat = |shift: i64| {
-        stage.house.wait(1);
-        let timestamp = (house.now() + shift).to_string();
-        outcome(&stage.beat(&player, &[("Timestamp", &timestamp)]))
+        fixture.server.wait(1);
+        let timestamp = (server.now() + shift).to_string();
+        outcome(&fixture.beat(&player, &[("Timestamp", &timestamp)]))
     };
     assert_eq!(license(), "200");
     assert_eq!(beat(-5_400), "200");
@@ -274,13 +278,13 @@ fn a_catch_up_session_stays_at_its_own_broadcast() {
         ("evening", -30 * HOUR, -29 * HOUR), ("morning", -2 * HOUR, -HOUR), ("now", -HOUR, HOUR),
     ])});
     let broadcasts = json!([{"id": "now", "live": false}]);
-    let house = Channels::with(&rights, &broadcasts, &guide);
-    let stage = &house.stage;
-    let morning = stage.play(&stage.ann, "morning", "tv");
-    let evening = stage.play(&stage.ann, "evening", "phone");
+    let server = Channels::with(&rights, &broadcasts, &guide);
+    let fixture = &server.fixture;
+    let morning = fixture.play(&fixture.ann, "morning", "tv");
+    let evening = fixture.play(&fixture.ann, "evening", "phone");
     let beat = |player: &Player, at: i64| {
-        stage.house.wait(1);
-        outcome(&stage.beat(player, &[("Timestamp", &at.to_string())]))
+        fixture.server.wait(1);
+        outcome(&fixture.beat(player, &[("Timestamp", &at.to_string())]))
     };
     for (at, expected) in [
         (NOON.0 - 2 * HOUR, "200"),
@@ -306,22 +310,22 @@ fn start_over_works_without_live_rights_if_allowed() {
     let rights = [("sport", json!({"start_over": true}))];
     let guide = json!({"sport": programs(&[("match", -HOUR, HOUR)])});
     let broadcasts = json!([{"id": "match", "live": false, "start_over": true}]);
-    let house = Channels::with(&rights, &broadcasts, &guide);
-    let stage = &house.stage;
-    let entitled = stage.entitle(&stage.ann, "match", "").json();
+    let server = Channels::with(&rights, &broadcasts, &guide);
+    let fixture = &server.fixture;
+    let entitled = fixture.entitle(&fixture.ann, "match", "").json();
     assert_eq!(entitled["expires"], NOON.0 + HOUR, "{entitled}");
-    let player = stage.play(&stage.ann, "match", "tv");
+    let player = fixture.play(&fixture.ann, "match", "tv");
     let beat = |at: i64| {
-        stage.house.wait(1);
-        outcome(&stage.beat(&player, &[("Timestamp", &at.to_string())]))
+        fixture.server.wait(1);
+        outcome(&fixture.beat(&player, &[("Timestamp", &at.to_string())]))
     };
     assert_eq!(beat(NOON.0 - HOUR), "200");
     assert_eq!(beat(NOON.0 - 600), "200");
     assert_eq!(beat(NOON.0), "552 NO_LIVE_RIGHTS");
     let blackout = json!([{"id": "match", "live": false}]);
-    let house = Channels::with(&rights, &blackout, &guide);
-    let stage = &house.stage;
-    let refused = stage.entitle(&stage.ann, "match", "");
+    let server = Channels::with(&rights, &blackout, &guide);
+    let fixture = &server.fixture;
+    let refused = fixture.entitle(&fixture.ann, "match", "");
     assert_eq!(outcome(&refused), "403 NO_LIVE_RIGHTS");
 }
 
@@ -330,13 +334,13 @@ fn program_borders_follow_the_viewers_position() {
     let rights = [("news", json!({}))];
     let guide = json!({"news": programs(&[("open", -HOUR, 0), ("dark", 0, HOUR)])});
     let broadcasts = json!([{"id": "dark", "live": false}]);
-    let house = Channels::with(&rights, &broadcasts, &guide);
-    house.stage.house.wait(30);
+    let server = Channels::with(&rights, &broadcasts, &guide);
+    server.fixture.server.wait(30);
     // The player is half a minute behind and shows the end of the program before.
-    assert_eq!(house.beat("news", NOON.0 - 2), "200");
-    assert_eq!(house.entitle("news", -32), "200");
-    assert_eq!(house.beat("news", NOON.0), "552 NO_LIVE_RIGHTS");
-    assert_eq!(house.entitle("news", -31), "403 NO_LIVE_RIGHTS");
+    assert_eq!(server.beat("news", NOON.0 - 2), "200");
+    assert_eq!(server.entitle("news", -32), "200");
+    assert_eq!(server.beat("news", NOON.0), "552 NO_LIVE_RIGHTS");
+    assert_eq!(server.entitle("news", -31), "403 NO_LIVE_RIGHTS");
 }
 
 /// A program or a gap: how long it is, its rights.
@@ -447,7 +451,7 @@ impl World {
         })
     }
 
-    fn house(&self) -> Channels {
+    fn server(&self) -> Channels {
         let rights = json!({
             "live_rights": self.live, "start_over": self.start_over, "catchup_days": self.days,
             "extended_rights": {"rewind": self.rewind},
@@ -492,10 +496,10 @@ fn entitlement_license_and_heartbeat_never_disagree() {
         ),
     );
     let checked = runner.run(&world(), |world| {
-        let house = world.house();
+        let server = world.server();
         for shift in &world.shifts {
-            let [entitlement, license, beat] = house.answers("news", *shift);
-            let now = house.now();
+            let [entitlement, license, beat] = server.answers("news", *shift);
+            let now = server.now();
             prop_assert_eq!(&entitlement, &license, "at {} of {}", shift, now);
             // The status alone says that other programs of the livestream may be seen.
             let dark = "552 NO_LIVE_RIGHTS";

@@ -94,7 +94,7 @@ impl Drop for Server {
     }
 }
 
-/// A mail server that wants STARTTLS and a login, and the house that sends through it.
+/// A mail server that wants STARTTLS and a login, and the server that sends through it.
 struct Post {
     python: &'static str,
     certificates: TempDir,
@@ -153,9 +153,9 @@ impl Post {
         Appliance::with_log(data_dir, &all, log)
     }
 
-    /// A house that sends through it; `changed` settings take the place of the usual ones, empty ones
+    /// A server that sends through it; `changed` settings take the place of the usual ones, empty ones
     /// are left out.
-    fn house(&self, changed: &[(&'static str, &str)]) -> TestServer {
+    fn playgate(&self, changed: &[(&'static str, &str)]) -> TestServer {
         let (port, ca) = (self.port.to_string(), self.file("ca.pem"));
         let usual = [
             ("smtp.host", "127.0.0.1"),
@@ -177,31 +177,31 @@ impl Post {
     }
 }
 
-fn send_reset(house: &TestServer, email: &str) {
-    let sent = house.partner("POST", SEND, &json!({"email": email}));
+fn send_reset(playgate: &TestServer, email: &str) {
+    let sent = playgate.partner("POST", SEND, &json!({"email": email}));
     assert_eq!(sent.status, 200);
 }
 
-fn deliver(house: &TestServer) {
-    house
+fn deliver(playgate: &TestServer) {
+    playgate
         .services
         .mail
-        .deliver(house.services.clock.now())
+        .deliver(playgate.services.clock.now())
         .unwrap();
 }
 
-fn mails(house: &TestServer) -> Vec<Value> {
-    let list = house.operator("GET", "mail", &Value::Null).json();
+fn mails(playgate: &TestServer) -> Vec<Value> {
+    let list = playgate.operator("GET", "mail", &Value::Null).json();
     list.as_array().unwrap().clone()
 }
 
 /// The newest mail as the operators' list has it.
-fn newest(house: &TestServer) -> Value {
-    mails(house).remove(0)
+fn newest(playgate: &TestServer) -> Value {
+    mails(playgate).remove(0)
 }
 
-fn metric(house: &TestServer, name: &str) -> i64 {
-    let text = ask(house.ops, request("GET", "/metrics", &[], "")).body;
+fn metric(playgate: &TestServer, name: &str) -> i64 {
+    let text = ask(playgate.ops, request("GET", "/metrics", &[], "")).body;
     let text = String::from_utf8(text).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.unwrap_or_else(|| panic!("no {name}"))
@@ -214,10 +214,10 @@ fn metric(house: &TestServer, name: &str) -> i64 {
 fn a_reset_mail_arrives_encrypted_and_its_link_works() {
     let Some(post) = Post::new() else { return };
     let server = post.server(&json!({}));
-    let house = post.house(&[]);
-    let jobs = Jobs::start(&house.services).unwrap();
-    let ann = house.sign_up("ann@example.com");
-    send_reset(&house, "ann@example.com");
+    let playgate = post.playgate(&[]);
+    let jobs = Jobs::start(&playgate.services).unwrap();
+    let ann = playgate.sign_up("ann@example.com");
+    send_reset(&playgate, "ann@example.com");
     let mail = server.next("mail");
     assert_eq!(
         (
@@ -240,17 +240,17 @@ fn a_reset_mail_arrives_encrypted_and_its_link_works() {
     assert!(mail["html"].as_str().unwrap().contains(target));
 
     // The page that the link leads to, as a browser has it.
-    let page = ask(house.public, request("GET", target, &[], ""));
+    let page = ask(playgate.public, request("GET", target, &[], ""));
     let html = String::from_utf8(page.body.clone()).unwrap();
     let (_, value) = html.split_once("name=\"token\" value=\"").unwrap();
     let token = value.split('"').next().unwrap();
     let form =
         format!("token={token}&password=goats+gruff+%26+gruffer&again=goats+gruff+%26+gruffer");
-    let done = ask(house.public, request("POST", "/reset", &[], &form));
+    let done = ask(playgate.public, request("POST", "/reset", &[], &form));
     assert_eq!(done.status, 200, "{}", String::from_utf8_lossy(&done.body));
     let login = |password: &str| {
         let body = json!({"identity": "ann@example.com", "accessKey": password});
-        house
+        playgate
             .partner("POST", "/api/login/v2/auth/email", &body)
             .status
     };
@@ -260,19 +260,21 @@ fn a_reset_mail_arrives_encrypted_and_its_link_works() {
     );
     let record = format!("/api/user/v1/users/{}", ann.id);
     assert_eq!(
-        house.user(&ann.token, "GET", &record, &Value::Null).status,
+        playgate
+            .user(&ann.token, "GET", &record, &Value::Null)
+            .status,
         401
     );
 
     let notice = server.next("mail");
     assert_eq!(notice["subject"], "Your password was changed");
     assert!(jobs.stop(LONG));
-    let sent: HashSet<String> = mails(&house)
+    let sent: HashSet<String> = mails(&playgate)
         .iter()
         .map(|mail| mail["status"].to_string())
         .collect();
     assert_eq!(sent, HashSet::from(["\"sent\"".to_owned()]));
-    let words = newest(&house)["server"].clone();
+    let words = newest(&playgate)["server"].clone();
     assert_eq!(words, "250 2.0.0 taken");
     assert!(server.rest().iter().all(|seen| seen.get("mail").is_none()));
 }
@@ -281,8 +283,8 @@ fn a_reset_mail_arrives_encrypted_and_its_link_works() {
 fn implicit_tls_and_auth_login_work() {
     let Some(post) = Post::new() else { return };
     let server = post.server(&json!({"tls": "tls", "without": ["PLAIN"]}));
-    let house = post.house(&[("smtp.security", "tls")]);
-    let test = house.operator("POST", "mail/test", &json!({"to": "ops@example.com"}));
+    let playgate = post.playgate(&[("smtp.security", "tls")]);
+    let test = playgate.operator("POST", "mail/test", &json!({"to": "ops@example.com"}));
     let report = test.json();
     assert_eq!(
         (test.status, &report["status"]),
@@ -295,15 +297,15 @@ fn implicit_tls_and_auth_login_work() {
 #[test]
 fn a_mail_server_outage_loses_and_duplicates_nothing() {
     let Some(post) = Post::new() else { return };
-    let house = post.house(&[]);
+    let playgate = post.playgate(&[]);
     for name in ["ann", "ben", "cat"] {
         let email = format!("{name}@example.com");
-        house.sign_up(&email);
-        send_reset(&house, &email);
+        playgate.sign_up(&email);
+        send_reset(&playgate, &email);
     }
-    deliver(&house);
-    assert!(newest(&house).get("server").is_none());
-    let oldest = mails(&house).pop().unwrap();
+    deliver(&playgate);
+    assert!(newest(&playgate).get("server").is_none());
+    let oldest = mails(&playgate).pop().unwrap();
     assert_eq!(
         (&oldest["status"], &oldest["attempts"]),
         (&json!("queued"), &json!(1))
@@ -313,16 +315,16 @@ fn a_mail_server_outage_loses_and_duplicates_nothing() {
         "{oldest}"
     );
     assert!(oldest["nextAttempt"].as_i64().unwrap() > oldest["createdAt"].as_i64().unwrap());
-    house.wait(60);
-    deliver(&house);
-    assert_eq!(metric(&house, "playgate_mail_queued"), 3);
-    assert_eq!(metric(&house, "playgate_mail_oldest_seconds"), 60);
-    assert_eq!(metric(&house, "playgate_mail_server_failing"), 1);
+    playgate.wait(60);
+    deliver(&playgate);
+    assert_eq!(metric(&playgate, "playgate_mail_queued"), 3);
+    assert_eq!(metric(&playgate, "playgate_mail_oldest_seconds"), 60);
+    assert_eq!(metric(&playgate, "playgate_mail_server_failing"), 1);
 
     let server = post.server(&json!({}));
-    house.wait(60);
-    deliver(&house);
-    deliver(&house);
+    playgate.wait(60);
+    deliver(&playgate);
+    deliver(&playgate);
     let taken: Vec<Value> = server
         .rest()
         .into_iter()
@@ -337,13 +339,13 @@ fn a_mail_server_outage_loses_and_duplicates_nothing() {
         to,
         ["ann@example.com", "ben@example.com", "cat@example.com"]
     );
-    assert!(mails(&house).iter().all(|mail| mail["status"] == "sent"));
-    assert_eq!(metric(&house, "playgate_mail_queued"), 0);
+    assert!(mails(&playgate).iter().all(|mail| mail["status"] == "sent"));
+    assert_eq!(metric(&playgate, "playgate_mail_queued"), 0);
     assert_eq!(
-        metric(&house, "playgate_mail_attempts_total{outcome=\"sent\"}"),
+        metric(&playgate, "playgate_mail_attempts_total{outcome=\"sent\"}"),
         3
     );
-    assert_eq!(metric(&house, "playgate_mail_server_failing"), 0);
+    assert_eq!(metric(&playgate, "playgate_mail_server_failing"), 0);
 }
 
 #[test]
@@ -439,13 +441,13 @@ fn the_mail_server_login_is_never_logged_or_shown() {
 #[test]
 fn only_the_newest_link_is_sent() {
     let Some(post) = Post::new() else { return };
-    let house = post.house(&[]);
-    house.sign_up("ann@example.com");
-    send_reset(&house, "ann@example.com");
-    send_reset(&house, "ann@example.com");
+    let playgate = post.playgate(&[]);
+    playgate.sign_up("ann@example.com");
+    send_reset(&playgate, "ann@example.com");
+    send_reset(&playgate, "ann@example.com");
     let server = post.server(&json!({}));
-    deliver(&house);
-    let states: Vec<_> = mails(&house)
+    deliver(&playgate);
+    let states: Vec<_> = mails(&playgate)
         .iter()
         .map(|mail| mail["status"].as_str().unwrap().to_owned())
         .collect();
@@ -457,14 +459,14 @@ fn only_the_newest_link_is_sent() {
 #[test]
 fn a_mail_whose_token_has_expired_is_not_sent() {
     let Some(post) = Post::new() else { return };
-    let house = post.house(&[]);
-    house.sign_up("ann@example.com");
-    send_reset(&house, "ann@example.com");
-    deliver(&house);
+    let playgate = post.playgate(&[]);
+    playgate.sign_up("ann@example.com");
+    send_reset(&playgate, "ann@example.com");
+    deliver(&playgate);
     let server = post.server(&json!({}));
-    house.wait(1_800);
-    deliver(&house);
-    assert_eq!(newest(&house)["status"], "expired");
+    playgate.wait(1_800);
+    deliver(&playgate);
+    assert_eq!(newest(&playgate)["status"], "expired");
     assert!(server.rest().is_empty());
 }
 
@@ -477,15 +479,15 @@ fn greylisting_is_retried_and_a_rejection_is_final() {
         "take",
     ];
     let server = post.server(&json!({"plan": plan}));
-    let house = post.house(&[]);
+    let playgate = post.playgate(&[]);
     for name in ["ann", "ben"] {
         let email = format!("{name}@example.com");
-        house.sign_up(&email);
-        send_reset(&house, &email);
+        playgate.sign_up(&email);
+        send_reset(&playgate, &email);
     }
-    deliver(&house);
+    deliver(&playgate);
     let state = |at: usize| {
-        let mail = mails(&house).remove(at);
+        let mail = mails(&playgate).remove(at);
         (
             mail["status"].as_str().unwrap().to_owned(),
             mail["server"].as_str().unwrap().to_owned(),
@@ -497,13 +499,16 @@ fn greylisting_is_retried_and_a_rejection_is_final() {
         expected("queued", "451 4.7.1 Greylisted, come back")
     );
     assert_eq!(state(0), expected("failed", "550 5.1.1 No such user"));
-    house.wait(60);
-    deliver(&house);
+    playgate.wait(60);
+    deliver(&playgate);
     assert_eq!(state(1), expected("sent", "250 2.0.0 taken"));
     assert_eq!(state(0).0, "failed");
     assert_eq!(server.next("mail")["to"], "ann@example.com");
     assert_eq!(
-        metric(&house, "playgate_mail_attempts_total{outcome=\"failed\"}"),
+        metric(
+            &playgate,
+            "playgate_mail_attempts_total{outcome=\"failed\"}"
+        ),
         1
     );
 }
@@ -513,32 +518,32 @@ fn a_failing_mail_server_gets_the_mail_again_with_the_same_message_id() {
     let Some(post) = Post::new() else { return };
     let plan = ["stall", "drip", "drop", "take and drop", "take"];
     let server = post.server(&json!({"plan": plan}));
-    let house = post.house(&[("smtp.timeout", "2s")]);
-    house.sign_up("ann@example.com");
-    send_reset(&house, "ann@example.com");
-    deliver(&house);
+    let playgate = post.playgate(&[("smtp.timeout", "2s")]);
+    playgate.sign_up("ann@example.com");
+    send_reset(&playgate, "ann@example.com");
+    deliver(&playgate);
     server.next("stalled");
-    assert_eq!(newest(&house)["server"], "no answer in time");
-    house.wait(60);
-    deliver(&house);
+    assert_eq!(newest(&playgate)["server"], "no answer in time");
+    playgate.wait(60);
+    deliver(&playgate);
     server.next("dripped");
-    assert_eq!(newest(&house)["server"], "no answer in time");
-    house.wait(120);
-    deliver(&house);
+    assert_eq!(newest(&playgate)["server"], "no answer in time");
+    playgate.wait(120);
+    deliver(&playgate);
     server.next("dropped");
-    assert_eq!(newest(&house)["status"], "queued");
-    house.wait(240);
-    deliver(&house);
+    assert_eq!(newest(&playgate)["status"], "queued");
+    playgate.wait(240);
+    deliver(&playgate);
     // It was taken and the answer was lost: the one case in which a mail comes twice.
     let first = server.next("mail");
-    assert_eq!(newest(&house)["status"], "queued");
-    house.wait(480);
-    deliver(&house);
+    assert_eq!(newest(&playgate)["status"], "queued");
+    playgate.wait(480);
+    deliver(&playgate);
     let again = server.next("mail");
     assert_eq!(first["mail"], again["mail"]);
-    assert_eq!(newest(&house)["status"], "sent");
-    house.wait(900);
-    deliver(&house);
+    assert_eq!(newest(&playgate)["status"], "sent");
+    playgate.wait(900);
+    deliver(&playgate);
     assert!(server.rest().is_empty());
 }
 
@@ -546,11 +551,11 @@ fn a_failing_mail_server_gets_the_mail_again_with_the_same_message_id() {
 fn a_quoted_link_in_a_rejection_is_not_stored() {
     let Some(post) = Post::new() else { return };
     let _server = post.server(&json!({"plan": ["reject"]}));
-    let house = post.house(&[]);
-    house.sign_up("ann@example.com");
-    send_reset(&house, "ann@example.com");
-    deliver(&house);
-    let mail = newest(&house);
+    let playgate = post.playgate(&[]);
+    playgate.sign_up("ann@example.com");
+    send_reset(&playgate, "ann@example.com");
+    deliver(&playgate);
+    let mail = newest(&playgate);
     assert_eq!(mail["status"], "failed");
     let said = mail["server"].as_str().unwrap();
     assert!(said.contains("/reset?token=(removed)"), "{said}");
@@ -570,11 +575,11 @@ fn nothing_is_sent_to_an_unauthenticated_mail_server() {
     ];
     for (server, settings, words) in cases {
         let server = post.server(&server);
-        let house = post.house(settings);
-        house.sign_up("ann@example.com");
-        send_reset(&house, "ann@example.com");
-        deliver(&house);
-        let mail = newest(&house);
+        let playgate = post.playgate(settings);
+        playgate.sign_up("ann@example.com");
+        send_reset(&playgate, "ann@example.com");
+        deliver(&playgate);
+        let mail = newest(&playgate);
         assert_eq!(mail["status"], "queued");
         let said = mail["server"].as_str().unwrap();
         assert!(said.contains(words), "{said}");
@@ -588,18 +593,18 @@ fn nothing_is_sent_to_an_unauthenticated_mail_server() {
         ("smtp.username", ""),
         ("smtp.password", ""),
     ];
-    let send = |house: &TestServer| {
-        house.sign_up("ann@example.com");
-        send_reset(house, "ann@example.com");
-        deliver(house);
-        newest(house)
+    let send = |playgate: &TestServer| {
+        playgate.sign_up("ann@example.com");
+        send_reset(playgate, "ann@example.com");
+        deliver(playgate);
+        newest(playgate)
     };
     let server = post.server(&plain);
-    assert_eq!(send(&post.house(&open))["status"], "sent");
+    assert_eq!(send(&post.playgate(&open))["status"], "sent");
     assert_eq!(server.next("mail")["encrypted"], false);
     drop(server);
     let _insists = post.server(&json!({}));
-    let mail = send(&post.house(&open));
+    let mail = send(&post.playgate(&open));
     assert_eq!(mail["status"], "queued");
     assert!(
         mail["server"].as_str().unwrap().starts_with("530 "),
@@ -611,12 +616,12 @@ fn nothing_is_sent_to_an_unauthenticated_mail_server() {
 fn a_wrong_mail_password_is_reported_without_showing_it() {
     let Some(post) = Post::new() else { return };
     let server = post.server(&json!({"password": "another one"}));
-    let house = post.house(&[]);
-    house.sign_up("ann@example.com");
-    let jobs = Jobs::start(&house.services).unwrap();
-    send_reset(&house, "ann@example.com");
+    let playgate = post.playgate(&[]);
+    playgate.sign_up("ann@example.com");
+    let jobs = Jobs::start(&playgate.services).unwrap();
+    send_reset(&playgate, "ann@example.com");
     assert_eq!(server.next("login")["right"], false);
-    let ready = || ask(house.ops, request("GET", "/readyz", &[], ""));
+    let ready = || ask(playgate.ops, request("GET", "/readyz", &[], ""));
     let warned = (0..600).any(|_| {
         thread::park_timeout(Duration::from_millis(50));
         ready().json()["warnings"].get("mail").is_some()
@@ -632,9 +637,9 @@ fn a_wrong_mail_password_is_reported_without_showing_it() {
         .unwrap()
         .to_owned();
     assert!(words.starts_with("535 "), "{words}");
-    assert_eq!(newest(&house)["server"], json!(words));
+    assert_eq!(newest(&playgate)["server"], json!(words));
 
-    let test = house
+    let test = playgate
         .operator("POST", "mail/test", &json!({"to": "ops@example.com"}))
         .json();
     assert_eq!(test["status"], "failed");
@@ -652,12 +657,12 @@ fn a_wrong_mail_password_is_reported_without_showing_it() {
         dialogue.last().unwrap().starts_with("S: 535 "),
         "{dialogue:?}"
     );
-    let seen = [test.to_string(), json!(mails(&house)).to_string()];
+    let seen = [test.to_string(), json!(mails(&playgate)).to_string()];
     assert!(seen.iter().all(|text| !text.contains(CANARY)));
     // It is left alone, so that we are not shut out.
     assert!(jobs.stop(LONG));
-    house.wait(200);
-    deliver(&house);
+    playgate.wait(200);
+    deliver(&playgate);
     let logins = server
         .rest()
         .iter()

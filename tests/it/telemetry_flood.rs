@@ -106,11 +106,11 @@ fn of_501_events_the_first_500_are_stored() {
 }
 
 /// Sends batches of a megabyte until one is refused; how many were taken, and the refusal.
-fn flood_of(house: &TestServer, name: &str, most: usize) -> (usize, Answer) {
-    let viewer = house.sign_up(&format!("{name}@example.com"));
+fn flood_of(playgate: &TestServer, name: &str, most: usize) -> (usize, Answer) {
+    let viewer = playgate.sign_up(&format!("{name}@example.com"));
     let bearer = format!("Bearer {}", viewer.token);
     for batch in 0..most {
-        let answer = post(house.public, &house.partner, &bearer, &flood(batch));
+        let answer = post(playgate.public, &playgate.partner, &bearer, &flood(batch));
         if answer.status != 202 {
             assert_eq!(
                 (answer.status, answer.code()),
@@ -124,59 +124,62 @@ fn flood_of(house: &TestServer, name: &str, most: usize) -> (usize, Answer) {
 
 #[test]
 fn users_of_a_partner_share_its_telemetry_budget() {
-    let house = TestServer::with(&[("telemetry.partner_bytes_per_day", "8MiB")]);
-    let (taken, refused) = flood_of(&house, "mallory", 20);
+    let playgate = TestServer::with(&[("telemetry.partner_bytes_per_day", "8MiB")]);
+    let (taken, refused) = flood_of(&playgate, "mallory", 20);
     assert_eq!(taken, 8);
     let wait: i64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert_eq!(wait, 86_400 - NOON.0 % 86_400, "until the next day");
-    assert_eq!(flood_of(&house, "ann", 1).0, 0);
-    let made = house.operator("POST", "partners", &json!({"name": "Other"}));
+    assert_eq!(flood_of(&playgate, "ann", 1).0, 0);
+    let made = playgate.operator("POST", "partners", &json!({"name": "Other"}));
     let other = made.json()["accessToken"].as_str().unwrap().to_owned();
     let form = json!({"identity": "bob@example.com", "accessKey": PASSWORD}).to_string();
     let headers = [("Service-AccessToken", other.as_str())];
     let form = request("PUT", "/api/login/v2/auth/email", &headers, &form);
-    let bearer = format!("Bearer {}", viewer(&ask(house.public, form)).token);
-    assert_eq!(post(house.public, &other, &bearer, &flood(0)).status, 202);
-    house.wait(wait);
-    let next = post(house.public, &other, &bearer, &flood(1));
+    let bearer = format!("Bearer {}", viewer(&ask(playgate.public, form)).token);
+    assert_eq!(
+        post(playgate.public, &other, &bearer, &flood(0)).status,
+        202
+    );
+    playgate.wait(wait);
+    let next = post(playgate.public, &other, &bearer, &flood(1));
     assert_eq!(next.status, 202);
 }
 
 #[test]
 fn telemetry_stays_within_its_total_limit_and_drops_the_oldest_hours() {
-    let house = TestServer::with(&[
+    let playgate = TestServer::with(&[
         ("telemetry.max_bytes", "64MiB"),
         ("telemetry.user_bytes_per_day", "1GiB"),
     ]);
-    let (taken, refused) = flood_of(&house, "mallory", 80);
+    let (taken, refused) = flood_of(&playgate, "mallory", 80);
     assert!((60..=67).contains(&taken), "{taken}");
     assert_eq!(refused.header("retry-after"), Some("30"));
     let make_room = || {
-        house
+        playgate
             .services
             .telemetry
-            .make_room(house.services.clock.now())
+            .make_room(playgate.services.clock.now())
             .unwrap()
     };
     assert_eq!(make_room(), 0, "the hour that is written to stays");
-    assert_eq!(flood_of(&house, "ann", 1).0, 0);
+    assert_eq!(flood_of(&playgate, "ann", 1).0, 0);
     // A smaller batch begins the next hour.
-    house.wait(3_600);
-    let viewer = house.sign_up("bob@example.com");
+    playgate.wait(3_600);
+    let viewer = playgate.sign_up("bob@example.com");
     let few = json!([{"timestamp": 1, "action": "a", "seqId": 1}]);
     let target = "/api/tracker/v1/telemetry-events";
-    let small = house.user(&viewer.token, "POST", target, &few);
+    let small = playgate.user(&viewer.token, "POST", target, &few);
     assert_eq!(small.status, 202, "{}", small.json());
     assert_eq!(make_room(), 1);
-    let warning = house
+    let warning = playgate
         .services
         .telemetry
-        .trouble(house.services.clock.now())
+        .trouble(playgate.services.clock.now())
         .unwrap();
     assert!(warning.contains("telemetry.max_bytes"), "{warning}");
     let bearer = format!("Bearer {}", viewer.token);
     assert_eq!(
-        post(house.public, &house.partner, &bearer, &flood(0)).status,
+        post(playgate.public, &playgate.partner, &bearer, &flood(0)).status,
         202
     );
 }

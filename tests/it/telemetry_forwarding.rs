@@ -141,8 +141,8 @@ fn read(stream: &mut TcpStream) -> Option<(Vec<String>, Vec<u8>)> {
     Some((head, body))
 }
 
-/// A house that forwards to a sink.
-fn house(sink: &Sink, batch: &str) -> TestServer {
+/// A server that forwards to a sink.
+fn server(sink: &Sink, batch: &str) -> TestServer {
     TestServer::with(&[
         ("telemetry.forward.url", &sink.url),
         ("telemetry.forward.authorization", SECRET),
@@ -160,20 +160,20 @@ fn batch(numbers: std::ops::Range<u64>) -> Value {
     numbers.map(event).collect()
 }
 
-fn send(house: &TestServer, viewer: &Viewer, numbers: std::ops::Range<u64>) {
-    let answer = house.user(&viewer.token, "POST", TRACKER, &batch(numbers));
+fn send(server: &TestServer, viewer: &Viewer, numbers: std::ops::Range<u64>) {
+    let answer = server.user(&viewer.token, "POST", TRACKER, &batch(numbers));
     assert_eq!(answer.status, 202, "{}", answer.json());
 }
 
-fn exported(house: &TestServer) -> String {
-    let answer = house.operator("GET", "telemetry/events", &Value::Null);
+fn exported(server: &TestServer) -> String {
+    let answer = server.operator("GET", "telemetry/events", &Value::Null);
     String::from_utf8(answer.body).unwrap()
 }
 
 /// What the task does every second.
-fn run(house: &TestServer) -> usize {
-    let forwarder = house.services.forwarder.as_ref().unwrap();
-    forwarder.run(house.services.clock.now()).unwrap()
+fn run(server: &TestServer) -> usize {
+    let forwarder = server.services.forwarder.as_ref().unwrap();
+    forwarder.run(server.services.clock.now()).unwrap()
 }
 
 /// What it took.
@@ -185,18 +185,18 @@ fn bodies(requests: &[Asked]) -> String {
 #[test]
 fn events_arrive_in_batches_and_in_order() {
     let sink = Sink::start();
-    let house = house(&sink, "100");
-    let [ann, bob] = ["ann@example.com", "bob@example.com"].map(|email| house.sign_up(email));
-    send(&house, &ann, 0..130);
-    send(&house, &bob, 0..120);
-    assert_eq!(run(&house), 200);
+    let server = server(&sink, "100");
+    let [ann, bob] = ["ann@example.com", "bob@example.com"].map(|email| server.sign_up(email));
+    send(&server, &ann, 0..130);
+    send(&server, &bob, 0..120);
+    assert_eq!(run(&server), 200);
     let mut came = sink.came();
-    house.wait(5);
-    assert_eq!(run(&house), 50);
+    server.wait(5);
+    assert_eq!(run(&server), 50);
     came.extend(sink.came());
     let sizes: Vec<usize> = came.iter().map(Asked::lines).collect();
     assert_eq!(sizes, [100, 100, 50]);
-    assert_eq!(bodies(&came), exported(&house));
+    assert_eq!(bodies(&came), exported(&server));
     for asked in &came {
         assert_eq!(asked.head[0], "POST /in?table=events HTTP/1.1");
         assert_eq!(asked.header("content-type"), "application/x-ndjson");
@@ -210,17 +210,17 @@ fn events_arrive_in_batches_and_in_order() {
         keys.iter()
             .all(|key| key.len() == 66 && key.starts_with('"'))
     );
-    house.wait(60);
-    assert_eq!((run(&house), sink.came().len()), (0, 0));
+    server.wait(60);
+    assert_eq!((run(&server), sink.came().len()), (0, 0));
 }
 
 #[test]
 fn a_failed_batch_is_repeated_unchanged() {
     let sink = Sink::start();
-    let house = house(&sink, "100");
-    let ann = house.sign_up("ann@example.com");
-    send(&house, &ann, 0..7);
-    house.wait(5);
+    let server = server(&sink, "100");
+    let ann = server.sign_up("ann@example.com");
+    send(&server, &ann, 0..7);
+    server.wait(5);
     let wrongs = [
         "",
         "not http\r\n\r\n",
@@ -233,31 +233,31 @@ fn a_failed_batch_is_repeated_unchanged() {
     ];
     for wrong in wrongs {
         sink.next(Deed::Say(wrong));
-        assert_eq!(run(&house), 0, "{wrong}");
+        assert_eq!(run(&server), 0, "{wrong}");
         assert_eq!(sink.came().len(), 1, "{wrong}");
-        let forwarder = house.services.forwarder.as_ref().unwrap();
-        let trouble = forwarder.trouble(house.services.clock.now());
+        let forwarder = server.services.forwarder.as_ref().unwrap();
+        let trouble = forwarder.trouble(server.services.clock.now());
         assert!(trouble.is_some(), "{wrong}");
         // Not at once, and not beside the path that was configured; and another batch does not overtake.
-        send(&house, &ann, 7..8);
-        assert_eq!((run(&house), sink.came().len()), (0, 0), "{wrong}");
+        send(&server, &ann, 7..8);
+        assert_eq!((run(&server), sink.came().len()), (0, 0), "{wrong}");
         // Longer than the longest pause of our own.
-        house.wait(400);
+        server.wait(400);
         if wrong.contains("Retry-After") {
-            assert_eq!((run(&house), sink.came().len()), (0, 0));
-            house.wait(500);
+            assert_eq!((run(&server), sink.came().len()), (0, 0));
+            server.wait(500);
         }
         sink.next(Deed::Say(wrong));
-        run(&house);
+        run(&server);
         let again = sink.came();
         assert_eq!(again.len(), 1, "{wrong}");
         assert_eq!(again[0].lines(), 7, "{wrong}");
-        house.wait(1_000);
+        server.wait(1_000);
     }
-    assert_eq!(run(&house), 8);
+    assert_eq!(run(&server), 8);
     let came = sink.came();
-    assert_eq!(bodies(&came), exported(&house));
-    let text = house.services.metrics.render();
+    assert_eq!(bodies(&came), exported(&server));
+    let text = server.services.metrics.render();
     for line in [
         "playgate_telemetry_forwarded_total{outcome=\"sent\"} 8",
         "playgate_telemetry_forward_failures_total 16",
@@ -273,14 +273,14 @@ fn a_too_large_batch_is_split() {
         true => Deed::Say("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"),
         false => Deed::Take,
     });
-    let house = house(&sink, "400");
-    let ann = house.sign_up("ann@example.com");
-    send(&house, &ann, 0..400);
-    house.wait(5);
-    assert_eq!(run(&house), 400);
+    let server = server(&sink, "400");
+    let ann = server.sign_up("ann@example.com");
+    send(&server, &ann, 0..400);
+    server.wait(5);
+    assert_eq!(run(&server), 400);
     let came = sink.came();
     assert!(came.iter().any(|asked| !asked.taken));
-    assert_eq!(bodies(&came), exported(&house));
+    assert_eq!(bodies(&came), exported(&server));
 }
 
 #[test]
@@ -292,19 +292,19 @@ fn a_rejected_event_is_counted_and_the_others_arrive() {
             false => Deed::Take,
         }
     });
-    let house = house(&sink, "100");
-    let ann = house.sign_up("ann@example.com");
-    send(&house, &ann, 0..200);
-    house.wait(5);
-    assert_eq!(run(&house), 199);
+    let server = server(&sink, "100");
+    let ann = server.sign_up("ann@example.com");
+    send(&server, &ann, 0..200);
+    server.wait(5);
+    assert_eq!(run(&server), 199);
     let arrived = bodies(&sink.came());
-    let export = exported(&house);
+    let export = exported(&server);
     let others = export
         .lines()
         .filter(|line| !line.contains("\"seqId\":77,"));
     let others: String = others.flat_map(|line| [line, "\n"]).collect();
     assert_eq!(arrived, others);
-    let text = house.services.metrics.render();
+    let text = server.services.metrics.render();
     let refused = "playgate_telemetry_forwarded_total{outcome=\"refused\"} 1";
     assert!(text.lines().any(|line| line == refused), "{text}");
 }
@@ -312,42 +312,48 @@ fn a_rejected_event_is_counted_and_the_others_arrive() {
 #[test]
 fn events_of_erased_users_are_not_forwarded() {
     let sink = Sink::start();
-    let house = house(&sink, "100");
-    let [ann, bob] = ["ann@example.com", "bob@example.com"].map(|email| house.sign_up(email));
-    send(&house, &ann, 0..5);
-    send(&house, &bob, 0..5);
+    let server = server(&sink, "100");
+    let [ann, bob] = ["ann@example.com", "bob@example.com"].map(|email| server.sign_up(email));
+    send(&server, &ann, 0..5);
+    send(&server, &bob, 0..5);
     let own = format!("/api/user/v1/users/{}", ann.id);
-    let erased = house.user(&ann.token, "DELETE", &own, &json!({"password": PASSWORD}));
+    let erased = server.user(&ann.token, "DELETE", &own, &json!({"password": PASSWORD}));
     assert_eq!(erased.status, 204);
     // Her events are still there: the task that erases them has not run.
-    let export = exported(&house);
+    let export = exported(&server);
     assert!(export.contains(&ann.id));
-    house.wait(5);
-    assert_eq!(run(&house), 5);
-    house.services.telemetry.run_erasures().unwrap();
-    send(&house, &bob, 5..9);
-    house.wait(5);
-    assert_eq!(run(&house), 4);
-    assert_eq!(bodies(&sink.came()), exported(&house));
+    server.wait(5);
+    assert_eq!(run(&server), 5);
+    server.services.telemetry.run_erasures().unwrap();
+    send(&server, &bob, 5..9);
+    server.wait(5);
+    assert_eq!(run(&server), 4);
+    assert_eq!(bodies(&sink.came()), exported(&server));
 }
 
 #[test]
 fn a_hanging_sink_does_not_delay_shutdown() {
     let sink = Sink::start();
-    let house = house(&sink, "1");
-    let ann = house.sign_up("ann@example.com");
-    send(&house, &ann, 0..3);
+    let server = server(&sink, "1");
+    let ann = server.sign_up("ann@example.com");
+    send(&server, &ann, 0..3);
     sink.next(Deed::Nothing);
     thread::scope(|scope| {
-        let running = scope.spawn(|| run(&house));
+        let running = scope.spawn(|| run(&server));
         sink.asked();
-        house.services.forwarder.as_ref().unwrap().stop();
+        server.services.forwarder.as_ref().unwrap().stop();
         assert_eq!(running.join().unwrap(), 0);
     });
     // And nothing more is begun.
-    assert_eq!((run(&house), sink.came().len()), (0, 0));
+    assert_eq!((run(&server), sink.came().len()), (0, 0));
     assert_eq!(
-        house.services.forwarder.as_ref().unwrap().counts().failures,
+        server
+            .services
+            .forwarder
+            .as_ref()
+            .unwrap()
+            .counts()
+            .failures,
         0
     );
 }

@@ -37,13 +37,13 @@ impl TestServer {
 
 #[test]
 fn updates_merge_only_members_that_users_may_change() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
     let change = json!({
         "name": "Anna", "locale": "pt_BR", "birthDate": "1990-02-03",
         "email": "eve@example.com", "country": "US", "tags": ["vip"], "userId": "x", "disabled": false,
     });
-    let changed = house.own(&ann, "PUT", "", &change);
+    let changed = server.own(&ann, "PUT", "", &change);
     assert_eq!(changed.status, 200);
     let expected = json!({
         "userId": ann.id, "email": "ann@example.com", "name": "Anna", "locale": "pt-BR",
@@ -51,8 +51,8 @@ fn updates_merge_only_members_that_users_may_change() {
         "parentalControl": {"enabled": false, "limit": 18},
     });
     assert_eq!(changed.json(), expected);
-    assert_eq!(house.own(&ann, "PUT", "", &json!({})).json(), expected);
-    assert_eq!(house.own(&ann, "GET", "", &Value::Null).json(), expected);
+    assert_eq!(server.own(&ann, "PUT", "", &json!({})).json(), expected);
+    assert_eq!(server.own(&ann, "GET", "", &Value::Null).json(), expected);
     for (member, value) in [
         ("birthDate", json!("2024-02-30")),
         ("name", json!(5)),
@@ -62,16 +62,16 @@ fn updates_merge_only_members_that_users_may_change() {
             Some((outer, inner)) => json!({outer: {inner: value}}),
             None => json!({member: value}),
         };
-        let answer = house.own(&ann, "PUT", "", &body);
+        let answer = server.own(&ann, "PUT", "", &body);
         assert_eq!((answer.status, answer.field().as_str()), (400, member));
     }
 }
 
 #[test]
 fn another_users_id_is_unknown_on_every_route() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
-    let bob = house.sign_up("bob@example.com");
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    let bob = server.sign_up("bob@example.com");
     let as_bob = Viewer {
         token: bob.token.clone(),
         ..ann.clone()
@@ -89,14 +89,14 @@ fn another_users_id_is_unknown_on_every_route() {
         ("GET", "/export"),
         ("DELETE", &format!("/sessions/{}", ann.session)),
     ] {
-        let answer = house.own(&as_bob, method, below, &password);
+        let answer = server.own(&as_bob, method, below, &password);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (404, "USER_NOT_FOUND"),
             "{method} {below}"
         );
     }
-    let foreign = house.own(
+    let foreign = server.own(
         &bob,
         "DELETE",
         &format!("/sessions/{}", ann.session),
@@ -106,17 +106,17 @@ fn another_users_id_is_unknown_on_every_route() {
         (foreign.status, foreign.code().as_str()),
         (404, "SESSION_NOT_FOUND")
     );
-    assert_eq!(house.own(&ann, "GET", "", &Value::Null).status, 200);
+    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 200);
 }
 
 #[test]
 fn a_new_password_ends_the_other_sessions() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
-    let phone = crate::support::server::viewer(&house.log_in("ann@example.com", PASSWORD));
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    let phone = crate::support::server::viewer(&server.log_in("ann@example.com", PASSWORD));
     let change = |current: &str, new: &str| {
         let body = json!({"currentPassword": current, "newPassword": new});
-        house.own(&ann, "PUT", "/password", &body)
+        server.own(&ann, "PUT", "/password", &body)
     };
     let wrong = change("wrong wrong", "goats gruff and gruffer");
     // Not 401: clients would log the viewer out.
@@ -130,11 +130,11 @@ fn a_new_password_ends_the_other_sessions() {
         ("PASSWORD_TOO_COMMON", "newPassword")
     );
     assert_eq!(change(PASSWORD, "goats gruff and gruffer").status, 200);
-    assert_eq!(house.own(&ann, "GET", "", &Value::Null).status, 200);
-    assert_eq!(house.own(&phone, "GET", "", &Value::Null).status, 401);
-    assert_eq!(house.log_in("ann@example.com", PASSWORD).status, 401);
+    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 200);
+    assert_eq!(server.own(&phone, "GET", "", &Value::Null).status, 401);
+    assert_eq!(server.log_in("ann@example.com", PASSWORD).status, 401);
     assert_eq!(
-        house
+        server
             .log_in("ann@example.com", "goats gruff and gruffer")
             .status,
         200
@@ -143,9 +143,9 @@ fn a_new_password_ends_the_other_sessions() {
 
 #[test]
 fn changing_parental_settings_needs_the_pin() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
-    let on = house.own(
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    let on = server.own(
         &ann,
         "PUT",
         "",
@@ -155,14 +155,14 @@ fn changing_parental_settings_needs_the_pin() {
         on.json()["parentalControl"],
         json!({"enabled": true, "limit": 15})
     );
-    let pin = house.mailed_pin();
+    let pin = server.mailed_pin();
     let wrong = if pin == "0000" { "1111" } else { "0000" };
     let off = |pin: Option<&str>| {
         let mut body = json!({"parentalControl": {"enabled": false}});
         if let Some(pin) = pin {
             body["pinCode"] = pin.into();
         }
-        house.own(&ann, "PUT", "", &body)
+        server.own(&ann, "PUT", "", &body)
     };
     assert_eq!(
         (off(None).status, off(None).code().as_str()),
@@ -179,13 +179,13 @@ fn changing_parental_settings_needs_the_pin() {
     );
     // What needs no PIN counts none.
     assert_eq!(
-        house
+        server
             .own(&ann, "PUT", "", &json!({"name": "A", "pinCode": wrong}))
             .status,
         200
     );
     let change = json!({"pinCode": pin, "newPinCode": "246810"});
-    assert_eq!(house.own(&ann, "PUT", "/pin", &change).status, 200);
+    assert_eq!(server.own(&ann, "PUT", "/pin", &change).status, 200);
     for left in (0..4).rev() {
         assert_eq!(
             off(Some(wrong)).json()["error"]["details"]["attemptsLeft"],
@@ -198,20 +198,20 @@ fn changing_parental_settings_needs_the_pin() {
         (429, "PIN_CODE_LOCKED")
     );
     assert_eq!(locked.header("retry-after"), Some("900"));
-    house.wait(900);
+    server.wait(900);
     assert_eq!(off(Some("246810")).status, 200);
-    let reset = house.own(&ann, "POST", "/pin/reset", &Value::Null);
+    let reset = server.own(&ann, "POST", "/pin/reset", &Value::Null);
     assert_eq!((reset.status, reset.json()), (200, json!({})));
-    let body = json!({"pinCode": house.mailed_pin(), "newPinCode": "1234"});
-    assert_eq!(house.own(&ann, "PUT", "/pin", &body).status, 200);
+    let body = json!({"pinCode": server.mailed_pin(), "newPinCode": "1234"});
+    assert_eq!(server.own(&ann, "PUT", "/pin", &body).status, 200);
 }
 
 #[test]
 fn setting_the_first_pin_needs_the_password() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
     let set = |body: Value| {
-        let answer = house.own(&ann, "PUT", "/pin", &body);
+        let answer = server.own(&ann, "PUT", "/pin", &body);
         (
             answer.status,
             answer.json()["error"]["code"]
@@ -244,11 +244,11 @@ fn setting_the_first_pin_needs_the_password() {
 
 #[test]
 fn sessions_are_listed_and_ended() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
-    house.wait(5);
-    let phone = crate::support::server::viewer(&house.log_in("ann@example.com", PASSWORD));
-    let listed = house.own(&ann, "GET", "/sessions", &Value::Null).json();
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    server.wait(5);
+    let phone = crate::support::server::viewer(&server.log_in("ann@example.com", PASSWORD));
+    let listed = server.own(&ann, "GET", "/sessions", &Value::Null).json();
     let line = |viewer: &Viewer, began: i64, current: bool| json!({"kind": "login", "sessionId": viewer.session, "createdTimestamp": began, "expires": began + 30 * 86_400, "current": current});
     let began = 1_767_268_800;
     assert_eq!(
@@ -257,74 +257,74 @@ fn sessions_are_listed_and_ended() {
     );
     let one = format!("/sessions/{}", phone.session);
     assert_eq!(
-        house.own(&ann, "GET", &one, &Value::Null).json(),
+        server.own(&ann, "GET", &one, &Value::Null).json(),
         line(&phone, began + 5, false)
     );
-    assert_eq!(house.own(&ann, "DELETE", &one, &Value::Null).status, 204);
-    assert_eq!(house.own(&phone, "GET", "", &Value::Null).status, 401);
+    assert_eq!(server.own(&ann, "DELETE", &one, &Value::Null).status, 204);
+    assert_eq!(server.own(&phone, "GET", "", &Value::Null).status, 401);
     assert_eq!(
-        house.own(&ann, "DELETE", &one, &Value::Null).code(),
+        server.own(&ann, "DELETE", &one, &Value::Null).code(),
         "SESSION_NOT_FOUND"
     );
     assert_eq!(
-        house.own(&ann, "DELETE", "/sessions", &Value::Null).status,
+        server.own(&ann, "DELETE", "/sessions", &Value::Null).status,
         204
     );
-    assert_eq!(house.own(&ann, "GET", "", &Value::Null).status, 401);
+    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 401);
 }
 
 #[test]
 fn an_account_is_exported_and_erased() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
-    house.own(&ann, "POST", "/pin/reset", &Value::Null);
-    let export = house.own(&ann, "GET", "/export", &Value::Null);
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    server.own(&ann, "POST", "/pin/reset", &Value::Null);
+    let export = server.own(&ann, "GET", "/export", &Value::Null);
     let json = export.json();
     assert_eq!(json["user"]["email"], "ann@example.com");
     assert_eq!(json["sessions"][0]["sessionId"], ann.session);
     assert_eq!(json["mails"][0]["kind"], "pin");
     // Whoever has the viewer's device must not find the PIN here.
-    assert!(!String::from_utf8_lossy(&export.body).contains(&house.mailed_pin()));
-    let refused = house.own(&ann, "DELETE", "", &json!({"password": "wrong wrong"}));
+    assert!(!String::from_utf8_lossy(&export.body).contains(&server.mailed_pin()));
+    let refused = server.own(&ann, "DELETE", "", &json!({"password": "wrong wrong"}));
     assert_eq!(
         (refused.status, refused.code().as_str()),
         (403, "PASSWORD_WRONG")
     );
     assert_eq!(
-        house
+        server
             .own(&ann, "DELETE", "", &json!({"password": PASSWORD}))
             .status,
         204
     );
-    assert_eq!(house.own(&ann, "GET", "", &Value::Null).status, 401);
-    assert_eq!(house.log_in("ann@example.com", PASSWORD).status, 401);
+    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 401);
+    assert_eq!(server.log_in("ann@example.com", PASSWORD).status, 401);
     assert_eq!(
-        house.operator("GET", "mail", &Value::Null).json(),
+        server.operator("GET", "mail", &Value::Null).json(),
         json!([])
     );
-    assert_ne!(house.sign_up("ann@example.com").id, ann.id);
+    assert_ne!(server.sign_up("ann@example.com").id, ann.id);
 }
 
 #[test]
 fn operators_manage_users() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     let body = json!({"email": "ann@example.com", "password": PASSWORD, "name": "Ann"});
-    let added = house.operator("POST", "users", &body);
+    let added = server.operator("POST", "users", &body);
     assert_eq!(added.status, 200);
     let id = added.json()["userId"].as_str().unwrap().to_owned();
-    let again = house.operator("POST", "users", &body);
+    let again = server.operator("POST", "users", &body);
     assert_eq!(
         (again.code().as_str(), again.field().as_str()),
         ("EMAIL_IN_USE", "email")
     );
     let weak = json!({"email": "bob@example.com", "password": "12345678"});
-    assert_eq!(house.operator("POST", "users", &weak).field(), "password");
-    let shown = house
+    assert_eq!(server.operator("POST", "users", &weak).field(), "password");
+    let shown = server
         .operator("GET", "users/ann@example.com", &Value::Null)
         .json();
     assert_eq!(shown["userId"], id.as_str());
     let change = json!({"tags": ["vip"], "country": "DE", "parentalControl": {"enabled": true}});
-    let changed = house
+    let changed = server
         .operator("PUT", &format!("users/{id}"), &change)
         .json();
     assert_eq!(
@@ -332,7 +332,7 @@ fn operators_manage_users() {
         (&json!(["vip"]), &json!("DE"), &json!(true))
     );
     assert_eq!(
-        house
+        server
             .operator(
                 "PUT",
                 &format!("users/{id}/pin"),
@@ -341,39 +341,39 @@ fn operators_manage_users() {
             .status,
         200
     );
-    let ann = crate::support::server::viewer(&house.log_in("ann@example.com", PASSWORD));
-    let sessions = house
+    let ann = crate::support::server::viewer(&server.log_in("ann@example.com", PASSWORD));
+    let sessions = server
         .operator("GET", &format!("users/{id}/sessions"), &Value::Null)
         .json();
     assert_eq!(sessions[0]["sessionId"], ann.session);
     let guarded = json!({"birthDate": "1990-01-01", "pinCode": "4711"});
-    assert_eq!(house.own(&ann, "PUT", "", &guarded).status, 200);
+    assert_eq!(server.own(&ann, "PUT", "", &guarded).status, 200);
     assert_eq!(
-        house
+        server
             .operator("POST", &format!("users/{id}/logout"), &Value::Null)
             .status,
         200
     );
-    assert_eq!(house.own(&ann, "GET", "", &Value::Null).status, 401);
+    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 401);
     assert_eq!(
-        house
+        server
             .operator("PUT", &format!("users/{id}"), &json!({"disabled": true}))
             .json()["disabled"],
         true
     );
-    assert_eq!(house.log_in("ann@example.com", PASSWORD).status, 401);
-    let list = house
+    assert_eq!(server.log_in("ann@example.com", PASSWORD).status, 401);
+    let list = server
         .operator("GET", "users?partner=Acme", &Value::Null)
         .json();
     assert_eq!(list.as_array().unwrap().len(), 1);
     assert_eq!(
-        house
+        server
             .operator("DELETE", &format!("users/{id}"), &Value::Null)
             .status,
         204
     );
     assert_eq!(
-        house
+        server
             .operator("GET", &format!("users/{id}"), &Value::Null)
             .code(),
         "USER_NOT_FOUND"
@@ -383,95 +383,96 @@ fn operators_manage_users() {
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in its order")]
 fn operators_manage_partners_and_operators() {
-    let house = TestServer::start();
-    let ann = house.sign_up("ann@example.com");
-    let added = house
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    let added = server
         .operator("POST", "partners/Acme/tokens", &Value::Null)
         .json();
     let token = added["accessToken"].as_str().unwrap();
     let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD});
-    let log_in = |token: &str| house.partner_with(token, "POST", "/api/login/v2/auth/email", &body);
+    let log_in =
+        |token: &str| server.partner_with(token, "POST", "/api/login/v2/auth/email", &body);
     assert_eq!(log_in(token).status, 200);
     let revoke = format!(
         "partners/Acme/tokens/{}",
         added["tokenId"].as_str().unwrap()
     );
-    assert_eq!(house.operator("DELETE", &revoke, &Value::Null).status, 204);
+    assert_eq!(server.operator("DELETE", &revoke, &Value::Null).status, 204);
     assert_eq!(log_in(token).code(), "PARTNER_TOKEN_INVALID");
     assert_eq!(
-        house.operator("DELETE", &revoke, &Value::Null).code(),
+        server.operator("DELETE", &revoke, &Value::Null).code(),
         "TOKEN_NOT_FOUND"
     );
-    let tokens = house
+    let tokens = server
         .operator("GET", "partners/Acme/tokens", &Value::Null)
         .json();
     assert_eq!(tokens.as_array().unwrap().len(), 1);
-    let partners = house.operator("GET", "partners", &Value::Null).json();
+    let partners = server.operator("GET", "partners", &Value::Null).json();
     assert_eq!(
         (&partners[0]["name"], &partners[0]["users"]),
         (&json!("Acme"), &json!(1))
     );
     assert_eq!(
-        house
+        server
             .operator("POST", "partners", &json!({"name": "Acme"}))
             .code(),
         "NAME_IN_USE"
     );
     assert_eq!(
-        house
+        server
             .operator("DELETE", "partners/Acme", &Value::Null)
             .status,
         204
     );
     assert_eq!(
-        house.own(&ann, "GET", "", &Value::Null).code(),
+        server.own(&ann, "GET", "", &Value::Null).code(),
         "PARTNER_TOKEN_INVALID"
     );
     assert_eq!(
-        house
+        server
             .operator("GET", &format!("users/{}", ann.id), &Value::Null)
             .code(),
         "USER_NOT_FOUND"
     );
 
-    let shut = house.operator("POST", "partners", &json!({"name": "Shut"}));
+    let shut = server.operator("POST", "partners", &json!({"name": "Shut"}));
     let token = shut.json()["accessToken"].as_str().unwrap().to_owned();
     let sign_up = |n: u32| {
         let body = json!({"identity": format!("u{n}@example.com"), "accessKey": PASSWORD});
-        house
+        server
             .partner_with(&token, "PUT", "/api/login/v2/auth/email", &body)
             .status
     };
     assert_eq!(sign_up(1), 200);
-    let change = |body: &Value| house.operator("PUT", "partners/Shut", body);
+    let change = |body: &Value| server.operator("PUT", "partners/Shut", body);
     assert_eq!(change(&json!({"disabled": true})).status, 200);
     assert_eq!(sign_up(2), 401);
     assert_eq!(change(&json!({})).status, 200);
     assert_eq!(change(&json!({"disabled": false})).status, 200);
     assert_eq!(sign_up(3), 200);
 
-    let agent = house
+    let agent = server
         .operator("POST", "operators", &json!({"name": "Al", "role": "agent"}))
         .json();
     assert!(agent["token"].as_str().unwrap().starts_with("pgo_"));
-    let operators = house.operator("GET", "operators", &Value::Null).json();
+    let operators = server.operator("GET", "operators", &Value::Null).json();
     assert_eq!(operators.as_array().unwrap().len(), 2);
     assert_eq!(
-        house
+        server
             .operator("DELETE", "operators/Al", &Value::Null)
             .status,
         204
     );
     assert_eq!(
-        house
+        server
             .operator("DELETE", "operators/Al", &Value::Null)
             .code(),
         "OPERATOR_NOT_FOUND"
     );
-    let test = house
+    let test = server
         .operator("POST", "mail/test", &json!({"to": "eva@example.com"}))
         .json();
-    let mail = house.operator(
+    let mail = server.operator(
         "GET",
         &format!("mail/{}", test["id"].as_str().unwrap()),
         &Value::Null,
@@ -484,12 +485,12 @@ fn operators_manage_partners_and_operators() {
 
 #[test]
 fn a_user_export_contains_the_data_of_every_part() {
-    let stage = PlaybackFixture::set();
-    let (house, ann) = (&stage.house, &stage.ann);
+    let fixture = PlaybackFixture::set();
+    let (server, ann) = (&fixture.server, &fixture.ann);
     let target = format!("users/{}/grants/premium", ann.id);
-    assert_eq!(house.operator("PUT", &target, &json!({})).status, 200);
-    let player = stage.play(ann, "film", "tv");
-    house.own(ann, "POST", "/pin/reset", &Value::Null);
+    assert_eq!(server.operator("PUT", &target, &json!({})).status, 200);
+    let player = fixture.play(ann, "film", "tv");
+    server.own(ann, "POST", "/pin/reset", &Value::Null);
     let events: Vec<_> = (0..300)
         .map(|at| {
             json!({
@@ -499,13 +500,13 @@ fn a_user_export_contains_the_data_of_every_part() {
         })
         .collect();
     let events = Value::from(events);
-    let bob = stage.viewer("bob");
+    let bob = fixture.viewer("bob");
     let tracker = "/api/tracker/v1/telemetry-events";
     for viewer in [ann, &bob] {
-        let sent = house.user(&viewer.token, "POST", tracker, &events);
+        let sent = server.user(&viewer.token, "POST", tracker, &events);
         assert_eq!(sent.status, 202);
     }
-    let export = house.own(ann, "GET", "/export", &Value::Null);
+    let export = server.own(ann, "GET", "/export", &Value::Null);
     assert_eq!(export.header("content-type"), Some("application/json"));
     assert_eq!(export.header("cache-control"), Some("no-store"));
     let json = export.json();
@@ -523,17 +524,17 @@ fn a_user_export_contains_the_data_of_every_part() {
     let expected: Vec<_> = sent.iter().map(|event| &event["seqId"]).collect();
     assert_eq!(sequences, expected);
     assert!(told.iter().all(|one| one["userId"] == *ann.id));
-    let new = stage.viewer("new");
-    let empty = house.own(&new, "GET", "/export", &Value::Null).json();
+    let new = fixture.viewer("new");
+    let empty = server.own(&new, "GET", "/export", &Value::Null).json();
     assert_eq!(empty["telemetry"], json!([]));
 }
 
 #[test]
 fn mails_can_be_previewed_without_sending() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     let preview = |query: &str| {
         let target = format!("mail/preview/{query}");
-        house.operator("GET", &target, &Value::Null)
+        server.operator("GET", &target, &Value::Null)
     };
     let swedish = preview("reset?locale=sv");
     assert_eq!(swedish.status, 200);
@@ -550,27 +551,27 @@ fn mails_can_be_previewed_without_sending() {
     );
     let odd = preview("pin?locale=-");
     assert_eq!((odd.status, odd.field().as_str()), (400, "locale"));
-    let queue = house.operator("GET", "mail", &Value::Null).json();
+    let queue = server.operator("GET", "mail", &Value::Null).json();
     assert_eq!(queue, json!([]));
 }
 
 /// Whoever waits for a disk that is slow must not hold a thread that others read with.
 #[test]
 fn waiting_for_a_commit_occupies_no_worker_thread() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     let [ann, ben, cy] =
-        ["ann", "ben", "cy"].map(|name| house.sign_up(&format!("{name}@example.com")));
+        ["ann", "ben", "cy"].map(|name| server.sign_up(&format!("{name}@example.com")));
     let gate = Arc::new(RwLock::new(()));
     let shut = gate.write().unwrap();
     let held = std::iter::from_fn(|| {
         let gate = Arc::clone(&gate);
-        let job = house.services.cold.run(move |()| drop(gate.read()));
+        let job = server.services.cold.run(move |()| drop(gate.read()));
         job.ok()
     });
     let held: Vec<_> = held.collect();
     assert!(held.len() > 1_000);
 
-    let logout = house.user(
+    let logout = server.user(
         &ann.token,
         "POST",
         "/api/login/v2/auth/logout",
@@ -579,24 +580,24 @@ fn waiting_for_a_commit_occupies_no_worker_thread() {
     assert_eq!(logout.status, 200);
     let target = format!("/api/user/v1/users/{}/sessions", ben.id);
     assert_eq!(
-        house
+        server
             .user(&ben.token, "DELETE", &target, &Value::Null)
             .status,
         204
     );
     let target = format!("/api/user/v1/users/{}/sessions/{}", cy.id, cy.session);
     assert_eq!(
-        house
+        server
             .user(&cy.token, "DELETE", &target, &Value::Null)
             .status,
         204
     );
     let body = json!({"email": "ann@example.com"});
     let target = "/api/login/v2/password/send-reset-password";
-    assert_eq!(house.partner("POST", target, &body).status, 200);
+    assert_eq!(server.partner("POST", target, &body).status, 200);
 
     let does = |method: &str, target: &str, body: Value, status: u16| {
-        let answer = house.operator(method, target, &body);
+        let answer = server.operator(method, target, &body);
         assert_eq!(
             answer.status,
             status,

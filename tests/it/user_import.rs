@@ -208,22 +208,22 @@ fn a_batched_import_counts_each_line_once_and_audits_once() {
 #[test]
 fn an_interrupted_import_continues_when_repeated() {
     const USERS: usize = 4_000;
-    let house = TestServer::start();
+    let server = TestServer::start();
     let lines: Vec<String> = (0..USERS).map(|n| line(&format!("u{n}"))).collect();
     let body = lines.join("\n");
     let sent = body.len() * 3 / 4;
     let head = format!(
         "POST /admin/v1/users/import HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
          content-length: {}\r\n\r\n",
-        house.admin,
+        server.admin,
         body.len()
     );
-    let mut socket = TcpStream::connect(house.ops).unwrap();
+    let mut socket = TcpStream::connect(server.ops).unwrap();
     socket.write_all(head.as_bytes()).unwrap();
     socket.write_all(&body.as_bytes()[..sent]).unwrap();
     // So that the server has read it all before it sees the end.
     let stored = || {
-        house
+        server
             .operator("GET", "users?limit=1000", &Value::Null)
             .json()
             .as_array()
@@ -236,10 +236,10 @@ fn an_interrupted_import_continues_when_repeated() {
         park_timeout(Duration::from_millis(20));
     }
     drop(socket);
-    let bearer = format!("Bearer {}", house.admin);
+    let bearer = format!("Bearer {}", server.admin);
     let headers = [("Authorization", bearer.as_str())];
     let whole = request("POST", "/admin/v1/users/import", &headers, &body);
-    let again = ask(house.ops, whole).json();
+    let again = ask(server.ops, whole).json();
     let [added, existing, rejected] = count(&again);
     assert!(existing >= 1_000 && added > 0, "{again}");
     assert_eq!((added + existing, rejected), (4_000, 0));
@@ -247,14 +247,14 @@ fn an_interrupted_import_continues_when_repeated() {
 
 #[test]
 fn an_empty_import_is_rejected() {
-    let house = TestServer::start();
-    let bearer = format!("Bearer {}", house.admin);
+    let server = TestServer::start();
+    let bearer = format!("Bearer {}", server.admin);
     let headers = [("Authorization", bearer.as_str())];
     for target in [
         "/admin/v1/users/import",
         "/admin/v1/users/import?dryRun=true",
     ] {
-        let reply = ask(house.ops, request("POST", target, &headers, ""));
+        let reply = ask(server.ops, request("POST", target, &headers, ""));
         assert_eq!(reply.status, 400);
         assert_eq!(
             reply.json()["error"]["message"],

@@ -285,7 +285,7 @@ fn play(act: u64, cast: &Cast, rng: &Rng) -> Vec<Sent> {
     (0..ACT).map(of).collect()
 }
 
-/// Plays one act in a house, its first requests left out.
+/// Plays one act on a server, its first requests left out.
 fn act(
     ground: &Ground,
     seed: u64,
@@ -300,19 +300,19 @@ fn act(
         bytes: Vec::new(),
         number: act * ACT,
     })?;
-    let house = &ground.house;
-    let panics = &house.http.metrics.panics;
+    let server = &ground.house;
+    let panics = &server.http.metrics.panics;
     let target = Target {
-        public: house.public,
-        ops: house.ops,
+        public: server.public,
+        ops: server.ops,
         panics: &|| panics.get(),
     };
     let sent = play(act, &cast, &rng);
     target.fire(&sent[skip..], &mut rng.split(u64::MAX), tally)
 }
 
-/// Plays the acts of a house; its end compares indexes and records.
-fn house(seed: u64, acts: impl Iterator<Item = u64>) -> Result<Tally, (u64, Failure)> {
+/// Plays the acts of a server; its end compares indexes and records.
+fn server(seed: u64, acts: impl Iterator<Item = u64>) -> Result<Tally, (u64, Failure)> {
     let ground = Ground::open();
     let mut tally = Tally::default();
     let mut last = 0;
@@ -330,7 +330,7 @@ fn house(seed: u64, acts: impl Iterator<Item = u64>) -> Result<Tally, (u64, Fail
     }));
     whole.map(|()| tally).map_err(|_| {
         let why =
-            "the house does not serve a main job afterwards, or its store is not sound".to_owned();
+            "the server does not serve a main job afterwards, or its store is not sound".to_owned();
         (
             last,
             Failure {
@@ -342,7 +342,7 @@ fn house(seed: u64, acts: impl Iterator<Item = u64>) -> Result<Tally, (u64, Fail
     })
 }
 
-/// The act with which the house of an act begins.
+/// The act with which the server of an act begins.
 const fn first_of_house(act: u64) -> u64 {
     act / ACTS_OF_A_HOUSE * ACTS_OF_A_HOUSE
 }
@@ -395,9 +395,9 @@ fn mutated_requests_get_valid_responses_and_harm_nothing() {
     let began = Instant::now();
     println!("PLAYGATE_MUTATION_SEED={seed}");
     if let Some(only) = number("PLAYGATE_MUTATION_ACT") {
-        // Alone, or with those before it in its house.
+        // Alone, or with those before it on its server.
         for first in [only, first_of_house(only)] {
-            if let Err((number, failure)) = house(seed, first..=only) {
+            if let Err((number, failure)) = server(seed, first..=only) {
                 panic!("{}", told(seed, number, &failure));
             }
         }
@@ -413,7 +413,7 @@ fn mutated_requests_get_valid_responses_and_harm_nothing() {
             if first >= acts || failed.lock().unwrap().is_some() {
                 return;
             }
-            match house(seed, first..(first + ACTS_OF_A_HOUSE).min(acts)) {
+            match server(seed, first..(first + ACTS_OF_A_HOUSE).min(acts)) {
                 Ok(tally) => total.lock().unwrap().add(tally),
                 Err(failure) => drop(failed.lock().unwrap().get_or_insert(failure)),
             }
@@ -499,12 +499,12 @@ fn every_route_has_a_request_that_succeeds() {
 
 #[test]
 fn a_panic_is_detected() {
-    let lab = GateOnly::start();
-    let counted = || lab.http.metrics.panics.get();
+    let server = GateOnly::start();
+    let counted = || server.http.metrics.panics.get();
     let fire = |token: &str, panics: &dyn Fn() -> u64| {
         let target = Target {
-            public: lab.public,
-            ops: lab.ops,
+            public: server.public,
+            ops: server.ops,
             panics,
         };
         let sent = |number, path: &str| Sent {
@@ -519,7 +519,7 @@ fn a_panic_is_detected() {
         let both = [sent(0, "/openapi.json"), sent(1, "/api/catalog/v1/assets")];
         target.fire(&both, &mut Rng::of_nothing(), &mut Tally::default())
     };
-    let tokens = &lab.gate.tokens;
+    let tokens = &server.gate.tokens;
     assert!(fire(tokens.partner.reveal(), &counted).is_ok());
     let found = fire(tokens.panicking.reveal(), &counted).unwrap_err();
     assert_eq!(found.why, "a panic");

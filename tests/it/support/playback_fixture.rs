@@ -91,7 +91,7 @@ const GUIDE: [(&str, i64, i64, u8); 5] = [
 pub const FILM_KEY: (&str, &str) = ("ABEiM0RVZneImaq7zN3u_w", "Dw4NDAsKCQgHBgUEAwIBAA");
 
 pub struct PlaybackFixture {
-    pub house: TestServer,
+    pub server: TestServer,
     pub ann: Viewer,
     media: TempDir,
 }
@@ -129,7 +129,7 @@ impl PlaybackFixture {
             ("playback.clearkey", "true"),
         ];
         let settings: Vec<_> = ours.into_iter().chain(settings.iter().copied()).collect();
-        let stage = Self::of(TestServer::with(&settings), media, CATALOGUE);
+        let fixture = Self::of(TestServer::with(&settings), media, CATALOGUE);
         let programs = GUIDE.map(|(id, start, stop, age)| {
             json!({
                 "id": id, "title": id, "pgAge": age,
@@ -137,37 +137,37 @@ impl PlaybackFixture {
             })
         });
         let guide = json!({"news": programs}).to_string();
-        stage.import("epg", &guide);
-        stage
+        fixture.import("epg", &guide);
+        fixture
     }
 
-    /// A house with media files and a catalogue, and a viewer.
-    pub fn of(house: TestServer, media: TempDir, catalogue: &str) -> Self {
-        let ann = house.sign_up("ann@example.com");
-        let stage = Self { house, ann, media };
-        stage.import("catalog", catalogue);
-        stage
+    /// A server with media files and a catalogue, and a viewer.
+    pub fn of(server: TestServer, media: TempDir, catalogue: &str) -> Self {
+        let ann = server.sign_up("ann@example.com");
+        let fixture = Self { server, ann, media };
+        fixture.import("catalog", catalogue);
+        fixture
     }
 
     /// Imports a catalogue or a guide, whatever it takes away.
     pub fn import(&self, what: &str, body: &str) {
-        let bearer = format!("Bearer {}", self.house.admin);
+        let bearer = format!("Bearer {}", self.server.admin);
         let headers = [("Authorization", bearer.as_str())];
         let target = format!("/admin/v1/{what}/import?accept=true");
-        let answer = ask(self.house.ops, request("POST", &target, &headers, body));
+        let answer = ask(self.server.ops, request("POST", &target, &headers, body));
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         assert_eq!(answer.status, 200, "{text}");
     }
 
     /// Another viewer.
     pub fn viewer(&self, name: &str) -> Viewer {
-        self.house.sign_up(&format!("{name}@example.com"))
+        self.server.sign_up(&format!("{name}@example.com"))
     }
 
     /// What an operator changes of a viewer.
     pub fn change(&self, viewer: &Viewer, body: &Value) {
         let target = format!("users/{}", viewer.id);
-        assert_eq!(self.house.operator("PUT", &target, body).status, 200);
+        assert_eq!(self.server.operator("PUT", &target, body).status, 200);
     }
 
     /// Switches parental control on, with the PIN 2468.
@@ -176,7 +176,7 @@ impl PlaybackFixture {
         self.change(viewer, &control);
         let target = format!("users/{}/pin", viewer.id);
         let set = self
-            .house
+            .server
             .operator("PUT", &target, &json!({"pinCode": "2468"}));
         assert!(set.status < 300, "{}", set.status);
     }
@@ -192,11 +192,11 @@ impl PlaybackFixture {
     ) -> Answer {
         let bearer = format!("Bearer {}", viewer.token);
         let mut all = vec![
-            ("Service-AccessToken", self.house.partner.as_str()),
+            ("Service-AccessToken", self.server.partner.as_str()),
             ("Authorization", bearer.as_str()),
         ];
         all.extend_from_slice(headers);
-        ask(self.house.public, request(method, target, &all, body))
+        ask(self.server.public, request(method, target, &all, body))
     }
 
     pub fn entitle(&self, viewer: &Viewer, asset: &str, body: &str) -> Answer {
@@ -233,7 +233,7 @@ impl PlaybackFixture {
     }
 
     pub fn beat(&self, player: &Player, changed: &[(&str, &str)]) -> Answer {
-        let now = self.house.services.clock.now().0.to_string();
+        let now = self.server.services.clock.now().0.to_string();
         let mut usual = preflight_headers(&player.entitlement, &player.device);
         usual.extend([
             ("Session", player.session.as_str()),
@@ -265,7 +265,7 @@ impl PlaybackFixture {
     /// A file of the origin by the address that a preflight gave.
     pub fn fetch(&self, address: &str, headers: &[(&str, &str)]) -> Answer {
         let target = address.strip_prefix("https://tv.example").unwrap();
-        ask(self.house.public, request("GET", target, headers, ""))
+        ask(self.server.public, request("GET", target, headers, ""))
     }
 
     /// The directory that the origin serves.
