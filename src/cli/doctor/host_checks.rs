@@ -181,7 +181,7 @@ fn version() -> Option<Finding> {
     if Path::new("/usr/lib/playgate/replaced/playgate").exists() {
         return Some(Finding::warning(
             "version",
-            "the last upgrade was taken back, so the version before serves",
+            "the last upgrade was rolled back, and the previous version is running",
             "dpkg --configure playgate (shows the cause), or install a newer version",
         ));
     }

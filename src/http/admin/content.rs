@@ -55,7 +55,7 @@ pub(crate) fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
         let report = serde_json::to_value(&body).map_err(ApiError::internal)?;
         return Err(ApiError::new(
             ErrorCode::ImportHeld,
-            "the guide looks implausible and was not taken; accept it to take it as it is",
+            "the guide looks implausible and was not imported; repeat with `accept` to import it anyway",
         )
         .with_details(Details::Report(report)));
     }

@@ -23,7 +23,7 @@ impl From<CatalogError> for ApiError {
                 let report = serde_json::to_value(ImportReply::held(imported));
                 Self::new(
                     ErrorCode::ImportHeld,
-                    "the catalogue file takes much away and was not imported; accept it to import it",
+                    "the file would remove much of the catalogue and was not imported; repeat with `accept` to import it anyway",
                 )
                 .with_details(Details::Report(report.unwrap_or_default()))
             }
