@@ -66,7 +66,7 @@ fn warnings(loaded: Loaded) -> Vec<String> {
     let mut warnings = loaded.warnings;
     // An expired certificate is a warning and not an error: the server starts with it, since the clock may be wrong.
     let tls = app::tls(&loaded.config).ok().flatten();
-    warnings.extend(tls.and_then(|tls| tls.trouble(SystemClock.now())));
+    warnings.extend(tls.and_then(|tls| tls.warning(SystemClock.now())));
     warnings
 }
 

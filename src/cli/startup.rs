@@ -57,8 +57,8 @@ impl Startup {
     pub(super) fn with_tls(mut self) -> Result<Self, Failure> {
         self.tls = app::tls(&self.config)?;
         let now = self.ports.clock.now();
-        if let Some(trouble) = self.tls.as_ref().and_then(|tls| tls.trouble(now)) {
-            tracing::warn!("{trouble}");
+        if let Some(warning) = self.tls.as_ref().and_then(|tls| tls.warning(now)) {
+            tracing::warn!("{warning}");
         }
         Ok(self)
     }

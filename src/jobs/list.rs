@@ -151,7 +151,7 @@ fn certificate(services: &Arc<Services>) -> Option<Task> {
         let done = tls.refresh(now);
         // The previous pair stays in use, so viewers notice nothing: the operator has to be warned.
         let failure = done.as_ref().err().map(ToString::to_string);
-        readiness.warn("tls", failure.or_else(|| tls.trouble(now)));
+        readiness.warn("tls", failure.or_else(|| tls.warning(now)));
         done.map(usize::from)
     }))
 }
@@ -176,7 +176,7 @@ fn telemetry(services: &Arc<Services>) -> [Task; 5] {
                 Some(forwarder) => forwarder.make_room(now),
                 None => bounded.make_room(now),
             };
-            readiness.warn("telemetry", bounded.trouble(now));
+            readiness.warn("telemetry", bounded.warning(now));
             done
         }),
         // One bounded part per run.
@@ -214,7 +214,7 @@ fn forwarding(services: &Arc<Services>) -> Option<Task> {
     let task = Task::new("telemetry-forwarding", SECOND, move |now| {
         let done = forwarder.run(now);
         // As with mail: an unavailable sink does not make the service unready.
-        readiness.warn("forwarding", forwarder.trouble(now));
+        readiness.warn("forwarding", forwarder.warning(now));
         done
     });
     Some(task.on_shutdown(move || at_shutdown.stop()))

@@ -23,7 +23,7 @@ const ANSWER_MAX: usize = 64 * 1024;
 pub enum SinkError {
     /// Retry later, possibly after an operator corrected something. The sink may have accepted the batch.
     Later {
-        words: String,
+        reason: String,
         /// The sink's `Retry-After`, in seconds.
         wait: Option<u64>,
     },
@@ -32,9 +32,9 @@ pub enum SinkError {
 }
 
 impl SinkError {
-    fn later(words: impl Into<String>) -> Self {
-        let words = words.into();
-        Self::Later { words, wait: None }
+    fn later(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Later { reason, wait: None }
     }
 
     fn broken(error: &Broken) -> Self {
@@ -132,7 +132,7 @@ impl EventSink for HttpSink {
 }
 
 fn from_failure_status(status: StatusCode, headers: &HeaderMap) -> SinkError {
-    let words = format!("the sink answered {}", status.as_u16());
+    let reason = format!("the sink answered {}", status.as_u16());
     // Vector, Fluent Bit and the OpenTelemetry collector drop a batch at any 4xx except 408 and 429. Here it is
     // dropped only if the status is about the batch: a wrong password or path will be corrected, and then the
     // batch is wanted.
@@ -140,12 +140,12 @@ fn from_failure_status(status: StatusCode, headers: &HeaderMap) -> SinkError {
         // These are about the batch itself; sending it again would fail again.
         StatusCode::BAD_REQUEST
         | StatusCode::PAYLOAD_TOO_LARGE
-        | StatusCode::UNPROCESSABLE_ENTITY => SinkError::Refused(words),
+        | StatusCode::UNPROCESSABLE_ENTITY => SinkError::Refused(reason),
         _ if status.is_redirection() => {
-            SinkError::later(format!("{words}, and no redirect is followed"))
+            SinkError::later(format!("{reason}, and no redirect is followed"))
         }
         _ => SinkError::Later {
-            words,
+            reason,
             wait: retry_after(headers),
         },
     }
@@ -195,7 +195,7 @@ mod tests {
     fn retry_after_is_parsed_in_both_forms() {
         let wait = |headers: &[(HeaderName, &'static str)]| match from_status(429, headers) {
             SinkError::Later { wait, .. } => wait,
-            SinkError::Refused(words) => panic!("{words}"),
+            SinkError::Refused(reason) => panic!("{reason}"),
         };
         assert_eq!(wait(&[]), None);
         assert_eq!(wait(&[(RETRY_AFTER, "120")]), Some(120));

@@ -96,7 +96,7 @@ impl Tls {
     }
 
     #[must_use]
-    pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
+    pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         let validity = self.pair.current().validity;
         let path = self.certificate.display();
         if !validity.covers(now) {

@@ -174,7 +174,7 @@ fn telemetry_stays_within_its_total_limit_and_drops_the_oldest_hours() {
     let warning = playgate
         .services
         .telemetry
-        .trouble(playgate.services.clock.now())
+        .warning(playgate.services.clock.now())
         .unwrap();
     assert!(warning.contains("telemetry.max_bytes"), "{warning}");
     let bearer = format!("Bearer {}", viewer.token);

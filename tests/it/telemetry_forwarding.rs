@@ -236,8 +236,8 @@ fn a_failed_batch_is_repeated_unchanged() {
         assert_eq!(run(&server), 0, "{wrong}");
         assert_eq!(sink.came().len(), 1, "{wrong}");
         let forwarder = server.services.forwarder.as_ref().unwrap();
-        let trouble = forwarder.trouble(server.services.clock.now());
-        assert!(trouble.is_some(), "{wrong}");
+        let warning = forwarder.warning(server.services.clock.now());
+        assert!(warning.is_some(), "{wrong}");
         // Not at once, and not beside the path that was configured; and another batch does not overtake.
         send(&server, &ann, 7..8);
         assert_eq!((run(&server), sink.came().len()), (0, 0), "{wrong}");

@@ -96,8 +96,8 @@ fn certificate(config: &Config) -> Option<Finding> {
     const FIX: &str = "renew `tls.cert` and `tls.key`; the server reloads them by itself";
     // An unusable key pair is reported as a configuration problem.
     let tls = app::tls(config).ok().flatten()?;
-    Some(match tls.trouble(SystemClock.now()) {
-        Some(trouble) => Finding::problem("tls", trouble, FIX),
+    Some(match tls.warning(SystemClock.now()) {
+        Some(warning) => Finding::problem("tls", warning, FIX),
         None => Finding::ok("tls", "the certificate is valid"),
     })
 }
@@ -114,9 +114,9 @@ async fn mail(config: &Config) -> Finding {
     // Only a connection: a test mail would need a recipient.
     match connected(host, smtp.port()).await {
         Ok(finding) => Finding::ok("mail", finding),
-        Err(trouble) => Finding::problem(
+        Err(reason) => Finding::problem(
             "mail",
-            trouble,
+            reason,
             "playgate mail test ADDRESS (shows the SMTP dialogue)",
         ),
     }
@@ -136,7 +136,7 @@ async fn sink(config: &Config) -> Option<Finding> {
     };
     Some(match connected {
         Ok(finding) => Finding::ok("forwarding", finding),
-        Err(trouble) => Finding::warning("forwarding", trouble, FIX),
+        Err(reason) => Finding::warning("forwarding", reason, FIX),
     })
 }
 

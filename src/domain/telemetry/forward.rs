@@ -71,7 +71,7 @@ pub struct Forwarder {
     /// Locked during a run, so that runs never overlap.
     progress: Mutex<ForwardProgress>,
     oldest: Mutex<Option<UnixSeconds>>,
-    trouble: Mutex<Option<String>>,
+    failure: Mutex<Option<String>>,
     stopped: AtomicBool,
     sent: AtomicU64,
     refused: AtomicU64,
@@ -136,7 +136,7 @@ impl Forwarder {
             settings,
             entropy,
             oldest: Mutex::default(),
-            trouble: Mutex::default(),
+            failure: Mutex::default(),
             stopped: AtomicBool::default(),
             sent: AtomicU64::default(),
             refused: AtomicU64::default(),
@@ -218,14 +218,14 @@ impl Forwarder {
 
     /// Describes why forwarding fails or is behind, if it does.
     #[must_use]
-    pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
+    pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         let lag = self.lag(now);
         // A lag within two intervals is normal.
         let behind = (lag > BEHIND.max(2 * self.settings.interval))
             .then(|| format!("events have waited for {lag} seconds"));
-        match (self.trouble.lock().clone(), behind) {
-            (Some(trouble), Some(behind)) => Some(format!("{trouble}; {behind}")),
-            (trouble, behind) => trouble.or(behind),
+        match (self.failure.lock().clone(), behind) {
+            (Some(failure), Some(behind)) => Some(format!("{failure}; {behind}")),
+            (failure, behind) => failure.or(behind),
         }
     }
 
@@ -309,11 +309,11 @@ impl Forwarder {
             return Ok(ForwardOutcome::Pause);
         }
         self.failures.fetch_add(1, Relaxed);
-        let (words, wait) = match unsent {
-            SinkError::Refused(words) if batch.events > 1 => {
+        let (reason, wait) = match unsent {
+            SinkError::Refused(reason) if batch.events > 1 => {
                 tracing::debug!(
                     events = batch.events,
-                    words,
+                    reason,
                     "the event sink rejected a batch; retrying with half of it"
                 );
                 // Halving finds the rejected event in a few steps, and the others get through.
@@ -323,40 +323,40 @@ impl Forwarder {
                 positions.offer(batch.hour, from)?;
                 return Ok(ForwardOutcome::Smaller);
             }
-            SinkError::Refused(words) => {
+            SinkError::Refused(reason) => {
                 if progress.skips_event() {
                     self.refused.fetch_add(1, Relaxed);
                     let received = batch.oldest.unwrap_or(now).0;
                     tracing::error!(
                         received,
                         bytes,
-                        words,
+                        reason,
                         "the event sink rejected an event; skipped it (`playgate telemetry export` still has it)"
                     );
                     return Ok(ForwardOutcome::Done(0));
                 }
-                (words, None)
+                (reason, None)
             }
-            SinkError::Later { words, wait } => (words, wait),
+            SinkError::Later { reason, wait } => (reason, wait),
         };
         let random = u64::from_be_bytes(self.entropy.array());
         progress.failed(wait, random, now);
-        self.report_failure(Some(words));
+        self.report_failure(Some(reason));
         Ok(ForwardOutcome::Pause)
     }
 
     /// Logs once when forwarding starts to fail, and once when it works again.
-    fn report_failure(&self, trouble: Option<String>) {
-        let mut reported = self.trouble.lock();
+    fn report_failure(&self, failure: Option<String>) {
+        let mut reported = self.failure.lock();
         // Only changes are logged, since the job runs every second.
-        match (&*reported, &trouble) {
+        match (&*reported, &failure) {
             (old, Some(new)) if old.as_ref() != Some(new) => {
-                tracing::warn!(words = new, "failed to forward telemetry; will retry");
+                tracing::warn!(reason = new, "failed to forward telemetry; will retry");
             }
             (Some(_), None) => tracing::info!("telemetry forwarding works again"),
             _ => {}
         }
-        *reported = trouble;
+        *reported = failure;
     }
 }
 

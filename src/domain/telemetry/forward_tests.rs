@@ -71,7 +71,7 @@ impl EventSink for Sink {
 
 fn away() -> Result<(), SinkError> {
     Err(SinkError::Later {
-        words: "away".to_owned(),
+        reason: "away".to_owned(),
         wait: None,
     })
 }
@@ -192,11 +192,11 @@ fn pauses_grow_and_respect_what_the_sink_asks_for() {
         (8..=18).contains(&tries(1_000..4_000)),
         "up to five minutes"
     );
-    let trouble = forwarder.trouble(NOW + 4_000).unwrap();
-    assert_eq!(trouble, "away; events have waited for 4000 seconds");
+    let warning = forwarder.warning(NOW + 4_000).unwrap();
+    assert_eq!(warning, "away; events have waited for 4000 seconds");
     sink.set_manner(|_| {
         Err(SinkError::Later {
-            words: "busy".to_owned(),
+            reason: "busy".to_owned(),
             wait: Some(100_000),
         })
     });
@@ -206,7 +206,7 @@ fn pauses_grow_and_respect_what_the_sink_asks_for() {
     // A pause set by a clock that was ahead is ignored.
     sink.set_manner(|_| Ok(()));
     assert_eq!(forwarder.run(NOW), Ok(1));
-    assert_eq!(forwarder.trouble(NOW), None);
+    assert_eq!(forwarder.warning(NOW), None);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_rejected_batch_is_halved_until_a_single_event_is_skipped() {
     let all: Vec<i64> = (0..100).filter(|number| *number != 42).collect();
     assert_eq!(sink.accepted(), all);
     assert_eq!(forwarder.counts().refused, 1);
-    assert_eq!(forwarder.trouble(NOW + 5), None);
+    assert_eq!(forwarder.warning(NOW + 5), None);
     // Later batches grow back to the configured size.
     accept(&telemetry, 1, events(100..1_000), NOW + 6);
     sink.set_manner(|_| Ok(()));
@@ -251,7 +251,7 @@ fn a_sink_that_rejects_everything_gets_nearly_everything_once_it_is_repaired() {
     let refused = forwarder.counts().refused;
     // Events are skipped slowly.
     assert!((5..=15).contains(&refused), "{refused}");
-    assert_eq!(forwarder.trouble(NOW).as_deref(), Some("no"));
+    assert_eq!(forwarder.warning(NOW).as_deref(), Some("no"));
     sink.batches();
     sink.set_manner(|_| Ok(()));
     let later = NOW + 4 * HOUR;

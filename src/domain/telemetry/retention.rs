@@ -62,7 +62,7 @@ impl Telemetry {
     }
 
     #[must_use]
-    pub fn trouble(&self, now: UnixSeconds) -> Option<String> {
+    pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         let state = self.inner.state.lock();
         let (at, message) = state.cut.as_ref()?;
         (now.since(*at).abs() < DAY).then(|| message.clone())

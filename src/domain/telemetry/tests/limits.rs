@@ -78,14 +78,14 @@ fn the_oldest_hours_are_dropped_to_free_space() {
     let bench = Bench::new();
     let of = budgets(u64::MAX, None, 32 * MIB);
     let telemetry = bench.open_with(NOW, of);
-    assert!(telemetry.trouble(NOW).is_none());
+    assert!(telemetry.warning(NOW).is_none());
     for hour in 0..40 {
         let now = NOW + hour * HOUR;
         let sent = telemetry.accept(sender(1), large(hour, 1 << 20), now);
         if sent.is_err() {
             assert_eq!(limit(sent), ("telemetry-total", 30));
             assert!(telemetry.make_room(now).unwrap() > 0);
-            let message = telemetry.trouble(now).unwrap();
+            let message = telemetry.warning(now).unwrap();
             assert!(
                 message.starts_with("`telemetry.max_bytes` is reached"),
                 "{message}"
@@ -100,7 +100,7 @@ fn the_oldest_hours_are_dropped_to_free_space() {
     assert!((28..=30).contains(&(kept.len() / 16)), "{kept:?}");
     assert_eq!(kept.last(), Some(&3_915));
     assert_eq!(telemetry.make_room(now), Ok(0));
-    assert!(telemetry.trouble(now + 2 * DAY).is_none());
+    assert!(telemetry.warning(now + 2 * DAY).is_none());
 }
 
 #[test]
