@@ -45,16 +45,17 @@ fn each_listener_serves_its_description_without_a_token() {
         );
         let text = String::from_utf8(page.body.clone()).unwrap();
         assert!(text.contains(path) && text.contains(title));
-        // The one style that the page has is the one that the policy lets in.
-        let style = text
-            .split("<style>")
-            .nth(1)
-            .unwrap()
-            .split("</style>")
-            .next()
-            .unwrap();
-        let hash = ring::digest::digest(&ring::digest::SHA256, style.as_bytes());
-        assert!(policy.contains(&data_encoding::BASE64.encode(hash.as_ref())));
+        // The policy lets in the style and the script of the page, and nothing else.
+        for part in ["style", "script"] {
+            let (_, rest) = text.split_once(&format!("<{part}>")).unwrap();
+            let (inline, _) = rest.split_once(&format!("</{part}>")).unwrap();
+            let hash = ring::digest::digest(&ring::digest::SHA256, inline.as_bytes());
+            let hash = data_encoding::BASE64.encode(hash.as_ref());
+            assert!(
+                policy.contains(&format!("{part}-src 'sha256-{hash}'")),
+                "{policy}"
+            );
+        }
     }
     let public = ask(house.public, request("GET", "/openapi.json", &[], "")).json();
     assert_eq!(public["servers"][0]["url"], "https://tv.example");

@@ -1,10 +1,14 @@
-//! Renders the subset of CommonMark that the descriptions use as HTML: paragraphs, `-` lists and
-//! code spans.
+//! Renders the subset of Markdown that the descriptions use as HTML: paragraphs, `-` lists, tables and code
+//! spans.
 
 use crate::types::html_escape::escape;
 
 pub(super) fn blocks(text: &str, out: &mut String) {
     for block in text.split("\n\n").map(str::trim).filter(|b| !b.is_empty()) {
+        if block.starts_with("| ") {
+            table(block, out);
+            continue;
+        }
         match block.strip_prefix("- ") {
             Some(list) => {
                 out.push_str("<ul>");
@@ -24,6 +28,23 @@ pub(super) fn blocks(text: &str, out: &mut String) {
     }
 }
 
+/// Renders a table. Its second line separates the head from the rows.
+fn table(block: &str, out: &mut String) {
+    out.push_str("<table>");
+    let rows = block.lines().enumerate().filter(|(at, _)| *at != 1);
+    for (at, row) in rows {
+        let cell = if at == 0 { "th" } else { "td" };
+        out.push_str("<tr>");
+        for text in row.trim_matches(['|', ' ']).split(" | ") {
+            out.push_str(&format!("<{cell}>"));
+            inline(text.trim(), out);
+            out.push_str(&format!("</{cell}>"));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</table>\n");
+}
+
 /// Renders code spans. Every second part between backticks is code.
 pub(super) fn inline(text: &str, out: &mut String) {
     for (at, piece) in text.split('`').enumerate() {
@@ -41,6 +62,17 @@ pub(super) fn inline(text: &str, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_are_rendered_with_their_head() {
+        let mut out = String::new();
+        blocks("| A | B |\n| --- | --- |\n| `a` | < |", &mut out);
+        assert_eq!(
+            out,
+            "<table><tr><th>A</th><th>B</th></tr>\
+             <tr><td><code>a</code></td><td>&lt;</td></tr></table>\n"
+        );
+    }
 
     #[test]
     fn paragraphs_lists_and_code_spans_are_rendered() {

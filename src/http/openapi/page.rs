@@ -1,9 +1,9 @@
-//! Renders the OpenAPI document as an HTML page. The page is self-contained: no scripts and no
-//! external resources. Every operation, type and error code has an anchor.
+//! Renders the OpenAPI document as an HTML page. The page is self-contained: its style and its script are
+//! inline, and it loads nothing. Every operation, type and error code has an anchor.
 
 use serde_json::{Map, Value};
 
-use super::curl_example::command;
+use super::code_example::{ExampleRequest, LANGUAGES};
 use super::document::Document;
 use super::markdown::{blocks, inline};
 use super::type_notation::SCHEMAS;
@@ -12,6 +12,7 @@ use crate::http::response::reset_page_view::{escaped, fill};
 
 const SKELETON: &str = include_str!("../../../data/pages/docs.html");
 pub(super) const STYLE: &str = include_str!("../../../data/pages/docs.css");
+pub(super) const SCRIPT: &str = include_str!("../../../data/pages/docs.js");
 
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
@@ -78,7 +79,11 @@ pub(super) fn page(document: &Document) -> String {
         body.push_str(&format!("<h2 id=\"{anchor}\">{}</h2>\n", escaped(name)));
         blocks(text(tag, "description"), &mut body);
         for listed in operations.iter().filter(|listed| listed.is_of(name)) {
-            contents.push_str(&format!("<li><a href=\"#{}\">", listed.label()));
+            let (label, method) = (listed.label(), listed.method);
+            contents.push_str(&format!(
+                "<li><a href=\"#{label}\"><b class=\"{method}\">{}</b> ",
+                method.to_uppercase()
+            ));
             inline(text(listed.operation, "summary"), &mut contents);
             contents.push_str("</a></li>");
             operation(json, listed, &mut body);
@@ -89,22 +94,33 @@ pub(super) fn page(document: &Document) -> String {
     blocks(text(info, "description"), &mut introduction);
     let server = json.pointer("/servers/0").unwrap_or(&Value::Null);
     let (mut types, mut codes) = (String::new(), String::new());
-    for (name, schema) in json
-        .get("components")
-        .into_iter()
-        .flat_map(|c| members(c, "schemas"))
-    {
-        if name != CODE {
-            type_of(name, schema, &mut types);
-        }
+    let schemas = json.get("components").into_iter();
+    let schemas = schemas.flat_map(|components| members(components, "schemas"));
+    group("types", "Types", &mut contents);
+    for (name, schema) in schemas.filter(|(name, _)| *name != CODE) {
+        contents.push_str(&format!("<li><a href=\"#type-{name}\">{name}</a></li>"));
+        type_of(name, schema, &mut types);
     }
+    contents.push_str(END_OF_GROUP);
+    group("codes", "Error codes", &mut contents);
     for code in &document.codes {
+        let (word, status) = (code.as_str(), code.status().as_u16());
+        contents.push_str(&format!(
+            "<li><a href=\"#{word}-{status}\">{status} {word}</a></li>"
+        ));
         code_row(*code, &mut codes);
     }
+    contents.push_str(END_OF_GROUP);
+    let languages: String = LANGUAGES
+        .iter()
+        .map(|(key, name, _)| format!("<option value=\"{key}\">{name}</option>"))
+        .collect();
     fill(
         SKELETON,
         &[
             ("{style}", STYLE),
+            ("{script}", SCRIPT),
+            ("{languages}", &languages),
             ("{title}", &escaped(text(info, "title"))),
             ("{version}", text(info, "version")),
             ("{server}", &escaped(text(server, "url"))),
@@ -118,6 +134,16 @@ pub(super) fn page(document: &Document) -> String {
         ],
     )
 }
+
+/// Begins a list of the contents that is folded: it is long, and found by the search.
+fn group(anchor: &str, title: &str, contents: &mut String) {
+    contents.push_str(&format!(
+        "<li><a href=\"#{anchor}\">{title}</a><details><summary>All {}</summary><ul>",
+        title.to_lowercase()
+    ));
+}
+
+const END_OF_GROUP: &str = "</ul></details></li>\n";
 
 fn operation(json: &Value, listed: &Listed<'_>, out: &mut String) {
     let Listed {
@@ -156,7 +182,11 @@ fn operation(json: &Value, listed: &Listed<'_>, out: &mut String) {
         out.push_str("</p>\n");
         blocks(text(body, "description"), out);
     }
-    out.push_str(&format!("<pre>{}</pre>\n", escaped(&command(json, listed))));
+    let request = ExampleRequest::new(json, listed);
+    for (key, _, example) in LANGUAGES {
+        let example = escaped(&example(&request));
+        out.push_str(&format!("<pre data-language=\"{key}\">{example}</pre>\n"));
+    }
     answers(operation, out);
     out.push_str("</section>\n");
 }
@@ -207,7 +237,7 @@ fn media_types(body: &Value, out: &mut String) {
 
 fn answers(operation: &Value, out: &mut String) {
     let mut anywhere = Vec::new();
-    out.push_str("<h4>Answers</h4>\n<table>");
+    out.push_str("<h4>Responses</h4>\n<table>");
     for (status, answer) in members(operation, "responses") {
         if answer.get("$ref").is_some() {
             anywhere.push(status.as_str());
@@ -218,9 +248,17 @@ fn answers(operation: &Value, out: &mut String) {
             media_types(answer, out);
         }
         blocks(text(answer, "description"), out);
-        let example = answer.pointer("/content/application~1json/example");
+        // The first is JSON, if there is one. The page says in words what a binary body is.
+        let example = members(answer, "content").find_map(|(media, body)| {
+            let example = body.get("example").filter(|_| !is_binary(media))?;
+            Some(
+                example
+                    .as_str()
+                    .map_or_else(|| pretty(example), str::to_owned),
+            )
+        });
         if let Some(example) = example {
-            out.push_str(&format!("<pre>{}</pre>", escaped(&pretty(example))));
+            out.push_str(&format!("<pre>{}</pre>", escaped(example.trim_end())));
         }
         out.push_str("</td></tr>\n");
     }
@@ -231,6 +269,10 @@ fn answers(operation: &Value, out: &mut String) {
             anywhere.join(", ")
         ));
     }
+}
+
+fn is_binary(media: &str) -> bool {
+    ["*/*", "application/octet-stream"].contains(&media)
 }
 
 fn pretty(value: &Value) -> String {

@@ -46,7 +46,8 @@ fn schema(kind: &str) -> Option<Value> {
         return Some(json!({"type": "string", "enum": words}));
     }
     match kind {
-        "string" | "integer" | "number" | "boolean" | "object" => Some(json!({"type": kind})),
+        "integer" => Some(json!({"type": kind, "format": "int64"})),
+        "string" | "number" | "boolean" | "object" => Some(json!({"type": kind})),
         "any" => Some(json!({})),
         _ if kind.starts_with(|c: char| c.is_ascii_uppercase()) => {
             Some(json!({"$ref": format!("{SCHEMAS}{kind}")}))

@@ -68,7 +68,7 @@ impl Pages {
                 .map(Words::read)
                 .into_iter()
                 .collect::<Result<_, _>>()?,
-            policy: policy(STYLE, "'self'").map_err(|_| "the policy")?,
+            policy: policy(STYLE, None, "'self'").map_err(|_| "the policy")?,
         })
     }
 
@@ -95,15 +95,22 @@ impl Pages {
     }
 }
 
-/// Content security policy for a page with this style and no scripts: it loads nothing, cannot be framed, and
-/// posts forms only to `forms`.
-pub(crate) fn policy(style: &str, forms: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+/// Content security policy for a page with this inline style and script: it loads nothing, cannot be framed,
+/// and posts forms only to `forms`.
+pub(crate) fn policy(
+    style: &str,
+    script: Option<&str>,
+    forms: &str,
+) -> Result<HeaderValue, InvalidHeaderValue> {
     // By hash and not `unsafe-inline`: injected styles could leak the token by the addresses that they load.
-    let style = digest::digest(&digest::SHA256, style.as_bytes());
+    let hash =
+        |text: &str| BASE64.encode(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
+    let script = script.map(|script| format!("script-src 'sha256-{}'; ", hash(script)));
     HeaderValue::from_str(&format!(
-        "default-src 'none'; style-src 'sha256-{}'; form-action {forms}; base-uri 'none'; \
+        "default-src 'none'; style-src 'sha256-{}'; {}form-action {forms}; base-uri 'none'; \
          frame-ancestors 'none'",
-        BASE64.encode(style.as_ref())
+        hash(style),
+        script.unwrap_or_default(),
     ))
 }
 

@@ -1,0 +1,100 @@
+// The description as a page: contents, search, languages of the examples, on a phone and without scripts.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { startAppliance } from './lib/appliance.mjs';
+import { launch, skip } from './lib/browser.mjs';
+
+const WIDE = { width: 1280, height: 900 };
+const PHONE = { width: 390, height: 844 };
+
+describe('the page of the description', () => {
+  let appliance, browser;
+
+  before(async () => {
+    if (skip) return;
+    appliance = await startAppliance();
+    browser = await launch();
+  });
+
+  after(async () => {
+    await browser?.close();
+    await appliance?.stop();
+  });
+
+  /** A test at the page of the partner interface, which may load nothing else and report nothing. */
+  function at(name, steps, options = {}) {
+    test(name, { skip, timeout: 60_000 }, async () => {
+      const { baseUrl, opsUrl } = appliance.demo;
+      const context = await browser.newContext({ viewport: WIDE, ...options });
+      const page = await context.newPage();
+      const [requests, reports] = [[], []];
+      page.on('request', (request) => requests.push(request.url()));
+      page.on('console', (message) => reports.push(message.text()));
+      page.on('pageerror', (error) => reports.push(String(error)));
+      const address = `${options.ops ? opsUrl : baseUrl}/docs`;
+      await page.goto(address);
+      await steps(page, (id) => page.locator(`#${id}`));
+      assert.deepEqual([requests.filter((url) => !url.startsWith(address)), reports], [[], []]);
+      await context.close();
+    });
+  }
+
+  const shown = (page) => page.locator('#contents a:visible').allTextContents();
+  const width = (page) => page.evaluate(() => document.documentElement.scrollWidth);
+
+  at('lists every operation beside the text, and follows a link', async (page) => {
+    assert.ok((await shown(page)).length > 49);
+    await page.locator('#contents a[href="#heartbeat"]').click();
+    await page.locator('#heartbeat:target').waitFor();
+    await page.locator('#contents a[href="#heartbeat"][aria-current]').waitFor();
+    assert.equal(await width(page), WIDE.width);
+  });
+
+  at('finds operations, types and codes by words of their text', async (page, id) => {
+    await page.keyboard.press('/');
+    await page.keyboard.type('stream limit');
+    const found = (await shown(page)).join('\n');
+    assert.match(found, /Prepare playback/);
+    assert.match(found, /409 STREAM_LIMIT_REACHED/);
+    assert.doesNotMatch(found, /M3U/);
+    assert.match(await id('found').textContent(), /^\d+ found$/);
+    await id('search').fill('no such words');
+    assert.deepEqual(await shown(page), []);
+    await page.keyboard.press('Escape');
+    assert.ok((await shown(page)).length > 49);
+  });
+
+  at('shows examples in the language that was chosen, also after a reload', async (page, id) => {
+    const example = page.locator('#preflight pre[data-language]:visible');
+    assert.match(await example.textContent(), /^curl -X POST/);
+    for (const [language, word] of [['typescript', 'await fetch('], ['kotlin', 'Request.Builder()'], ['python', 'httpx.request(']]) {
+      await id('language').selectOption(language);
+      assert.ok((await example.textContent()).includes(word), language);
+    }
+    await page.reload();
+    assert.equal(await id('language').inputValue(), 'python');
+  });
+
+  at('fits a phone, with the contents folded', async (page, id) => {
+    assert.equal(await width(page), PHONE.width);
+    assert.deepEqual(await shown(page), []);
+    await page.getByText('Contents', { exact: true }).click();
+    await page.locator('#contents a[href="#login"]').click();
+    await page.locator('#login:target').waitFor();
+    assert.deepEqual(await shown(page), []);
+    await id('search').fill('xmltv');
+    assert.match((await shown(page)).join('\n'), /XMLTV/);
+  }, { viewport: PHONE });
+
+  at('has all its text without scripts', async (page, id) => {
+    assert.equal(await id('bar').isVisible(), false);
+    await page.getByText('Contents', { exact: true }).click();
+    assert.ok((await shown(page)).length > 49);
+    assert.match(await page.locator('#login pre:visible').first().textContent(), /^curl/);
+  }, { javaScriptEnabled: false });
+
+  at('describes the operators\' interface too', async (page, id) => {
+    await id('search').fill('rebuild indexes');
+    assert.match((await shown(page)).join('\n'), /Rebuild the indexes/);
+  }, { ops: true });
+});
