@@ -16,6 +16,7 @@ use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::domain::playback::Playback;
+use crate::domain::quality::Quality;
 use crate::domain::schedule::Schedule;
 use crate::domain::store_admin::StoreAdmin;
 use crate::domain::telemetry::{Forwarder, Telemetry};
@@ -62,6 +63,7 @@ pub struct Services {
     pub media: MediaDirectory,
     pub tls: Option<Arc<Tls>>,
     pub telemetry: Telemetry,
+    pub quality: Quality,
     pub forwarder: Option<Arc<Forwarder>>,
     pub store_admin: StoreAdmin,
     pub backups: Backups,

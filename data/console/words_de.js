@@ -366,7 +366,6 @@ export default {
   "no asset id": "keine Asset-Id",
   "Period": "Zeitraum",
   "Asset": "Inhalt",
-  "The report is truncated. Choose a shorter period.": "Der Bericht ist gekürzt. Wählen Sie einen kürzeren Zeitraum.",
   "No telemetry in this period.": "Keine Telemetrie in diesem Zeitraum.",
   "By asset": "Nach Inhalt",
   "Peak streams": "Streams höchstens",

@@ -366,7 +366,6 @@ export default {
   "no asset id": "inget asset-id",
   "Period": "Period",
   "Asset": "Innehåll",
-  "The report is truncated. Choose a shorter period.": "Rapporten är avkortad. Välj en kortare period.",
   "No telemetry in this period.": "Ingen telemetri under denna period.",
   "By asset": "Per innehåll",
   "Peak streams": "Strömmar som mest",

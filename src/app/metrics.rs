@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::quality_metrics;
 use crate::config::Config;
 use crate::domain::accounts::HashCounts;
 use crate::domain::backups::{BackupStatus, Backups};
@@ -20,6 +21,7 @@ use crate::services::Services;
 pub(super) fn register(services: &Services) {
     let (metrics, clock) = (&*services.metrics, &services.clock);
     register_telemetry(metrics, &services.config, &services.telemetry);
+    quality_metrics::register(metrics, &services.quality);
     register_store(metrics, &services.store_admin, &services.backups, clock);
     register_mail(metrics, &services.mail, clock);
     register_forwarding(metrics, services.forwarder.as_ref(), clock);
@@ -340,7 +342,7 @@ mod tests {
     use crate::domain;
     use crate::domain::telemetry::{Budgets, NewEvent, Sender, TelemetrySettings};
     use crate::store::Store;
-    use crate::types::{DurationUnit, PartnerId, UnixSeconds, UserId};
+    use crate::types::{PartnerId, UnixSeconds, UserId};
 
     #[test]
     fn reported_events_appear_in_the_metrics() {
@@ -353,7 +355,6 @@ mod tests {
                 partner_per_day: None,
                 total: u64::MAX,
             },
-            duration_unit: DurationUnit::Millis,
             sync: false,
             exists: |_, _| Ok(true),
         };
@@ -366,6 +367,7 @@ mod tests {
             action: "a".to_owned(),
             device: None,
             json: b"{}".to_vec(),
+            player: None,
         };
         let sender = Sender {
             user: UserId::from_bytes([1; 16]),

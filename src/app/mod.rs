@@ -5,6 +5,7 @@ mod authenticator;
 mod key_files;
 mod metrics;
 mod open_store;
+mod quality_metrics;
 mod settings;
 mod wiring;
 mod worker_pools;
@@ -24,6 +25,7 @@ use crate::domain::entitlement::{EntitlementService, Grants};
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::domain::playback_context::ServiceContext;
+use crate::domain::quality::QualityError;
 use crate::domain::store_admin::StoreAdmin;
 use crate::domain::telemetry::TelemetryError;
 use crate::http::state::HttpState;
@@ -60,6 +62,8 @@ pub enum AppError {
     Key(#[from] KeyError),
     #[error("telemetry: {0}")]
     Telemetry(TelemetryError),
+    #[error(transparent)]
+    Quality(#[from] QualityError),
     #[error("failed to start a thread: {0}")]
     Threads(io::Error),
 }
@@ -167,6 +171,7 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
     let context = ServiceContext::new(&accounts, &catalog, &schedule, &entitlement, pins);
     let playback = assembly.playback(context)?;
     let (telemetry, forwarder) = assembly.telemetry(sync, clock.now(), on_failure)?;
+    let quality = assembly.quality(sync, &partners, &playback, &telemetry)?;
     let services = Services {
         lab: ports.lab,
         limits: config.limits.clone(),
@@ -194,6 +199,7 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
         media: MediaDirectory::new(&config.origin.media_dir),
         tls,
         telemetry,
+        quality,
         forwarder,
         store_admin: StoreAdmin::new(store.clone()),
         // After the catalogue, which creates the key whose fingerprint backups record.

@@ -354,7 +354,6 @@ pub(super) fn telemetry(config: &Config, sync: bool) -> telemetry::TelemetrySett
             partner_per_day: config.telemetry.partner_bytes_per_day.map(|size| size.0),
             total: config.telemetry.max_bytes.0,
         },
-        duration_unit: config.telemetry.duration_unit,
         sync,
         exists: accounts::exists,
     }

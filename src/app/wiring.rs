@@ -14,6 +14,7 @@ use crate::domain::mail::{Mail, MailError};
 use crate::domain::partners::Partners;
 use crate::domain::playback::{self, Playback, PlaybackContext, Signing};
 use crate::domain::playback_context::ServiceContext;
+use crate::domain::quality::{OpenedSession, Quality, QualitySettings};
 use crate::domain::schedule::{self, Schedule};
 use crate::domain::telemetry::{self, Forwarder, Telemetry};
 use crate::http::wire::epg_json;
@@ -202,5 +203,26 @@ impl<'a> Assembly<'a> {
         )
         .map_err(AppError::Telemetry)?;
         Ok((telemetry, Some(Arc::new(forwarder))))
+    }
+
+    /// Begins to observe playback and telemetry.
+    pub(super) fn quality(
+        &self,
+        sync: bool,
+        partners: &Partners,
+        playback: &Playback,
+        telemetry: &Telemetry,
+    ) -> Result<Quality, AppError> {
+        let (partners, unit) = (partners.clone(), self.config.telemetry.duration_unit);
+        let quality = Quality::open(QualitySettings {
+            directory: self.config.server.data_dir.join("quality"),
+            sync,
+            unit_of: Box::new(move |partner| partners.duration_unit(partner).unwrap_or(unit)),
+        })?;
+        // Sessions whose start was lost in a power cut; those that are known change nothing.
+        playback.for_each_session(|session| quality.opened(OpenedSession::new(session, None)));
+        playback.observe(Arc::new(quality.clone()));
+        telemetry.observe(Arc::new(quality.clone()));
+        Ok(quality)
     }
 }

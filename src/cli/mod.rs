@@ -26,6 +26,8 @@ mod output;
 mod partner;
 mod playable;
 mod privileges;
+mod quality_chart;
+mod quality_report;
 mod read_secret;
 mod reexec;
 mod reload;

@@ -86,13 +86,19 @@ pub(super) fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<()
             })
             .collect()
     }));
-    let widths: Vec<usize> = (0..columns.len())
+    self::columns(&cells)
+}
+
+/// Prints lines of cells, aligned.
+pub(super) fn columns(lines: &[Vec<String>]) -> Result<(), Failure> {
+    let count = lines.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..count)
         .map(|at| {
             let width = |row: &Vec<String>| row.get(at).map_or(0, |cell| cell.chars().count());
-            cells.iter().map(width).max().unwrap_or(0)
+            lines.iter().map(width).max().unwrap_or(0)
         })
         .collect();
-    for row in &cells {
+    for row in lines {
         let padded: Vec<String> = row
             .iter()
             .zip(&widths)

@@ -267,7 +267,7 @@ impl From<AppError> for Failure {
                     None => failure,
                 }
             }
-            AppError::Telemetry(_) | AppError::Threads(_) => {
+            AppError::Telemetry(_) | AppError::Quality(_) | AppError::Threads(_) => {
                 Self::new(Exit::Fatal, error.to_string())
             }
         }

@@ -1,11 +1,11 @@
 //! `playgate telemetry`: playback telemetry reported by players.
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
 
+use super::Global;
 use super::admin::{path, with_query};
 use super::exit::CommandResult;
-use super::{Global, output};
+use super::quality_report::{self, ReportArgs};
 
 /// Playback telemetry
 #[derive(Subcommand)]
@@ -18,14 +18,8 @@ pub(super) enum TelemetryCommand {
         #[arg(long, value_name = "USER_ID")]
         user: Option<String>,
     },
-    /// Report playback quality by minute and asset: starts, start-up time, rebuffering, errors
-    Report {
-        #[command(flatten)]
-        span: TimeRange,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    /// Report playback quality: starts, start-up time, rebuffering, failures
+    Report(ReportArgs),
 }
 
 #[derive(Args)]
@@ -39,7 +33,6 @@ pub(super) struct TimeRange {
 }
 
 pub(super) async fn run(command: TelemetryCommand, global: &Global) -> CommandResult {
-    let mut admin = global.admin().await?;
     match command {
         TelemetryCommand::Export { span, user } => {
             let target = with_query(
@@ -50,36 +43,8 @@ pub(super) async fn run(command: TelemetryCommand, global: &Global) -> CommandRe
                     ("user", user.as_deref()),
                 ],
             );
-            admin.download(&target).await
+            global.admin().await?.download(&target).await
         }
-        TelemetryCommand::Report { span, json } => {
-            let target = with_query(
-                path(&["telemetry", "report"]),
-                &[("from", span.from.as_deref()), ("to", span.to.as_deref())],
-            );
-            show(&admin.get(&target).await?, json)
-        }
+        TelemetryCommand::Report(args) => quality_report::run(args, global).await,
     }
-}
-
-fn show(report: &Value, json: bool) -> CommandResult {
-    if json {
-        return output::json(report);
-    }
-    let columns = [
-        ("MINUTE", "minute"),
-        ("ASSET", "assetId"),
-        ("STARTS", "starts"),
-        ("START-UP MS", "startupMillis"),
-        ("REBUFFERING", "rebufferingRatio"),
-        ("BITRATE", "meanBitrate"),
-        ("ERRORS", "errors"),
-        ("STREAMS", "streams"),
-    ];
-    let nothing = Value::Null;
-    output::list(report.get("rows").unwrap_or(&nothing), &columns, false)?;
-    if report.get("cut") == Some(&Value::Bool(true)) {
-        output::print_note("the report is incomplete; request a shorter time span");
-    }
-    Ok(())
 }

@@ -16,6 +16,7 @@ pub(crate) mod operators;
 pub(crate) mod partners;
 pub(crate) mod playback;
 pub(crate) mod playback_context;
+pub mod quality;
 pub mod schedule;
 pub(crate) mod sealing;
 pub(crate) mod store_admin;

@@ -25,6 +25,7 @@ pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
     tasks.push(schedule(services));
     tasks.extend(epg_sources(services));
     tasks.extend(telemetry(services));
+    tasks.extend(quality(services));
     tasks.extend(forwarding(services));
     tasks.push(backups(services));
     tasks.extend(geoip(services));
@@ -204,6 +205,24 @@ fn telemetry(services: &Arc<Services>) -> [Task; 5] {
                 }
             }
         }),
+    ]
+}
+
+fn quality(services: &Arc<Services>) -> [Task; 2] {
+    let (ticking, retaining) = (services.quality.clone(), services.quality.clone());
+    let readiness = Arc::clone(&services.readiness);
+    [
+        Task::new("quality", 5 * SECOND, move |now| {
+            let done = ticking.tick(now).map(|_| 0);
+            readiness.warn("quality", ticking.trouble());
+            done
+        })
+        // Closes views by their age.
+        .needs_time(),
+        Task::new("quality-retention", 60 * MINUTE, move |now| {
+            retaining.retain(now)
+        })
+        .deletes(),
     ]
 }
 

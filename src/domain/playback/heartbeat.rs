@@ -102,6 +102,9 @@ impl Playback {
         }
         // Recorded before the checks, so that operators see a refused player too.
         session.record(&beat, now);
+        if let Some(observer) = self.observer.get() {
+            observer.beat(&session.user, session.id, now, beat.position, beat.bitrate);
+        }
         let checked = self.check_program(&session, Grace::Allowed, now);
         // A session without a slot gets it back only through a transaction, which counts the streams.
         if session.record_beat(at) {

@@ -71,12 +71,12 @@ pub(crate) mod token_map;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::domain::clock_guard::ExpiryClock;
 use crate::ports::Entropy;
 use crate::store::{Store, StoreError};
-use crate::types::{Drm, MediaPath, SessionId, UnixSeconds};
+use crate::types::{Drm, MediaPath, SessionId, UnixSeconds, UserId};
 
 pub(crate) use context::{PlaybackContext, Viewer};
 pub(crate) use entitlement_token::{GrantedRight, Issuable, Issued, PinCheck, PinRequired};
@@ -138,6 +138,17 @@ impl PlaybackSettings {
     }
 }
 
+/// Learns of heartbeats and ends of sessions. It must not block: heartbeats call it, and so does the writer thread.
+pub trait SessionObserver: Send + Sync {
+    fn beat(&self, user: &UserId, session: SessionId, at: UnixSeconds, position: i64, bitrate: u64);
+
+    /// `stopped`: by its player.
+    fn ended(&self, user: &UserId, session: SessionId, at: UnixSeconds, stopped: bool);
+}
+
+/// Set once, after the services are opened.
+type Observer = Arc<OnceLock<Arc<dyn SessionObserver>>>;
+
 #[derive(Clone)]
 pub struct Playback {
     store: Store,
@@ -150,6 +161,7 @@ pub struct Playback {
     tokens: Arc<TokenMap>,
     sessions: Arc<SessionMap>,
     ended: Arc<EndedMap>,
+    observer: Observer,
 }
 
 impl Playback {
@@ -162,6 +174,7 @@ impl Playback {
         context: Arc<dyn PlaybackContext>,
         expiry: Arc<ExpiryClock>,
     ) -> Result<Self, StoreError> {
+        let observer = Observer::default();
         let playback = Self {
             store: store.clone(),
             entropy,
@@ -171,13 +184,29 @@ impl Playback {
             expiry,
             tokens: Arc::default(),
             sessions: Arc::default(),
-            ended: Arc::default(),
+            ended: Arc::new(EndedMap::new(Arc::clone(&observer))),
+            observer,
         };
         // Ended sessions before running ones, so that no session is in neither map.
         store.attach::<tables::Entitlements>(playback.tokens.clone())?;
         store.attach::<tables::EndedSessions>(playback.ended.clone())?;
         store.attach::<tables::Sessions>(playback.sessions.clone())?;
         Ok(playback)
+    }
+
+    /// Reports heartbeats and ends from now on, and the ends of the last hour. Only the first observer counts.
+    pub fn observe(&self, observer: Arc<dyn SessionObserver>) {
+        self.ended.report_all(&*observer);
+        let _ = self.observer.set(observer);
+    }
+
+    pub fn for_each_session(&self, mut each: impl FnMut(&Session)) {
+        self.sessions.for_each(|session| each(session));
+    }
+
+    #[must_use]
+    pub fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.sessions.get(id)
     }
 
     #[must_use]

@@ -13,6 +13,7 @@ use crate::types::{AssetId, BroadcastId, LimitReached, SessionId, UnixSeconds, U
 
 use super::model::{EndReason, Ended, PlayedAsset, SessionView, StoredSession};
 use super::tables;
+use super::{Observer, SessionObserver};
 
 /// Seconds: three and a half heartbeat intervals.
 pub(crate) const ALIVE: i64 = 35;
@@ -340,20 +341,36 @@ impl CommitListener<tables::Sessions> for SessionMap {
     }
 }
 
-#[derive(Default)]
-pub(crate) struct EndedMap(DashMap<SessionId, (UserId, Ended)>);
+pub(crate) struct EndedMap {
+    by_id: DashMap<SessionId, (UserId, Ended)>,
+    observer: Observer,
+}
 
 impl EndedMap {
+    pub(super) fn new(observer: Observer) -> Self {
+        Self {
+            by_id: DashMap::new(),
+            observer,
+        }
+    }
+
+    pub(super) fn report_all(&self, observer: &dyn SessionObserver) {
+        for entry in &self.by_id {
+            let (user, ended) = entry.value();
+            report_end(observer, user, *entry.key(), ended);
+        }
+    }
+
     #[must_use]
     pub(crate) fn reason(&self, id: &SessionId) -> Option<EndReason> {
-        self.0.get(id).map(|ended| ended.1.reason)
+        self.by_id.get(id).map(|ended| ended.1.reason)
     }
 
     /// Oldest first, with their end time.
     #[must_use]
     pub(crate) fn by_age(&self) -> Vec<(UnixSeconds, (UserId, SessionId))> {
         let mut ended: Vec<_> = self
-            .0
+            .by_id
             .iter()
             .map(|ended| (ended.1.at, (ended.0, *ended.key())))
             .collect();
@@ -368,12 +385,19 @@ impl CommitListener<tables::EndedSessions> for EndedMap {
             let (user, id) = key;
             match record {
                 Some(ended) => {
-                    self.0.insert(id, (user, ended));
+                    if let Some(observer) = self.observer.get() {
+                        report_end(&**observer, &user, id, &ended);
+                    }
+                    self.by_id.insert(id, (user, ended));
                 }
                 None => {
-                    self.0.remove(&id);
+                    self.by_id.remove(&id);
                 }
             }
         }
     }
+}
+
+fn report_end(observer: &dyn SessionObserver, user: &UserId, id: SessionId, ended: &Ended) {
+    observer.ended(user, id, ended.at, ended.reason == EndReason::Stopped);
 }

@@ -67,6 +67,9 @@ impl Telemetry {
                 .wait()?;
         }
         let usage = self.inner.state.lock().usage.forget(&user);
+        if let Some(observer) = self.inner.observer.get() {
+            observer.erased(&user);
+        }
         // The record goes last, when nothing of the user is left.
         let done: Result<(), StoreError> = self
             .inner

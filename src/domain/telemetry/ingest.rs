@@ -1,6 +1,6 @@
 //! Accepts batches of events.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
@@ -25,9 +25,16 @@ impl Telemetry {
         events: Vec<NewEvent>,
         now: UnixSeconds,
     ) -> Result<Accepted, TelemetryError> {
+        let mut players = HashMap::new();
         let stored: Vec<(u64, StoredEvent)> = events
             .into_iter()
-            .map(|event| (device_of(&sender, &event), stored(sender, event, now)))
+            .map(|mut event| {
+                let (device, player) = (device_of(&sender, &event), event.player.take());
+                let stored = stored(sender, event, now);
+                // Of an event that is twice in the batch, one counts.
+                players.extend(player.map(|player| (stored.fingerprint, player)));
+                (device, stored)
+            })
             .collect();
         if stored.is_empty() {
             return Ok(Accepted::default());
@@ -73,6 +80,15 @@ impl Telemetry {
         for (device, event) in &stored {
             if new.contains(&event.fingerprint) {
                 state.gaps.record(*device, event.sequence);
+            }
+        }
+        if let Some(observer) = inner.observer.get() {
+            // In the order of the batch.
+            for (_, event) in &stored {
+                let player = players.remove(&event.fingerprint);
+                if let Some(player) = player.filter(|_| new.contains(&event.fingerprint)) {
+                    observer.stored(sender, player, now);
+                }
             }
         }
         let accepted = u32::try_from(new.len()).unwrap_or(u32::MAX);

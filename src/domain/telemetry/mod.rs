@@ -1,4 +1,4 @@
-//! Player telemetry events: ingest, hourly segment files, reads, erasure, reports and forwarding.
+//! Player telemetry events: ingest, hourly segment files, reads, erasure and forwarding.
 //!
 //! The segment file of the hour is the log. An event is written to it before its sender gets an answer, and is synced
 //! within half a second. The store only holds the index: the hours in which each user sent events.
@@ -17,7 +17,6 @@ pub(crate) mod fuzzing;
 mod ingest;
 mod model;
 mod packed;
-mod quality_report;
 mod read;
 mod reindex;
 mod retention;
@@ -31,7 +30,7 @@ mod tests;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
@@ -43,13 +42,13 @@ pub use forward::{ForwardCounts, ForwardSettings, Forwarder, WriteLine};
 pub use model::{
     Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, TelemetryCounts,
 };
-pub use quality_report::{Facts, Quality, QualityReport};
 pub use read::{Events, Selection};
 pub use tables::schema;
 
 use crate::domain::accounts::UserExists;
+use crate::domain::quality::PlayerEvent;
 use crate::store::Store;
-use crate::types::{DurationUnit, UnixSeconds, UserId};
+use crate::types::{UnixSeconds, UserId};
 use budget::Usage;
 use compress::Compression;
 use dedup::{DedupWindow, REMEMBERED_HOURS};
@@ -63,12 +62,17 @@ pub struct TelemetrySettings {
     pub directory: PathBuf,
     pub retention_days: u32,
     pub budgets: Budgets,
-    /// The unit of `context.duration` in players' events, unless their partner has its own setting.
-    pub duration_unit: DurationUnit,
     /// Whether files are synced. Only the control runs of durability tests switch this off.
     pub sync: bool,
     /// Checks that the user exists in the same transaction: an event stored after an erasure would never be erased.
     pub exists: UserExists,
+}
+
+/// Learns of each new event that counts for the figures, once, after it is stored. It must not block.
+pub trait EventObserver: Send + Sync {
+    fn stored(&self, sender: Sender, event: PlayerEvent, received: UnixSeconds);
+
+    fn erased(&self, user: &UserId);
 }
 
 #[derive(Clone)]
@@ -90,6 +94,8 @@ struct Inner {
     rewriting: Mutex<()>,
     /// Locked only by the job that compresses and merges.
     compression: Mutex<Compression>,
+    /// Set once, after the services are opened.
+    observer: OnceLock<Arc<dyn EventObserver>>,
 }
 
 #[derive(Default)]
@@ -171,6 +177,7 @@ impl Telemetry {
             synced: Condvar::new(),
             rewriting: Mutex::new(()),
             compression: Mutex::default(),
+            observer: OnceLock::new(),
         });
         let sync = SyncThread::start(Arc::clone(&inner), on_failure)?;
         let telemetry = Self {
@@ -186,6 +193,11 @@ impl Telemetry {
             }
         }
         Ok(telemetry)
+    }
+
+    /// Reports events and erasures from now on. Only the first observer counts.
+    pub fn observe(&self, observer: Arc<dyn EventObserver>) {
+        let _ = self.inner.observer.set(observer);
     }
 
     #[must_use]

@@ -2,6 +2,7 @@
 
 use ring::digest;
 
+use crate::domain::quality::PlayerEvent;
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
 pub const EVENTS_MAX: usize = 500;
@@ -21,6 +22,8 @@ pub struct NewEvent {
     pub device: Option<String>,
     /// The event as sent: one JSON object on one line, of at most [`EVENT_BYTES_MAX`] bytes.
     pub json: Vec<u8>,
+    /// What the event says about playback, if it counts for the figures.
+    pub player: Option<PlayerEvent>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

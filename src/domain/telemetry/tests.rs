@@ -42,15 +42,10 @@ impl Bench {
     }
 
     fn open_with(&self, now: UnixSeconds, budgets: Budgets) -> Telemetry {
-        self.open_as(now, budgets, DurationUnit::Millis)
-    }
-
-    fn open_as(&self, now: UnixSeconds, budgets: Budgets, unit: DurationUnit) -> Telemetry {
         let settings = TelemetrySettings {
             directory: self.files(),
             retention_days: 30,
             budgets,
-            duration_unit: unit,
             sync: true,
             // User 66 was erased.
             exists: |_, user| Ok(*user != UserId::from_bytes([66; 16])),
@@ -89,6 +84,7 @@ fn event(sequence: i64) -> NewEvent {
         action: "playback_buffering".to_owned(),
         device: Some("tv".to_owned()),
         json: format!("{{\"seqId\":{sequence}}}").into_bytes(),
+        player: None,
     }
 }
 
@@ -145,7 +141,6 @@ fn a_panic_of_the_sync_thread_is_reported_and_stops_ingestion() {
             partner_per_day: None,
             total: u64::MAX,
         },
-        duration_unit: DurationUnit::Millis,
         sync: true,
         exists: |_, _| Ok(true),
     };
@@ -474,73 +469,6 @@ fn events_that_cannot_be_written_are_not_remembered() {
     fs::remove_dir(&place).unwrap();
     let answer = telemetry.accept(sender(1), events([1]), NOW);
     assert_eq!(answer, Ok(taken(1, 0)));
-}
-
-/// Parses an event's text, which is `action asset duration bitrate` here instead of JSON.
-fn facts(json: &[u8]) -> Option<Facts> {
-    let text = std::str::from_utf8(json).ok()?;
-    let parts: Vec<_> = text.split(' ').collect();
-    let (action, initial) = match parts[0] {
-        "initial" => ("playback_buffering", Some("initial".to_owned())),
-        other => (other, None),
-    };
-    Some(Facts {
-        action: action.to_owned(),
-        asset: Some(parts[1].to_owned()),
-        device: Some("tv".to_owned()),
-        buffering: initial,
-        duration: parts[2].parse().ok(),
-        bitrate: parts[3].parse().ok(),
-    })
-}
-
-#[test]
-fn quality_figures_are_summed_by_minute_and_asset() {
-    let bench = Bench::new();
-    let telemetry = bench.open(NOW);
-    let mut sequence = 0;
-    let mut send = |user, at: i64, text: &str| {
-        sequence += 1;
-        let event = NewEvent {
-            timestamp_millis: (NOW.0 + at) * 1_000,
-            json: text.as_bytes().to_vec(),
-            ..event(sequence)
-        };
-        let received = NOW + at + 5;
-        telemetry
-            .accept(sender(user), vec![event], received)
-            .unwrap();
-    };
-    send(1, 0, "initial news 800 -");
-    send(2, 10, "initial news 1200 -");
-    send(1, 20, "playback_buffering news 3000 2000000");
-    send(1, 30, "playback_bitrate news - 4000000");
-    send(2, 40, "player_error news - -");
-    send(1, 50, "playback_started film - -");
-    send(1, 60, "playback_bitrate news - 1000000");
-    let report = telemetry.report(NOW, NOW + 60, &facts, &|_| None).unwrap();
-    assert!(!report.cut);
-    let film = Quality {
-        minute: NOW,
-        asset: Some("film".to_owned()),
-        starts: 1,
-        startup_millis: None,
-        rebuffering_ratio: 0.0,
-        mean_bitrate: None,
-        errors: 0,
-        streams: 1,
-    };
-    let news = Quality {
-        minute: NOW,
-        asset: Some("news".to_owned()),
-        starts: 2,
-        startup_millis: Some(1_000.0),
-        rebuffering_ratio: 3_000.0 / 120_000.0,
-        mean_bitrate: Some(3_000_000.0),
-        errors: 1,
-        streams: 2,
-    };
-    assert_eq!(report.rows, [film, news]);
 }
 
 /// After a kill the index and the files agree; simulated by reopening a store on disk.

@@ -1,5 +1,6 @@
-//! Handlers of telemetry: the export of events and the quality report.
+//! Handlers of telemetry: the export of events, quality reports and series.
 
+use crate::domain::quality::{QualityError, Query};
 use crate::domain::telemetry::Selection;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
@@ -7,13 +8,15 @@ use crate::http::request::context::Context;
 use crate::http::response::body::ChunkStream;
 use crate::http::response::reply::{Reply, media};
 use crate::http::routing::endpoint::admin::telemetry::{
-    ExportTelemetryRequest, ReportTelemetryRequest,
+    ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest,
 };
-use crate::http::wire::telemetry::{QualityBody, facts};
+use crate::http::wire::quality::ReportBody;
 use crate::http::wire::telemetry_export::EventPieces;
 use crate::services::Services;
-use crate::types::time::DAY;
-use crate::types::{PartnerId, UnixSeconds};
+use crate::types::UnixSeconds;
+use crate::types::time::{DAY, HOUR};
+
+const MINUTE: i64 = 60;
 
 pub(crate) async fn export(
     services: &Services,
@@ -38,20 +41,76 @@ pub(crate) async fn report(
     _auth: OperatorAuth,
     request: ReportTelemetryRequest,
 ) -> Result<Reply, ApiError> {
-    // A report reads every event of its period.
-    const LONGEST: i64 = 31 * DAY;
-    let to = request.to.unwrap_or(cx.now + 1);
-    let from = request.from.unwrap_or(to - DAY);
-    if !(0..=LONGEST).contains(&to.since(from)) {
-        return Err(ApiError::field("from", "must be at most 31 days before to"));
+    answer(services, cx, request, |_| None).await
+}
+
+pub(crate) async fn series(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: TelemetrySeriesRequest,
+) -> Result<Reply, ApiError> {
+    let TelemetrySeriesRequest { report, step } = request;
+    answer(services, cx, report, move |length| {
+        // About a hundred points, which a chart can show.
+        let fitting = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR];
+        let fitting = fitting.into_iter().find(|step| length / step <= 120);
+        Some(step.or(fitting).unwrap_or(DAY))
+    })
+    .await
+}
+
+async fn answer(
+    services: &Services,
+    cx: &Context,
+    request: ReportTelemetryRequest,
+    step: impl FnOnce(i64) -> Option<i64>,
+) -> Result<Reply, ApiError> {
+    const LONGEST: i64 = 400 * DAY;
+    let ReportTelemetryRequest {
+        from,
+        to,
+        by,
+        filters,
+    } = request;
+    // Whole minutes: a part of one would look like a drop.
+    let to = to.unwrap_or(cx.now + 1);
+    let to = UnixSeconds(to.0.saturating_add(MINUTE - 1).div_euclid(MINUTE) * MINUTE);
+    let from = from.unwrap_or(to - DAY);
+    let from = UnixSeconds(from.0.div_euclid(MINUTE) * MINUTE);
+    let length = to.since(from);
+    if !(0..=LONGEST).contains(&length) {
+        return Err(ApiError::field(
+            "from",
+            "must be at most 400 days before to",
+        ));
     }
-    // Whole minutes: the first row would otherwise cover a part of one and look like a drop.
-    let from = UnixSeconds(from.0.div_euclid(60) * 60);
-    let (telemetry, partners) = (services.telemetry.clone(), services.partners.clone());
-    let unit_of = move |partner: &PartnerId| partners.duration_unit(partner);
-    let report = services
+    let query = Query {
+        from,
+        to,
+        by,
+        filters,
+        step: step(length),
+    };
+    let (quality, now) = (services.quality.clone(), cx.now);
+    let body = services
         .bulk
-        .run(move |()| telemetry.report(from, to, &facts, &unit_of))?
-        .await??;
-    Reply::json(&QualityBody::from(&report))
+        .run(move |()| {
+            let report = quality.report(&query, now)?;
+            Reply::json(&ReportBody::new(&query, &report))
+        })?
+        .await?;
+    body
+}
+
+impl From<QualityError> for ApiError {
+    fn from(error: QualityError) -> Self {
+        match error {
+            QualityError::TooManyRows(most) => Self::field(
+                "by",
+                format!("gives over {most} rows; ask for a shorter span or fewer dimensions"),
+            ),
+            QualityError::Io(_) => Self::internal(error),
+        }
+    }
 }

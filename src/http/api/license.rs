@@ -38,7 +38,13 @@ pub(crate) async fn license(
     let drm = request.system;
     let certificate =
         drm == Drm::Widevine && CERTIFICATE_REQUEST.contains(&request.challenge.len());
-    let count = |result| http.metrics.license(drm, result);
+    let (user, id) = (auth.user(), request.session);
+    let count = |result| {
+        http.metrics.license(drm, result);
+        if matches!(result, LicenseResult::Denied | LicenseResult::Refused) {
+            services.quality.license_refused(&user, id, cx.now);
+        }
+    };
     let authorized = authorize(services, cx, &auth, &request);
     let session = authorized.inspect_err(|_| count(LicenseResult::Denied))?;
     let asset = &session.start.asset;

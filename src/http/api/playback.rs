@@ -7,6 +7,7 @@ use crate::domain::playback::{
     Beat, Device, EndReason, GrantedRight, Heartbeat, HeartbeatOutcome, Issuable, PinCheck,
     PinRequired, PlaybackError, Playlist, Start, Started, Viewer,
 };
+use crate::domain::quality::OpenedSession;
 use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::pool;
@@ -119,6 +120,11 @@ pub(crate) async fn preflight(
         preflight()
     };
     let started = begun?.await?;
+    if let Some(session) = services.playback.session(&started.session) {
+        services
+            .quality
+            .opened(OpenedSession::new(&session, country));
+    }
     Reply::json(&preflight_body(http, drm, token, started))
 }
 

@@ -116,6 +116,18 @@ impl<'a> Query<'a> {
     }
 }
 
+impl<'a> Query<'a> {
+    /// The values of a parameter that may be repeated, in their order.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` if one cannot be decoded.
+    pub fn all(&self, name: &'static str) -> Result<Vec<Cow<'a, str>>, ApiError> {
+        self.values(name)
+            .map(|value| decoded(name, value))
+            .collect()
+    }
+}
+
 fn decoded<'a>(name: &'static str, value: &'a str) -> Result<Cow<'a, str>, ApiError> {
     decode(value).ok_or_else(|| ApiError::field(name, "is not percent-encoded UTF-8"))
 }

@@ -23,7 +23,7 @@ use crate::http::routing::endpoint::admin::system::{
     PartnerTokenRequest, PreviewMailRequest, TestMailRequest,
 };
 use crate::http::routing::endpoint::admin::telemetry::{
-    ExportTelemetryRequest, ReportTelemetryRequest,
+    ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest,
 };
 use crate::http::routing::endpoint::admin::users::{
     AddUserRequest, ChangeUserRequest, ExplainEntitlementRequest, GrantRequest, ImportUsersRequest,
@@ -278,6 +278,7 @@ pub(crate) static OPS: &[Route] = &[
     ops(Delete, "/admin/v1/sessions/{session}", "admin_end_playback_session", EDIT_USERS, later!(EndPlaybackSessionRequest => admin::playback::end), Ignored, Store),
     ops(Get, "/admin/v1/telemetry/events", "admin_export_telemetry", READ_SYSTEM, later!(ExportTelemetryRequest => admin::telemetry::export), Ignored, Bulk),
     ops(Get, "/admin/v1/telemetry/report", "admin_report_telemetry", READ_CONTENT, later!(ReportTelemetryRequest => admin::telemetry::report), Ignored, Bulk),
+    ops(Get, "/admin/v1/telemetry/series", "admin_telemetry_series", READ_CONTENT, later!(TelemetrySeriesRequest => admin::telemetry::series), Ignored, Bulk),
     ops(Post, "/admin/v1/store/verify", "admin_verify_store", EDIT_SYSTEM, later!(admin::store::verify), Ignored, Bulk).read_only(),
     ops(Post, "/admin/v1/store/rebuild", "admin_rebuild_store", EDIT_SYSTEM, later!(admin::store::rebuild), Ignored, Bulk),
     ops(Post, "/admin/v1/store/base", "admin_renew_base", EDIT_SYSTEM, later!(admin::store::base), Ignored, Bulk).read_only(),

@@ -13,6 +13,8 @@ pub(crate) mod m3u;
 pub(crate) mod mail;
 pub(crate) mod partners;
 pub(crate) mod playback;
+mod player_event;
+pub(crate) mod quality;
 pub(crate) mod rights;
 pub(crate) mod telemetry;
 pub(crate) mod telemetry_export;

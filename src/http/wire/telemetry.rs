@@ -1,5 +1,4 @@
-//! Telemetry bodies: the batch of events, its response, the exported event, and the facts of an
-//! event that the quality report uses. `docs/interface.md` describes the format.
+//! Telemetry bodies: the batch of events, its response and the exported event. `docs/interface.md` describes the format.
 
 use std::borrow::Cow;
 
@@ -9,9 +8,8 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::domain::telemetry::{
-    Accepted, EVENT_BYTES_MAX, EVENTS_MAX, Facts, NewEvent, Quality, QualityReport, StoredEvent,
-};
+use super::player_event::player_event;
+use crate::domain::telemetry::{Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, StoredEvent};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::strict_json::{not_json, strict};
 
@@ -198,16 +196,18 @@ fn event(text: &str) -> Result<NewEvent, RefusedEvent> {
         Some(Value::String(action)) if !action.is_empty() => action.clone(),
         Some(_) => return Err(invalid("action: must be a non-empty string")),
     };
+    let sequence = integer(&members, "seqId")?;
     Ok(NewEvent {
         timestamp_millis,
-        sequence: integer(&members, "seqId")?,
+        sequence,
+        player: player_event(&action, timestamp_millis, sequence, &members),
         action,
         device: context(&members, "device_id").and_then(text_of),
         json: one_line(text),
     })
 }
 
-fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+pub(super) fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     members.get(name).filter(|value| !value.is_null())
 }
 
@@ -224,7 +224,7 @@ fn context<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value>
     member(member(members, "context")?.as_object()?, name)
 }
 
-fn text_of(value: &Value) -> Option<String> {
+pub(super) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         // Some players send numeric ids.
@@ -269,59 +269,6 @@ pub(crate) fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::
     Ok(())
 }
 
-#[must_use]
-pub(crate) fn facts(json: &[u8]) -> Option<Facts> {
-    let members: Map<String, Value> = serde_json::from_slice(json).ok()?;
-    let text = |name| context(&members, name).and_then(text_of);
-    let number = |name| context(&members, name).and_then(Value::as_f64);
-    Some(Facts {
-        action: member(&members, "action")?.as_str()?.to_owned(),
-        asset: text("asset_id"),
-        device: text("device_id"),
-        buffering: text("playback_buffering_type"),
-        duration: number("duration"),
-        bitrate: number("playback_bitrate"),
-    })
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct QualityRow<'a> {
-    minute: i64,
-    asset_id: Option<&'a str>,
-    starts: u32,
-    startup_millis: Option<f64>,
-    rebuffering_ratio: f64,
-    mean_bitrate: Option<f64>,
-    errors: u32,
-    streams: u32,
-}
-
-#[derive(Serialize)]
-pub(crate) struct QualityBody<'a> {
-    rows: Vec<QualityRow<'a>>,
-    cut: bool,
-}
-
-impl<'a> From<&'a QualityReport> for QualityBody<'a> {
-    fn from(report: &'a QualityReport) -> Self {
-        let row = |quality: &'a Quality| QualityRow {
-            minute: quality.minute.0,
-            asset_id: quality.asset.as_deref(),
-            starts: quality.starts,
-            startup_millis: quality.startup_millis,
-            rebuffering_ratio: quality.rebuffering_ratio,
-            mean_bitrate: quality.mean_bitrate,
-            errors: quality.errors,
-            streams: quality.streams,
-        };
-        Self {
-            rows: report.rows.iter().map(row).collect(),
-            cut: report.cut,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,13 +308,6 @@ mod tests {
         );
         assert_eq!(event.device.as_deref(), Some("tv-1"));
         assert_eq!(event.json, SAMPLE.replace('\n', " ").as_bytes());
-        let facts = facts(&event.json).unwrap();
-        assert_eq!(facts.asset.as_deref(), Some("news"));
-        assert_eq!(facts.buffering.as_deref(), Some("initial"));
-        assert_eq!(
-            (facts.duration, facts.bitrate),
-            (Some(812.5), Some(3_500_000.0))
-        );
     }
 
     #[test]

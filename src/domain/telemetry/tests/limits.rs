@@ -155,29 +155,3 @@ fn events_that_arrive_while_an_open_segment_is_rewritten_are_kept() {
     drop(telemetry);
     assert_eq!(sequences(&bench.open(NOW), Selection::default()), expected);
 }
-
-#[test]
-fn the_unit_of_durations_is_configured_and_not_guessed() {
-    for (unit, expected) in [
-        (DurationUnit::Millis, 90.0),
-        (DurationUnit::Seconds, 90_000.0),
-    ] {
-        let bench = Bench::new();
-        let telemetry = bench.open_as(NOW, budgets(u64::MAX, None, u64::MAX), unit);
-        let start = NewEvent {
-            json: b"initial news 90 -".to_vec(),
-            ..event(1)
-        };
-        telemetry.accept(sender(1), vec![start], NOW).unwrap();
-        let startup = |unit_of: &dyn Fn(&PartnerId) -> Option<DurationUnit>| {
-            let report = telemetry.report(NOW, NOW + 60, &facts, unit_of).unwrap();
-            report.rows[0].startup_millis
-        };
-        assert_eq!(startup(&|_| None), Some(expected));
-        let partner = sender(1).partner;
-        let seconds = |of: &PartnerId| (*of == partner).then_some(DurationUnit::Seconds);
-        assert_eq!(startup(&seconds), Some(90_000.0), "a partner's own unit");
-        let of_another = |of: &PartnerId| (*of != partner).then_some(DurationUnit::Seconds);
-        assert_eq!(startup(&of_another), Some(expected));
-    }
-}

@@ -1,9 +1,11 @@
 //! Requests about telemetry.
 
+use crate::domain::quality::{Dimension, GroupBy};
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::combine::CombineResults;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::types::{UnixSeconds, UserId};
+use crate::types::time::DAY;
+use crate::types::{Malformed, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExportTelemetryRequest {
@@ -12,12 +14,77 @@ pub(crate) struct ExportTelemetryRequest {
     pub user: Option<UserId>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The figures of a span of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReportTelemetryRequest {
-    /// Start of the period; 24 hours before `to` if absent.
+    /// 24 hours before `to` if absent.
     pub from: Option<UnixSeconds>,
-    /// End of the period, exclusive; now if absent.
+    /// Exclusive; now if absent.
     pub to: Option<UnixSeconds>,
+    pub by: Vec<GroupBy>,
+    pub filters: Vec<(Dimension, String)>,
+}
+
+/// The same by time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TelemetrySeriesRequest {
+    pub report: ReportTelemetryRequest,
+    /// Seconds; derived from the span if absent.
+    pub step: Option<i64>,
+}
+
+/// Any number of dimensions is allowed once each.
+fn group_by(input: &Input<'_>, times: bool) -> Result<Vec<GroupBy>, ApiError> {
+    let mut by = Vec::new();
+    for value in input.query.all("by")? {
+        for name in value.split(',') {
+            let group = GroupBy::parse(name)
+                .filter(|group| times || matches!(group, GroupBy::Dimension(_)));
+            let Some(group) = group else {
+                let known = Dimension::ALL.map(Dimension::as_str).join(", ");
+                let times = if times { ", minute, hour" } else { "" };
+                return Err(ApiError::field("by", format!("must be of {known}{times}")));
+            };
+            if !by.contains(&group) {
+                by.push(group);
+            }
+        }
+    }
+    if by.contains(&GroupBy::Minute) && by.contains(&GroupBy::Hour) {
+        return Err(ApiError::field("by", "must not have both minute and hour"));
+    }
+    Ok(by)
+}
+
+fn filters(input: &Input<'_>) -> Result<Vec<(Dimension, String)>, ApiError> {
+    let filter = |text: &str| {
+        let (name, value) = text.split_once('=')?;
+        Some((Dimension::parse(name)?, value.to_owned()))
+    };
+    let values = input.query.all("where")?;
+    let filters = values.iter().map(|text| {
+        filter(text).ok_or_else(|| {
+            let known = Dimension::ALL.map(Dimension::as_str).join(", ");
+            ApiError::field("where", format!("must be KEY=VALUE, with a key of {known}"))
+        })
+    });
+    filters.collect()
+}
+
+fn report(input: &Input<'_>, times: bool) -> Result<ReportTelemetryRequest, ApiError> {
+    let (from, to, by, filters) = (
+        instant(input, "from"),
+        instant(input, "to"),
+        group_by(input, times),
+        filters(input),
+    )
+        .combine()?;
+    Ok(ReportTelemetryRequest {
+        from,
+        to,
+        by,
+        filters,
+    })
 }
 
 fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>, ApiError> {
@@ -39,7 +106,20 @@ impl ParseRequest for ExportTelemetryRequest {
 
 impl ParseRequest for ReportTelemetryRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        let (from, to) = (instant(input, "from"), instant(input, "to")).combine()?;
-        Ok(Self { from, to })
+        report(input, true)
+    }
+}
+
+impl ParseRequest for TelemetrySeriesRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let step = input.query.parsed("step", |text| {
+            let seconds = text.parse::<i64>().ok();
+            let whole = |step: &i64| (60..=366 * DAY).contains(step) && step % 60 == 0;
+            seconds
+                .filter(whole)
+                .ok_or(Malformed("must be whole minutes, in seconds"))
+        });
+        let (report, step) = (report(input, false), step).combine()?;
+        Ok(Self { report, step })
     }
 }

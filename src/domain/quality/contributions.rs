@@ -1,0 +1,52 @@
+//! What a view adds to which hour and minute.
+
+use super::figures::Cell;
+use super::view::View;
+use crate::types::time::HOUR;
+use crate::types::{DurationUnit, UnixSeconds};
+
+/// Calls `each` with the hours and minutes that a view adds to.
+pub(super) fn contributions(
+    view: &View,
+    unit: DurationUnit,
+    now: UnixSeconds,
+    closed: bool,
+    mut each: impl FnMut(i64, u8, Cell),
+) {
+    let mut add = |at: UnixSeconds, cell: Cell| {
+        let minute = at.0.rem_euclid(HOUR) / 60;
+        each(
+            at.0.div_euclid(HOUR),
+            u8::try_from(minute).unwrap_or(0),
+            cell,
+        );
+    };
+    let mut cell = view.sums(unit, closed);
+    let begin = view.begin();
+    let Some((opened, end)) = view.alive(now) else {
+        add(begin, cell);
+        return;
+    };
+    cell.change(second_of_hour(opened), 1);
+    add(begin, cell);
+    if let Some(end) = end {
+        let mut cell = Cell::default();
+        cell.change(second_of_hour(end), -1);
+        add(end, cell);
+    }
+    // Alive when these hours begin. Bounded by the age of a session; a year is an error of a clock.
+    let until = end.unwrap_or(now);
+    let first = opened.0.div_euclid(HOUR) + 1;
+    let hours = (first..first + 24 * 366).take_while(|hour| hour * HOUR <= until.0);
+    for hour in hours {
+        let carried = Cell {
+            carried: 1,
+            ..Cell::default()
+        };
+        add(UnixSeconds(hour * HOUR), carried);
+    }
+}
+
+fn second_of_hour(at: UnixSeconds) -> u16 {
+    u16::try_from(at.0.rem_euclid(HOUR)).unwrap_or(0)
+}

@@ -1,0 +1,138 @@
+//! The dimensions that figures can be grouped and filtered by.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dimension {
+    Asset,
+    Livestream,
+    Platform,
+    DeviceType,
+    DeviceModel,
+    AppVersion,
+    Partner,
+    Protocol,
+    Drm,
+    Country,
+}
+
+pub(super) const DIMENSIONS: usize = 10;
+
+/// Stands for all values of a dimension that are not among its top values.
+pub const OTHER: &str = "other";
+
+/// Characters of a value. The longest names that a preflight accepts are shorter.
+const VALUE_CHARS: usize = 128;
+
+impl Dimension {
+    pub const ALL: [Self; DIMENSIONS] = [
+        Self::Asset,
+        Self::Livestream,
+        Self::Platform,
+        Self::DeviceType,
+        Self::DeviceModel,
+        Self::AppVersion,
+        Self::Partner,
+        Self::Protocol,
+        Self::Drm,
+        Self::Country,
+    ];
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Asset => "asset",
+            Self::Livestream => "livestream",
+            Self::Platform => "platform",
+            Self::DeviceType => "deviceType",
+            Self::DeviceModel => "deviceModel",
+            Self::AppVersion => "appVersion",
+            Self::Partner => "partner",
+            Self::Protocol => "protocol",
+            Self::Drm => "drm",
+            Self::Country => "country",
+        }
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|dimension| dimension.as_str() == text)
+    }
+
+    pub(super) const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Values per hour that keep their name. Assets have the most because "which channel" is the first question.
+    pub(super) const fn values_max(self) -> usize {
+        match self {
+            Self::Asset => 500,
+            Self::Livestream | Self::DeviceModel => 200,
+            Self::Partner => 100,
+            Self::AppVersion | Self::Country => 60,
+            Self::Platform | Self::DeviceType => 30,
+            Self::Protocol | Self::Drm => 12,
+        }
+    }
+}
+
+/// A view's value in each dimension; empty where it is unknown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Labels([Arc<str>; DIMENSIONS]);
+
+impl Default for Labels {
+    fn default() -> Self {
+        let unknown: Arc<str> = Arc::from("");
+        Self(std::array::from_fn(|_| Arc::clone(&unknown)))
+    }
+}
+
+impl Labels {
+    #[must_use]
+    pub fn get(&self, dimension: Dimension) -> &Arc<str> {
+        // The array has one element for each dimension.
+        self.0.get(dimension.index()).unwrap_or(&self.0[0])
+    }
+
+    /// Control characters are removed and long values cut: values come from players and reach terminals.
+    pub fn set(&mut self, dimension: Dimension, value: &str) {
+        if let Some(slot) = self.0.get_mut(dimension.index()) {
+            *slot = Arc::from(clean(value).as_str());
+        }
+    }
+
+    pub(super) fn set_shared(&mut self, dimension: Dimension, value: Arc<str>) {
+        if let Some(slot) = self.0.get_mut(dimension.index()) {
+            *slot = value;
+        }
+    }
+
+    #[must_use]
+    pub fn with(mut self, dimension: Dimension, value: &str) -> Self {
+        self.set(dimension, value);
+        self
+    }
+
+    pub(super) fn for_each_mut(&mut self, mut change: impl FnMut(&mut Arc<str>)) {
+        for value in &mut self.0 {
+            change(value);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter()
+    }
+}
+
+pub(super) fn clean(value: &str) -> String {
+    let shown = value.chars().filter(|c| !c.is_control());
+    shown
+        .take(VALUE_CHARS)
+        .collect::<String>()
+        .trim()
+        .to_owned()
+}

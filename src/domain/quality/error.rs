@@ -1,0 +1,18 @@
+//! Errors of the figures.
+
+use std::io;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum QualityError {
+    #[error("quality figures: {0}")]
+    Io(Arc<io::Error>),
+    #[error("the report has over {0} rows")]
+    TooManyRows(usize),
+}
+
+impl From<io::Error> for QualityError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(Arc::new(error))
+    }
+}

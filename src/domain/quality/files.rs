@@ -1,0 +1,274 @@
+//! The files of the figures: roll-ups by hour, the open views, and the log of inputs since they were written.
+//!
+//! They are files, and not tables of the store: an hour is written, read and removed as a whole, is larger than a
+//! record may be, and must not wait for requests or make them wait. As telemetry, they are not part of a backup.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::input::Input;
+use super::rollup::{HourTable, StoredHour};
+use crate::store::{make_directory, sync_data, sync_directory, sync_file};
+
+/// The version of all three forms. Files of another version are set aside.
+const MAGIC: &[u8; 4] = b"PGQ1";
+/// Length and checksum before each batch of the log.
+const HEAD: usize = 8;
+const BATCH_MAX: usize = 64 * 1024 * 1024;
+
+const fn options() -> bincode::config::Configuration {
+    bincode::config::standard()
+}
+
+fn encode(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    bincode::serde::encode_to_vec(value, options()).map_err(io::Error::other)
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+    let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let (value, _) = bincode::serde::decode_from_slice(bytes, options()).map_err(damaged)?;
+    Ok(value)
+}
+
+/// gzip adds a checksum, which is verified when the end is reached.
+fn pack(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut packed = GzEncoder::new(MAGIC.to_vec(), Compression::fast());
+    packed.write_all(&encode(value)?)?;
+    packed.finish()
+}
+
+fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+    let other = || io::Error::new(io::ErrorKind::InvalidData, "not of this version");
+    let packed = bytes.strip_prefix(MAGIC).ok_or_else(other)?;
+    let mut plain = Vec::new();
+    GzDecoder::new(packed).read_to_end(&mut plain)?;
+    decode(&plain)
+}
+
+pub(super) struct Files {
+    directory: PathBuf,
+    sync: bool,
+}
+
+impl Files {
+    pub(super) fn open(directory: &Path, sync: bool) -> io::Result<Self> {
+        make_directory(directory, sync)?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            sync,
+        })
+    }
+
+    pub(super) const fn syncs(&self) -> bool {
+        self.sync
+    }
+
+    fn hour_path(&self, hour: i64) -> PathBuf {
+        let time = chrono::DateTime::from_timestamp(hour.saturating_mul(3_600), 0);
+        let name = time.map(|time| time.format("%Y-%m-%dT%H.rollup").to_string());
+        self.directory
+            .join(name.unwrap_or_else(|| format!("{hour}.rollup")))
+    }
+
+    fn views_path(&self) -> PathBuf {
+        self.directory.join("views")
+    }
+
+    fn log_path(&self, first: u64) -> PathBuf {
+        self.directory.join(format!("inputs-{first}"))
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let new = path.with_extension("new");
+        let mut file = File::create(&new)?;
+        file.write_all(bytes)?;
+        if self.sync {
+            sync_file(&file, &new)?;
+        }
+        fs::rename(&new, path)?;
+        if self.sync {
+            sync_directory(&self.directory)?;
+        }
+        Ok(())
+    }
+
+    /// A file that cannot be read is set aside and reported, and its figures are missing.
+    fn read<T: DeserializeOwned>(&self, path: &Path) -> io::Result<Option<T>> {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match unpack(&bytes) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => {
+                let aside = path.with_extension("damaged");
+                let (file, aside_name) = (path.display(), aside.display());
+                tracing::error!(%error, %file, "damaged quality figures; moved to {aside_name}");
+                fs::rename(path, &aside)?;
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn read_hour(&self, hour: i64) -> io::Result<Option<HourTable>> {
+        let stored = self.read::<StoredHour>(&self.hour_path(hour))?;
+        Ok(stored.map(HourTable::from))
+    }
+
+    pub(super) fn write_hour(&self, hour: i64, table: &HourTable, stored: u64) -> io::Result<()> {
+        self.replace(&self.hour_path(hour), &pack(&table.to_stored(stored))?)
+    }
+
+    /// Removes the hours before `first`; returns how many.
+    pub(super) fn remove_before(&self, first: i64) -> io::Result<usize> {
+        let bound = self.hour_path(first);
+        let mut removed = 0;
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            // The names sort by time.
+            if path.extension().is_some_and(|kind| kind == "rollup") && path < bound {
+                fs::remove_file(&path)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Replaces the checkpoint of the open views, and begins a log at `next`.
+    pub(super) fn checkpoint(&self, views: &impl Serialize, next: u64) -> io::Result<InputLog> {
+        let log = InputLog::create(&self.log_path(next))?;
+        if self.sync {
+            sync_directory(&self.directory)?;
+        }
+        self.replace(&self.views_path(), &pack(views)?)?;
+        for (first, path) in self.logs()? {
+            if first < next {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(log)
+    }
+
+    pub(super) fn read_views<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
+        self.read(&self.views_path())
+    }
+
+    /// Inputs that were logged from `next` on, in order.
+    pub(super) fn replay(
+        &self,
+        next: u64,
+        mut each: impl FnMut(u64, Vec<Input>),
+    ) -> io::Result<u64> {
+        let mut at = next;
+        for (first, path) in self.logs()? {
+            // A gap would be a log that was lost; what follows it still counts.
+            at = at.max(first);
+            let bytes = fs::read(&path)?;
+            let mut rest = bytes.as_slice();
+            let mut number = first;
+            while let Some((batch, after)) = next_batch(rest) {
+                rest = after;
+                if number >= next {
+                    each(number, batch);
+                    at = number + 1;
+                }
+                number += 1;
+            }
+            if !rest.is_empty() {
+                let (file, lost) = (path.display(), rest.len());
+                tracing::warn!(%file, lost, "the log of quality inputs ends in an incomplete batch");
+            }
+        }
+        Ok(at)
+    }
+
+    fn logs(&self) -> io::Result<Vec<(u64, PathBuf)>> {
+        let mut logs = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let first = name
+                .to_str()
+                .and_then(|name| name.strip_prefix("inputs-")?.parse().ok());
+            logs.extend(first.map(|first| (first, entry.path())));
+        }
+        logs.sort();
+        Ok(logs)
+    }
+
+    pub(super) fn bytes(&self) -> io::Result<u64> {
+        let mut bytes = 0;
+        for entry in fs::read_dir(&self.directory)? {
+            bytes += entry?.metadata()?.len();
+        }
+        Ok(bytes)
+    }
+}
+
+fn next_batch(bytes: &[u8]) -> Option<(Vec<Input>, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
+    let [a, b, c, d, sum @ ..] = *head;
+    let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?;
+    let (body, rest) = rest.split_at_checked(length)?;
+    (crc32fast::hash(body) == u32::from_le_bytes(sum)).then_some(())?;
+    Some((decode(body).ok()?, rest))
+}
+
+/// Inputs since the checkpoint, a batch at a time.
+pub(super) struct InputLog {
+    file: File,
+    path: PathBuf,
+    pub(super) bytes: u64,
+    dirty: bool,
+}
+
+impl InputLog {
+    fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            file: File::create(path)?,
+            path: path.to_owned(),
+            bytes: 0,
+            dirty: false,
+        })
+    }
+
+    /// A kill loses nothing after this, a power cut what is not synced.
+    pub(super) fn append(&mut self, batch: &[Input]) -> io::Result<()> {
+        let mut frame = vec![0; HEAD];
+        frame.append(&mut encode(&batch)?);
+        let body = frame.get(HEAD..).unwrap_or_default();
+        let length = u32::try_from(body.len())
+            .ok()
+            .filter(|length| *length as usize <= BATCH_MAX);
+        let length = length.ok_or_else(|| io::Error::other("the batch is too large"))?;
+        let sum = crc32fast::hash(body);
+        let (head, _) = frame.split_at_mut(HEAD);
+        let (first, second) = head.split_at_mut(4);
+        first.copy_from_slice(&length.to_le_bytes());
+        second.copy_from_slice(&sum.to_le_bytes());
+        self.file.write_all(&frame)?;
+        self.bytes += frame.len() as u64;
+        self.dirty = true;
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.dirty) {
+            sync_data(&self.file, &self.path)?;
+        }
+        Ok(())
+    }
+
+    /// A handle to sync without a lock on the log, if there is anything to sync.
+    pub(super) fn unsynced(&mut self) -> Option<io::Result<(File, PathBuf)>> {
+        std::mem::take(&mut self.dirty).then(|| Ok((self.file.try_clone()?, self.path.clone())))
+    }
+}

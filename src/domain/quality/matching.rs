@@ -1,0 +1,105 @@
+//! Finds the view of an event.
+
+use super::dimensions::Dimension;
+use super::input::PlayerEvent;
+use super::state::{LATE, State, ViewId, shared};
+use super::view::{BEFORE_SESSION, View};
+use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
+
+impl State {
+    pub(super) fn event(
+        &mut self,
+        user: UserId,
+        partner: PartnerId,
+        received: UnixSeconds,
+        event: &PlayerEvent,
+    ) {
+        let known = self.view_of(&user, received, event);
+        let id = match known {
+            Some(id) => id,
+            None => match self.begin_without_session(user, partner, received, event) {
+                Some(id) => id,
+                None => {
+                    self.counts.late += 1;
+                    return;
+                }
+            },
+        };
+        let Some(view) = self.views.get_mut(&id) else {
+            return;
+        };
+        let version = event.labels.get(Dimension::AppVersion);
+        if view.lacks_version(version) {
+            let version = shared(&mut self.names, version);
+            view.labels.set_shared(Dimension::AppVersion, version);
+        }
+        if view.event(event, received) {
+            self.counts.counted += 1;
+        } else {
+            self.counts.clock += 1;
+        }
+    }
+
+    /// The session that the event names, if it is the user's own; else the user's latest view on the device and asset.
+    fn view_of(&self, user: &UserId, received: UnixSeconds, event: &PlayerEvent) -> Option<ViewId> {
+        let named = event
+            .session
+            .as_deref()
+            .and_then(|text| SessionId::parse(text).ok());
+        if let Some(session) = named
+            && let Some(view) = self.views.get(session.as_bytes())
+            && view.user == Some(*user)
+        {
+            return Some(*session.as_bytes());
+        }
+        let device = event.device.as_deref().unwrap_or_default();
+        let asset = event.labels.get(Dimension::Asset);
+        // An event that is older than the session is of an earlier view, unless the player's clock is wrong.
+        let at = UnixSeconds(event.timestamp_millis.div_euclid(1_000));
+        let delay = received.since(at);
+        let plausible = (0..=LATE).contains(&delay);
+        let fits = |view: &View| {
+            let early = view
+                .session
+                .is_some_and(|(_, opened)| at < opened - BEFORE_SESSION);
+            (view.session.is_some() || named.is_none())
+                && *view.device == *device
+                && (asset.is_empty() || view.labels.get(Dimension::Asset) == asset)
+                && !(plausible && early)
+        };
+        let views = self.by_user.get(user)?.iter();
+        let fitting = views.filter_map(|id| Some((id, self.views.get(id)?)));
+        fitting
+            .filter(|(_, view)| fits(view))
+            .max_by_key(|(id, view)| (view.is_running(), view.begin(), **id))
+            .map(|(id, _)| *id)
+    }
+
+    /// Begins a view at an event that can begin one. A later event of an unknown view is late.
+    fn begin_without_session(
+        &mut self,
+        user: UserId,
+        partner: PartnerId,
+        received: UnixSeconds,
+        event: &PlayerEvent,
+    ) -> Option<ViewId> {
+        // The id of a session that is closed or never was.
+        let foreign = event
+            .session
+            .as_deref()
+            .is_some_and(|text| SessionId::parse(text).is_ok());
+        if foreign {
+            return None;
+        }
+        let view = View::of_events(user, partner, event, received);
+        let mut hasher = ring::digest::Context::new(&ring::digest::SHA256);
+        hasher.update(user.as_bytes());
+        hasher.update(&event.timestamp_millis.to_be_bytes());
+        hasher.update(&event.sequence.to_be_bytes());
+        hasher.update(view.device.as_bytes());
+        let hash = hasher.finish();
+        let id = *hash.as_ref().first_chunk::<16>()?;
+        self.insert(id, view);
+        Some(id)
+    }
+}

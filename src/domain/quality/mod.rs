@@ -1,0 +1,297 @@
+//! Quality figures of playback: views, their roll-ups by minute and hour, reports. `docs/quality.md` defines the figures.
+//!
+//! Sessions, heartbeats and events are pushed to a queue and never wait. A thread logs them and applies them to the
+//! open views, which are added to the roll-ups once nothing more is expected of them. A report reads the roll-ups and
+//! the open views, so that it is complete as of its time.
+
+mod contributions;
+mod dimensions;
+mod error;
+mod figures;
+mod files;
+mod input;
+mod matching;
+mod report;
+mod rollup;
+mod sketch;
+mod state;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod view;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+pub use dimensions::{Dimension, Labels, OTHER};
+pub use error::QualityError;
+pub use figures::Figures;
+pub use input::{OpenedSession, PlayerAction, PlayerEvent, Reported};
+pub use report::{GroupBy, KeyPart, Query, Report, ReportRow};
+pub use state::{QualityCounts, RecentFigures};
+
+use crate::domain::playback::SessionObserver;
+use crate::domain::telemetry::{EventObserver, Sender as EventSender};
+use crate::store::sync_data;
+use crate::types::time::{DAY, HOUR};
+use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
+use files::Files;
+use input::Input;
+use state::State;
+
+/// Days for which roll-ups are kept: a month can be compared with the same month a year before.
+const KEPT_DAYS: i64 = 400;
+/// Queues, so that requests rarely wait for each other's push.
+const QUEUES: usize = 16;
+/// Inputs per queue. Beyond it they are dropped and counted: players must not wait for figures.
+const QUEUE_MAX: usize = 65_536;
+/// A kill loses the figures of this time at most, a power cut those of half a second.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+const FLUSHES_PER_SYNC: u32 = 4;
+
+pub struct QualitySettings {
+    pub directory: PathBuf,
+    /// Whether files are synced. Only the control runs of durability tests switch this off.
+    pub sync: bool,
+    /// The unit in which a partner's players report durations. Read when a view is counted, so that correcting a wrong
+    /// unit corrects the open views too.
+    pub unit_of: Box<dyn Fn(&PartnerId) -> DurationUnit + Send + Sync>,
+}
+
+#[derive(Clone)]
+pub struct Quality {
+    inner: Arc<Inner>,
+    /// The thread stops when the last handle is dropped.
+    _thread: Arc<FlushThread>,
+}
+
+struct Inner {
+    files: Files,
+    /// By user, so that what concerns one user stays in its order.
+    queues: [Mutex<Vec<Input>>; QUEUES],
+    dropped: AtomicU64,
+    state: Mutex<State>,
+}
+
+impl Quality {
+    pub fn open(settings: QualitySettings) -> Result<Self, QualityError> {
+        let files = Files::open(&settings.directory, settings.sync)?;
+        let state = State::open(&files, settings.unit_of)?;
+        let inner = Arc::new(Inner {
+            files,
+            queues: Default::default(),
+            dropped: AtomicU64::new(0),
+            state: Mutex::new(state),
+        });
+        let thread = FlushThread::start(Arc::clone(&inner))?;
+        Ok(Self {
+            inner,
+            _thread: Arc::new(thread),
+        })
+    }
+
+    pub fn opened(&self, opened: OpenedSession) {
+        let user = opened.user;
+        self.inner.push(&user, Input::Opened(Box::new(opened)));
+    }
+
+    pub fn license_refused(&self, user: &UserId, session: SessionId, at: UnixSeconds) {
+        let refused = Input::LicenseRefused {
+            user: *user,
+            session,
+            at,
+        };
+        self.inner.push(user, refused);
+    }
+
+    /// Closes views and writes a checkpoint when they are due. Returns how many views are open. Blocks.
+    pub fn tick(&self, now: UnixSeconds) -> Result<usize, QualityError> {
+        let inner = &self.inner;
+        let mut state = inner.state.lock();
+        inner.drain(&mut state)?;
+        state.take(&inner.files, vec![Input::Tick(now)])?;
+        if state.needs_checkpoint() {
+            state.checkpoint(&inner.files)?;
+        }
+        Ok(state.views.len())
+    }
+
+    /// Removes the roll-ups that are older than [`KEPT_DAYS`]. Returns how many hours. Blocks.
+    pub fn retain(&self, now: UnixSeconds) -> Result<usize, QualityError> {
+        let first = (now - KEPT_DAYS * DAY).0.div_euclid(HOUR);
+        let mut state = self.inner.state.lock();
+        state.hours.retain(|hour, _| *hour >= first);
+        Ok(self.inner.files.remove_before(first)?)
+    }
+
+    /// Bytes of all files. Blocks.
+    pub fn bytes(&self) -> Result<u64, QualityError> {
+        Ok(self.inner.files.bytes()?)
+    }
+
+    #[must_use]
+    pub fn counts(&self) -> QualityCounts {
+        QualityCounts {
+            dropped: self.inner.dropped.load(Ordering::Relaxed),
+            ..self.inner.state.lock().counts
+        }
+    }
+
+    /// As of the last tick.
+    #[must_use]
+    pub fn recent(&self) -> RecentFigures {
+        self.inner.state.lock().recent
+    }
+
+    /// Why figures are not written at present.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.inner.state.lock().trouble.clone()
+    }
+}
+
+impl Inner {
+    fn push(&self, user: &UserId, input: Input) {
+        let [.., last] = user.as_bytes();
+        let Some(queue) = self.queues.get(usize::from(*last) % QUEUES) else {
+            return;
+        };
+        let mut queue = queue.lock();
+        if queue.len() < QUEUE_MAX {
+            queue.push(input);
+        } else {
+            drop(queue);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Logs and applies what waits in the queues.
+    fn drain(&self, state: &mut State) -> Result<(), QualityError> {
+        for queue in &self.queues {
+            let mut queue = queue.lock();
+            if queue.is_empty() {
+                continue;
+            }
+            let expected = queue.len();
+            let batch = std::mem::replace(&mut *queue, Vec::with_capacity(expected.min(1_024)));
+            drop(queue);
+            let taken = state.take(&self.files, batch);
+            state.trouble = taken.as_ref().err().map(ToString::to_string);
+            taken?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self, sync: bool) -> Result<(), QualityError> {
+        let mut state = self.state.lock();
+        self.drain(&mut state)?;
+        let unsynced = (sync && self.files.syncs())
+            .then(|| state.unsynced())
+            .flatten();
+        // A sync takes long: reports and ticks must not wait for it.
+        drop(state);
+        if let Some(unsynced) = unsynced {
+            let (file, path) = unsynced?;
+            sync_data(&file, &path)?;
+        }
+        Ok(())
+    }
+}
+
+impl SessionObserver for Quality {
+    fn beat(
+        &self,
+        user: &UserId,
+        session: SessionId,
+        at: UnixSeconds,
+        position: i64,
+        bitrate: u64,
+    ) {
+        let beat = Input::Beat {
+            session,
+            at,
+            position,
+            bitrate,
+        };
+        self.inner.push(user, beat);
+    }
+
+    fn ended(&self, user: &UserId, session: SessionId, at: UnixSeconds, stopped: bool) {
+        let ended = Input::Ended {
+            session,
+            at,
+            stopped,
+        };
+        self.inner.push(user, ended);
+    }
+}
+
+impl EventObserver for Quality {
+    fn stored(&self, sender: EventSender, event: PlayerEvent, received: UnixSeconds) {
+        let input = Input::Event {
+            user: sender.user,
+            partner: sender.partner,
+            received,
+            event: Box::new(event),
+        };
+        self.inner.push(&sender.user, input);
+    }
+
+    fn erased(&self, user: &UserId) {
+        self.inner.push(user, Input::Erased(*user));
+    }
+}
+
+/// Runs until dropped, then flushes once more.
+struct FlushThread {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FlushThread {
+    fn start(inner: Arc<Inner>) -> std::io::Result<Self> {
+        let (stop, stopped) = channel();
+        let run = move || {
+            let mut flushes = 0_u32;
+            let mut failing = false;
+            loop {
+                let stop = stopped.recv_timeout(FLUSH_EVERY) != Err(RecvTimeoutError::Timeout);
+                flushes = flushes.wrapping_add(1);
+                let flushed = inner.flush(stop || flushes.is_multiple_of(FLUSHES_PER_SYNC));
+                // Figures are lost and playback is not: the process goes on.
+                if let Err(error) = &flushed
+                    && !failing
+                {
+                    tracing::error!(%error, "failed to log quality figures");
+                }
+                failing = flushed.is_err();
+                if stop {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("quality".to_owned())
+            .spawn(run)?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for FlushThread {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been logged.
+            let _ = thread.join();
+        }
+    }
+}

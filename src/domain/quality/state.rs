@@ -1,0 +1,368 @@
+//! The open views and the hours that change.
+//!
+//! The state is a function of the inputs in their order. They are logged before they are applied, and the log is
+//! replayed from the last checkpoint at a start. A view is added to its hours when it is closed, in the batch of a tick;
+//! each hour's file says up to which batch it has been written, so that a replay adds no view twice.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::contributions::contributions;
+use super::dimensions::Dimension;
+use super::figures::Cell;
+use super::files::{Files, InputLog};
+use super::input::{Input, OpenedSession};
+use super::rollup::HourTable;
+use super::view::View;
+use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
+
+/// Seconds for which a view waits for late events after its last sign of life.
+pub(super) const LATE: i64 = 3_600;
+/// Open views. Beyond it, those without a sign of life for the longest time are closed.
+pub(super) const VIEWS_MAX: usize = 250_000;
+/// Seconds between two searches for views to close.
+const CLOSE_EVERY: i64 = 30;
+/// Hours in memory; the older ones are written and dropped.
+const HOURS_MAX: usize = 48;
+/// Seconds that metrics look back.
+const RECENT: i64 = 600;
+/// Bytes of the log after which a checkpoint is written.
+const LOG_MAX: u64 = 64 * 1024 * 1024;
+/// Seconds between checkpoints.
+const CHECKPOINT_EVERY: i64 = 300;
+
+pub(super) type ViewId = [u8; 16];
+pub(super) type UnitOf = Box<dyn Fn(&PartnerId) -> DurationUnit + Send + Sync>;
+
+/// What became of the inputs, for operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QualityCounts {
+    /// Events and heartbeats that are in a view.
+    pub counted: u64,
+    /// Of a view that was closed, or of no known view.
+    pub late: u64,
+    /// With a clock that jumped in mid-view.
+    pub clock: u64,
+    /// Dropped because the queue was full.
+    pub dropped: u64,
+    pub open_views: u64,
+    /// Views that were closed early because too many were open.
+    pub evicted: u64,
+}
+
+/// Of the views that began in the last [`RECENT`] seconds, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecentFigures {
+    pub attempts: u64,
+    pub plays: u64,
+    pub start_failures: u64,
+    pub playback_failures: u64,
+    pub waited_millis: u64,
+    pub played_millis: u64,
+}
+
+pub(super) struct State {
+    pub(super) views: HashMap<ViewId, View>,
+    pub(super) by_user: HashMap<UserId, Vec<ViewId>>,
+    pub(super) hours: BTreeMap<i64, Arc<HourTable>>,
+    /// Number of the batch that is applied next.
+    pub(super) next: u64,
+    /// Absent until the replay at the start is done.
+    log: Option<InputLog>,
+    /// Names that several views share.
+    pub(super) names: HashSet<Arc<str>>,
+    pub(super) counts: QualityCounts,
+    pub(super) recent: RecentFigures,
+    pub(super) now: UnixSeconds,
+    closed_at: UnixSeconds,
+    checkpoint_at: UnixSeconds,
+    /// A user was erased: the files still name the user until they are written anew.
+    must_checkpoint: bool,
+    /// Set when a write has failed; figures are then not kept over a restart.
+    pub(super) trouble: Option<String>,
+    pub(super) unit_of: UnitOf,
+    pub(super) views_max: usize,
+}
+
+impl State {
+    pub(super) fn open(files: &Files, unit_of: UnitOf) -> io::Result<Self> {
+        let (next, views): (u64, Vec<(ViewId, View)>) = files.read_views()?.unwrap_or_default();
+        let mut state = Self {
+            views: HashMap::new(),
+            by_user: HashMap::new(),
+            hours: BTreeMap::new(),
+            next,
+            log: None,
+            names: HashSet::new(),
+            counts: QualityCounts::default(),
+            recent: RecentFigures::default(),
+            now: UnixSeconds::default(),
+            closed_at: UnixSeconds::default(),
+            checkpoint_at: UnixSeconds::default(),
+            must_checkpoint: false,
+            trouble: None,
+            unit_of,
+            views_max: VIEWS_MAX,
+        };
+        for (id, view) in views {
+            state.insert(id, view);
+        }
+        let mut failed = None;
+        let next = files.replay(next, |number, batch| {
+            state.next = number;
+            if let Err(error) = state.apply(files, batch) {
+                failed.get_or_insert(error);
+            }
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        state.next = next;
+        // They count since the start of the process.
+        state.counts = QualityCounts::default();
+        state.checkpoint(files)?;
+        Ok(state)
+    }
+
+    /// Logs a batch and applies it. After an error figures are complete, and a kill loses them.
+    pub(super) fn take(&mut self, files: &Files, batch: Vec<Input>) -> io::Result<()> {
+        let logged = self.log.as_mut().map_or(Ok(()), |log| log.append(&batch));
+        if logged.is_err() {
+            // It may end in a part of a batch, behind which nothing can be read. A checkpoint begins another one.
+            self.log = None;
+            self.must_checkpoint = true;
+        }
+        self.apply(files, batch)?;
+        logged
+    }
+
+    fn apply(&mut self, files: &Files, batch: Vec<Input>) -> io::Result<()> {
+        let number = self.next;
+        self.next += 1;
+        for input in batch {
+            match input {
+                Input::Opened(opened) => self.open_session(&opened),
+                Input::Beat {
+                    session,
+                    at,
+                    position,
+                    bitrate,
+                } => self.of_session(&session, |view| view.beat(at, position, bitrate)),
+                Input::Ended {
+                    session,
+                    at,
+                    stopped,
+                } => {
+                    // At a start the ends of the last hour are repeated, also of closed views.
+                    if let Some(view) = self.views.get_mut(session.as_bytes()) {
+                        view.end(at, stopped);
+                    }
+                }
+                Input::LicenseRefused { user, session, at } => {
+                    self.of_session(&session, |view| view.refuse_license(&user, at));
+                }
+                Input::Event {
+                    user,
+                    partner,
+                    received,
+                    event,
+                } => self.event(user, partner, received, &event),
+                Input::Erased(user) => self.erase(&user),
+                Input::Tick(now) => self.tick(files, number, now)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn open_session(&mut self, opened: &OpenedSession) {
+        let id = *opened.session.as_bytes();
+        if self.views.contains_key(&id) {
+            return;
+        }
+        let mut view = View::opened(opened);
+        // A player may report the request for playback before its preflight is answered.
+        let asset = opened.labels.get(Dimension::Asset);
+        let ids = self.by_user.get(&opened.user).into_iter().flatten();
+        let early = ids.copied().find(|id| {
+            self.views.get(id).is_some_and(|early| {
+                early.precedes(&opened.device, opened.at)
+                    && early.labels.get(Dimension::Asset) == asset
+            })
+        });
+        if let Some(early) = early.and_then(|early| self.remove(&early)) {
+            view.adopt(early);
+        }
+        self.insert(id, view);
+    }
+
+    pub(super) fn insert(&mut self, id: ViewId, mut view: View) {
+        if let Some(user) = view.user {
+            self.by_user.entry(user).or_default().push(id);
+        }
+        view.labels
+            .for_each_mut(|name| *name = shared(&mut self.names, name));
+        self.views.insert(id, view);
+    }
+
+    fn remove(&mut self, id: &ViewId) -> Option<View> {
+        let view = self.views.remove(id)?;
+        if let Some(user) = view.user
+            && let Some(ids) = self.by_user.get_mut(&user)
+        {
+            ids.retain(|other| other != id);
+            if ids.is_empty() {
+                self.by_user.remove(&user);
+            }
+        }
+        Some(view)
+    }
+
+    fn of_session(&mut self, session: &SessionId, change: impl FnOnce(&mut View)) {
+        match self.views.get_mut(session.as_bytes()) {
+            Some(view) => {
+                change(view);
+                self.counts.counted += 1;
+            }
+            None => self.counts.late += 1,
+        }
+    }
+
+    fn erase(&mut self, user: &UserId) {
+        for id in self.by_user.remove(user).unwrap_or_default() {
+            if let Some(view) = self.views.get_mut(&id) {
+                view.forget_user();
+            }
+        }
+        self.must_checkpoint = true;
+    }
+
+    fn tick(&mut self, files: &Files, number: u64, now: UnixSeconds) -> io::Result<()> {
+        self.now = now;
+        self.counts.open_views = self.views.len() as u64;
+        let full = self.views.len() > self.views_max;
+        if !full && (0..CLOSE_EVERY).contains(&now.since(self.closed_at)) {
+            return Ok(());
+        }
+        self.closed_at = now;
+        self.recent = self.recent_figures(now);
+        let mut over: Vec<(UnixSeconds, ViewId)> = (self.views.iter())
+            .map(|(id, view)| (view.last_received, *id))
+            .collect();
+        over.sort_unstable();
+        // Some more than needed, so that not every tick sorts all views.
+        let excess = match over.len().checked_sub(self.views_max) {
+            Some(excess) if excess > 0 => excess + self.views_max / 20,
+            Some(_) | None => 0,
+        };
+        let silent = over.partition_point(|(last, _)| now.since(*last) > LATE);
+        self.counts.evicted += excess.saturating_sub(silent) as u64;
+        over.truncate(silent.max(excess));
+        for (_, id) in over {
+            self.close(files, number, &id, now)?;
+        }
+        Ok(())
+    }
+
+    fn recent_figures(&self, now: UnixSeconds) -> RecentFigures {
+        let mut cell = Cell::default();
+        for view in self.views.values() {
+            if view.begin() > now - RECENT {
+                let unit = (self.unit_of)(&view.partner);
+                cell.merge(&view.sums(unit, false));
+            }
+        }
+        RecentFigures {
+            attempts: cell.attempts.into(),
+            plays: cell.plays.into(),
+            start_failures: cell.start_failures.into(),
+            playback_failures: cell.playback_failures.into(),
+            waited_millis: cell.waited_millis,
+            played_millis: cell.played_millis,
+        }
+    }
+
+    /// Adds a view to its hours.
+    fn close(
+        &mut self,
+        files: &Files,
+        number: u64,
+        id: &ViewId,
+        now: UnixSeconds,
+    ) -> io::Result<()> {
+        let Some(view) = self.remove(id) else {
+            return Ok(());
+        };
+        let unit = (self.unit_of)(&view.partner);
+        let mut parts = Vec::new();
+        contributions(&view, unit, now, true, |hour, minute, cell| {
+            parts.push((hour, minute, cell));
+        });
+        for (hour, minute, cell) in parts {
+            let table = self.hour(files, hour)?;
+            if number >= table.stored {
+                Arc::make_mut(table).add(minute, &view.labels, &cell);
+            }
+        }
+        Ok(())
+    }
+
+    fn hour(&mut self, files: &Files, hour: i64) -> io::Result<&mut Arc<HourTable>> {
+        match self.hours.entry(hour) {
+            std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                let stored = files.read_hour(hour)?.unwrap_or_default();
+                Ok(entry.insert(Arc::new(stored)))
+            }
+        }
+    }
+
+    /// A handle to sync the log without holding the state.
+    pub(super) fn unsynced(&mut self) -> Option<io::Result<(File, PathBuf)>> {
+        self.log.as_mut()?.unsynced()
+    }
+
+    pub(super) fn needs_checkpoint(&self) -> bool {
+        self.must_checkpoint
+            || self.log.as_ref().is_some_and(|log| log.bytes > LOG_MAX)
+            || self.hours.len() > HOURS_MAX
+            || !(0..CHECKPOINT_EVERY).contains(&self.now.since(self.checkpoint_at))
+    }
+
+    /// Writes the hours that changed and the open views, and begins a new log.
+    pub(super) fn checkpoint(&mut self, files: &Files) -> io::Result<()> {
+        // The log first: an hour must not hold more than the log can repeat the rest of.
+        if let Some(log) = &mut self.log {
+            log.sync()?;
+        }
+        let next = self.next;
+        for (hour, table) in &mut self.hours {
+            if table.changed {
+                let table = Arc::make_mut(table);
+                table.fold();
+                files.write_hour(*hour, table, next)?;
+                table.stored = next;
+                table.changed = false;
+            }
+        }
+        let views: Vec<(&ViewId, &View)> = self.views.iter().collect();
+        self.log = Some(files.checkpoint(&(next, views), next)?);
+        self.names.retain(|name| Arc::strong_count(name) > 1);
+        // The last hours will be needed again.
+        let keep = self.hours.keys().rev().nth(2).copied().unwrap_or(i64::MIN);
+        self.hours.retain(|hour, _| *hour >= keep);
+        self.checkpoint_at = self.now;
+        self.must_checkpoint = false;
+        Ok(())
+    }
+}
+
+pub(super) fn shared(names: &mut HashSet<Arc<str>>, name: &Arc<str>) -> Arc<str> {
+    if let Some(shared) = names.get(name) {
+        return Arc::clone(shared);
+    }
+    names.insert(Arc::clone(name));
+    Arc::clone(name)
+}

@@ -1,0 +1,139 @@
+//! The bodies of quality reports and series.
+
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use crate::domain::quality::{Figures, GroupBy, KeyPart, Query, Report, ReportRow};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FiguresBody<'a> {
+    attempts: u32,
+    plays: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    startup_p50_millis: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    startup_p95_millis: Option<f64>,
+    start_failures: u32,
+    exits_before_start: u32,
+    playback_failures: u32,
+    rebuffer_count: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rebuffer_ratio: Option<f64>,
+    minutes_played: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_bitrate: Option<f64>,
+    max_concurrent: u32,
+    #[serde(skip_serializing_if = "FailureCodes::is_empty")]
+    failure_codes: FailureCodes<'a>,
+}
+
+struct FailureCodes<'a>(&'a [(String, u32)]);
+
+impl FailureCodes<'_> {
+    const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for FailureCodes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(code, views)| (code, views)))
+    }
+}
+
+impl<'a> From<&'a Figures> for FiguresBody<'a> {
+    fn from(figures: &'a Figures) -> Self {
+        // Digits that a sketch does not have would only make reports longer.
+        let tenth = |value: Option<f64>| value.map(|value| (value * 10.0).round() / 10.0);
+        Self {
+            attempts: figures.attempts,
+            plays: figures.plays,
+            startup_p50_millis: tenth(figures.startup_p50_millis),
+            startup_p95_millis: tenth(figures.startup_p95_millis),
+            start_failures: figures.start_failures,
+            exits_before_start: figures.exits_before_start,
+            playback_failures: figures.playback_failures,
+            rebuffer_count: figures.rebuffer_count,
+            rebuffer_ratio: figures.rebuffer_ratio,
+            minutes_played: figures.minutes_played,
+            mean_bitrate: figures.mean_bitrate.map(f64::round),
+            max_concurrent: figures.max_concurrent,
+            failure_codes: FailureCodes(&figures.failure_codes),
+        }
+    }
+}
+
+struct Key<'a>(&'a [GroupBy], &'a [KeyPart]);
+
+impl Serialize for Key<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (by, part) in self.0.iter().zip(self.1) {
+            match part {
+                // Unknown.
+                KeyPart::Name(name) if name.is_empty() => {}
+                KeyPart::Name(name) => map.serialize_entry(by.as_str(), &**name)?,
+                KeyPart::Time(at) => map.serialize_entry(by.as_str(), &at.0)?,
+            }
+        }
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct RowBody<'a> {
+    key: Key<'a>,
+    #[serde(flatten)]
+    figures: FiguresBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    points: Option<Vec<PointBody<'a>>>,
+}
+
+#[derive(Serialize)]
+struct PointBody<'a> {
+    at: i64,
+    #[serde(flatten)]
+    figures: FiguresBody<'a>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ReportBody<'a> {
+    from: i64,
+    to: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<i64>,
+    by: Vec<&'static str>,
+    total: FiguresBody<'a>,
+    /// Of the total.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    points: Option<Vec<PointBody<'a>>>,
+    rows: Vec<RowBody<'a>>,
+}
+
+impl<'a> ReportBody<'a> {
+    #[must_use]
+    pub(crate) fn new(query: &'a Query, report: &'a Report) -> Self {
+        let points = |row: &'a ReportRow| {
+            let point = |(at, figures): &'a (crate::types::UnixSeconds, Figures)| PointBody {
+                at: at.0,
+                figures: figures.into(),
+            };
+            query.step.map(|_| row.points.iter().map(point).collect())
+        };
+        let row = |row: &'a ReportRow| RowBody {
+            key: Key(&query.by, &row.key),
+            figures: (&row.figures).into(),
+            points: points(row),
+        };
+        Self {
+            from: query.from.0,
+            to: query.to.0,
+            step: query.step,
+            by: query.by.iter().map(|by| by.as_str()).collect(),
+            total: (&report.total.figures).into(),
+            points: points(&report.total),
+            rows: report.rows.iter().map(row).collect(),
+        }
+    }
+}
