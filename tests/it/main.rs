@@ -46,6 +46,7 @@ mod openapi;
 mod operators;
 mod playback;
 mod proxies;
+mod quality;
 mod real_guides;
 mod reload;
 mod request_pipeline;

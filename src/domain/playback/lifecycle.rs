@@ -16,7 +16,7 @@ use super::tables;
 use super::token_map::HeldEntitlement;
 
 /// Seconds for which the end of a session and the expiry of an entitlement are remembered.
-const REMEMBER: i64 = 3_600;
+pub(super) const REMEMBER: i64 = 3_600;
 /// Older ones are forgotten: they answer `SESSION_NOT_FOUND`.
 const REMEMBERED_MAX: usize = 100_000;
 /// Seconds by which the stored heartbeat of a session may lag behind memory.

@@ -204,6 +204,13 @@ impl Playback {
         self.sessions.for_each(|session| each(session));
     }
 
+    /// The running session that a token of [`Started::report_token`] names. `None` ends the reports.
+    #[must_use]
+    pub fn reported_session(&self, token: &str, now: UnixSeconds) -> Option<Arc<Session>> {
+        let id = self.signing.reports.session(token, self.expiry.at(now))?;
+        self.sessions.get(&id)
+    }
+
     #[must_use]
     pub fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
         self.sessions.get(id)

@@ -9,6 +9,7 @@ use crate::types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSe
 use super::Playback;
 use super::context::{Playable, Viewer};
 use super::error::PlaybackError;
+use super::lifecycle::REMEMBER;
 use super::model::{
     Device, EndReason, Entitlement, PlayedAsset, Registered, StoredSession, add_unlock,
 };
@@ -33,6 +34,8 @@ pub struct Started {
     pub session: SessionId,
     pub playlist: Playlist,
     pub encrypted: bool,
+    /// The part of the address for playback reports that names and authorizes the session.
+    pub report_token: String,
 }
 
 /// Runs on the writer thread.
@@ -94,6 +97,9 @@ impl Playback {
             expires: self.expiry.token_to_wall(entitlement.expires, now),
             now,
         };
+        // As long as its session can be known.
+        let report_until = entitlement.expires + REMEMBER;
+        let report_token = self.signing.reports.sign(&session, report_until);
         let address = playable.address.as_deref();
         // A missing license server or playlist is reported after the limits, which the commit checks.
         let encrypted = playable.encrypted && drm != Drm::None;
@@ -138,6 +144,7 @@ impl Playback {
                     session,
                     playlist,
                     encrypted,
+                    report_token,
                 })
             }))
     }

@@ -75,10 +75,14 @@ pub enum PlayerAction {
     /// A wait in mid-play begins; another state ends it.
     Waiting,
     Paused,
+    /// Moving to another position; a wait for its media is not a wait in mid-play.
+    Seeking,
     Playing,
     BitrateChanged,
     Stopped,
     Failed(Option<Arc<str>>),
+    /// A sign of life that says nothing else.
+    Alive,
 }
 
 /// An event of a player that counts.
@@ -92,6 +96,8 @@ pub struct PlayerEvent {
     pub sequence: i64,
     /// Bits per second.
     pub bitrate: Option<u64>,
+    /// The start-up time, which some players report after the start.
+    pub startup: Option<Reported>,
     /// Of a view without a session; a session's view takes only the version of the application.
     pub labels: Labels,
 }

@@ -13,6 +13,7 @@ const POINTS_MAX: usize = 128;
 pub(super) enum PlayState {
     Playing,
     Paused,
+    Seeking,
     /// In mid-play, without media to show.
     Waiting,
 }
@@ -98,7 +99,7 @@ impl TimeSpent {
     fn add(&mut self, state: PlayState, length: i64, began: bool) {
         match state {
             PlayState::Playing => {}
-            PlayState::Paused => self.paused += length,
+            PlayState::Paused | PlayState::Seeking => self.paused += length,
             PlayState::Waiting => {
                 self.waited += length;
                 self.waits += u32::from(began);
@@ -120,7 +121,9 @@ fn walk(
         if mark.at < *since || mark.at > end {
             continue;
         }
-        if mark.state != *state {
+        // A wait that a seek causes is part of the seek.
+        let is_seek = (*state, mark.state) == (PlayState::Seeking, PlayState::Waiting);
+        if mark.state != *state && !is_seek {
             each(*state, mark.at - *since, began);
             (*since, *state, began) = (mark.at, mark.state, true);
         }

@@ -51,6 +51,8 @@ struct Events {
     delay: Option<i64>,
     requested: Option<i64>,
     started: Option<(i64, i64, Option<Reported>)>,
+    /// The start-up time, if the player reports it apart.
+    measured: Option<(i64, i64, Reported)>,
     initial_wait: Option<(i64, i64, Reported)>,
     stopped: Option<i64>,
     failed: Option<(i64, i64, Arc<str>)>,
@@ -162,6 +164,9 @@ impl View {
         events.first = Some(anchor.min(at));
         events.last = Some(events.last.map_or(at, |last| last.max(at)));
         least(&mut events.delay, millis_of(received).saturating_sub(at));
+        if let Some(startup) = event.startup {
+            least(&mut events.measured, (at, sequence, startup));
+        }
         if let Some(bitrate) = event.bitrate {
             events.bitrates.insert(at, bitrate);
         }
@@ -184,6 +189,7 @@ impl View {
             }
             PlayerAction::Waiting => mark(PlayState::Waiting),
             PlayerAction::Paused => mark(PlayState::Paused),
+            PlayerAction::Seeking => mark(PlayState::Seeking),
             PlayerAction::Playing => mark(PlayState::Playing),
             PlayerAction::Stopped => {
                 events.stopped = Some(events.stopped.map_or(at, |last| last.max(at)));
@@ -193,7 +199,9 @@ impl View {
                 least(&mut events.failed, (at, sequence, code));
                 events.last_failure = Some(events.last_failure.map_or(at, |last| last.max(at)));
             }
-            PlayerAction::BitrateChanged | PlayerAction::InitialWait(None) => {}
+            PlayerAction::BitrateChanged
+            | PlayerAction::InitialWait(None)
+            | PlayerAction::Alive => {}
         }
         true
     }
@@ -276,7 +284,10 @@ impl View {
                 .contains(&length)
                 .then_some(length as f64)
         };
-        measured.or_else(waited).or_else(since_request)
+        let apart = || events.measured.as_ref()?.2.millis(unit);
+        (measured.or_else(apart))
+            .or_else(waited)
+            .or_else(since_request)
     }
 
     /// The second in which the view began: its place in the figures.
@@ -400,15 +411,11 @@ fn whole(millis: i64) -> u64 {
     u64::try_from(millis).unwrap_or(0)
 }
 
-fn bits(rate: f64, played_millis: i64) -> u64 {
-    to_whole(rate * played_millis as f64 / 1_000.0)
-}
-
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "`as` saturates"
 )]
-pub(super) fn to_whole(value: f64) -> u64 {
-    value as u64
+fn bits(rate: f64, played_millis: i64) -> u64 {
+    (rate * played_millis as f64 / 1_000.0) as u64
 }

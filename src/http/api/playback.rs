@@ -18,7 +18,7 @@ use crate::http::routing::endpoint::playback::{
 };
 use crate::http::routing::handler::Outcome;
 use crate::http::state::HttpState;
-use crate::http::wire::playback::{EntitlementBody, PreflightBody};
+use crate::http::wire::playback::{CmcdTarget, EntitlementBody, PreflightBody};
 use crate::services::Services;
 use crate::types::{Drm, UnixSeconds};
 
@@ -147,6 +147,10 @@ fn preflight_body(http: &HttpState, drm: Drm, token: String, started: Started) -
             (names.full("Play-Session"), started.session.to_string()),
         ]
         .into(),
+        cmcd: CmcdTarget {
+            url: format!("{base}/api/tracker/v1/cmcd/{}", started.report_token),
+            version: 2,
+        },
         certificate: certificate.then(|| format!("{base}/api/playback/v1/fairplay/certificate")),
     }
 }

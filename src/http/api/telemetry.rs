@@ -3,11 +3,12 @@
 use http::StatusCode;
 
 use crate::domain::telemetry::{Sender, TelemetryError};
-use crate::http::access::auth::UserAuth;
+use crate::http::access::auth::{Anyone, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::telemetry::TelemetryRequest;
+use crate::http::routing::endpoint::telemetry::{CmcdRequest, TelemetryRequest};
+use crate::http::wire::cmcd::CmcdBatch;
 use crate::http::wire::telemetry::{Batch, TakenBody};
 use crate::services::Services;
 
@@ -58,4 +59,35 @@ pub(crate) async fn telemetry(
         })?
         .await??;
     Reply::json_with(StatusCode::ACCEPTED, &body)
+}
+
+/// The address names and authorizes the session, so that players need no headers.
+pub(crate) async fn cmcd(
+    services: &Services,
+    cx: &Context,
+    _anyone: Anyone,
+    request: CmcdRequest,
+) -> Result<Reply, ApiError> {
+    let session = services.playback.reported_session(&request.token, cx.now);
+    // 410 makes a player give up the address.
+    let Some(session) = session else {
+        let message = "the session has ended, or the address was altered";
+        return Err(ApiError::new(ErrorCode::SessionEnded, message));
+    };
+    let (telemetry, now) = (services.telemetry.clone(), cx.now);
+    services
+        .cold
+        .run(move |()| {
+            let batch = CmcdBatch::parse(&request.body, &session, now.0.saturating_mul(1_000));
+            let sender = Sender {
+                user: session.user,
+                partner: session.start.partner,
+            };
+            if batch.events.is_empty() && batch.rejected > 0 {
+                return Err(ApiError::field("body", "has no line of CMCD in event mode"));
+            }
+            telemetry.accept(sender, batch.events, now)?;
+            Ok(Reply::no_content())
+        })?
+        .await?
 }

@@ -158,6 +158,11 @@ impl Route {
         }
     }
 
+    pub(crate) const fn with_body(mut self, body: BodyRule) -> Self {
+        self.body = body;
+        self
+    }
+
     pub(crate) const fn rated(mut self, rate: RateClass) -> Self {
         self.rate = rate;
         self

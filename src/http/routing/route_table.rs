@@ -41,7 +41,7 @@ use crate::http::routing::endpoint::schedule::{
     BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,
     LivestreamNowRequest, M3uRequest, PageRequest, PlaylistRedirectRequest,
 };
-use crate::http::routing::endpoint::telemetry::TelemetryRequest;
+use crate::http::routing::endpoint::telemetry::{CmcdRequest, TelemetryRequest};
 use crate::http::routing::endpoint::users::{
     ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, DeviceRequest, SessionRequest,
     UpdateUserRequest,
@@ -199,6 +199,7 @@ pub(crate) static PUBLIC: &[Route] = &[
     user(Post, "/api/playback/v1/heartbeat", "heartbeat", now!(HeartbeatRequest => api::playback::heartbeat), Ignored, Memory),
     user(Delete, "/api/playback/v1/heartbeat", "end_playback", later!(EndPlaybackRequest => api::playback::end_playback), Ignored, Store),
     user(Post, "/api/tracker/v1/telemetry-events", "telemetry", later!(TelemetryRequest => api::telemetry::telemetry), EVENTS, Store),
+    form("/api/tracker/v1/cmcd/{token}", "cmcd", later!(CmcdRequest => api::telemetry::cmcd), Store).with_body(EVENTS),
     open("/origin/v1/{token}/{*path}", "origin", later!(OriginRequest => api::media::origin), Store),
     // OpenAPI description and documentation.
     open("/openapi.json", "openapi", now!(api::openapi::public_document), Memory),

@@ -50,6 +50,14 @@ pub(crate) struct PreflightBody {
     pub headers: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
+    pub cmcd: CmcdTarget,
+}
+
+/// Where a player reports its playback, by CMCD in event mode.
+#[derive(Debug, Serialize)]
+pub(crate) struct CmcdTarget {
+    pub url: String,
+    pub version: u8,
 }
 
 #[derive(Serialize)]

@@ -32,6 +32,7 @@ pub(super) fn player_event(
         timestamp_millis,
         sequence,
         bitrate: context.bitrate(),
+        startup: None,
         labels: context.labels(),
     })
 }

@@ -350,6 +350,10 @@ impl Cast {
                 self.set(&place, value);
                 self.tokens.push(value.to_owned());
             }
+            let reports = started["cmcd"]["url"].as_str().unwrap();
+            if label.is_empty() {
+                self.set("cmcd/token", reports.rsplit('/').next().unwrap());
+            }
             let playlist = started["playlist"].as_str().unwrap();
             if let Some((_, signed)) = playlist.split_once("/origin/v1/") {
                 let signed = signed.split('/').next().unwrap();
@@ -400,6 +404,10 @@ impl Cast {
             ),
             ("license_playready", vec![b"<soap:Envelope/>".into()]),
             ("license_fairplay", vec![b"spc=AAAA".into()]),
+            (
+                "cmcd",
+                vec![b"br=(2400;v 100;a),e=ps,sid=\"x\",sn=1,sta=p,ts=1767268800800,v=2\n".into()],
+            ),
         ]);
     }
 }

@@ -9,6 +9,7 @@ mod akamai;
 mod cloudfront;
 mod origin;
 mod path_hmac;
+mod report_address;
 mod secure_link;
 mod target;
 
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use crate::types::{Malformed, UnixSeconds};
 
 pub(crate) use origin::OriginSigner;
+use report_address::ReportSigner;
 use target::{SignedTarget, split};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +124,7 @@ impl CdnScheme {
 
 pub struct Signing {
     pub(super) origin: OriginSigner,
+    pub(super) reports: ReportSigner,
     /// Sorted: the longest prefix comes first.
     networks: Vec<CdnScheme>,
 }
@@ -132,6 +135,7 @@ impl Signing {
         networks.sort_by_key(|network| std::cmp::Reverse(network.prefix.len()));
         Self {
             origin: OriginSigner::new(origin_key),
+            reports: ReportSigner::new(origin_key),
             networks,
         }
     }

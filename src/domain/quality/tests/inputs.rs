@@ -108,7 +108,17 @@ fn waits_and_pauses_are_not_playing_time() {
         (50_000, Playing),
         (60_000, Stopped),
     ]);
-    for view in [reported, states] {
+    // A wait within a seek is none.
+    let seeking = view_of(&[
+        (0, Started(None)),
+        (10_000, Waiting),
+        (13_000, Started(None)),
+        (20_000, PlayerAction::Seeking),
+        (20_500, Waiting),
+        (50_000, Started(None)),
+        (60_000, Stopped),
+    ]);
+    for view in [reported, states, seeking] {
         let cell = view.sums(DurationUnit::Millis, false);
         assert_eq!(
             (cell.waits, cell.waited_millis, cell.played_millis),

@@ -72,6 +72,7 @@ pub(super) fn event(
         timestamp_millis: at_millis,
         sequence,
         bitrate: None,
+        startup: None,
         labels: Labels::default().with(Dimension::Asset, "news"),
     }
 }

@@ -11,6 +11,21 @@ pub(crate) struct TelemetryRequest {
     pub body: Bytes,
 }
 
+/// Reports of a player about the session that the token names.
+pub(crate) struct CmcdRequest {
+    pub token: String,
+    pub body: Bytes,
+}
+
+impl ParseRequest for CmcdRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            token: input.text("token")?.into_owned(),
+            body: payload.whole()?,
+        })
+    }
+}
+
 impl ParseRequest for TelemetryRequest {
     fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {

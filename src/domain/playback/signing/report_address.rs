@@ -1,0 +1,79 @@
+//! Signed addresses of playback reports. The address of a session authorizes reports about that session and nothing
+//! else, so that a player needs no headers, and a page that closes may use `sendBeacon`.
+
+use data_encoding::BASE64URL_NOPAD;
+use ring::hmac;
+
+use crate::types::{SessionId, UnixSeconds};
+
+/// Session, expiry, and the full HMAC tag.
+const TOKEN_BYTES: usize = 16 + 8 + 32;
+const TOKEN_LENGTH: usize = (TOKEN_BYTES * 4).div_ceil(3);
+
+pub(crate) struct ReportSigner(hmac::Key);
+
+impl ReportSigner {
+    /// `key` also signs paths of media, so that this one is derived: no tag of one purpose serves another.
+    #[must_use]
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
+        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), b"playback reports");
+        Self(hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()))
+    }
+
+    #[must_use]
+    pub(crate) fn sign(&self, session: &SessionId, expires: UnixSeconds) -> String {
+        let mut token = session.as_bytes().to_vec();
+        token.extend_from_slice(&expires.0.to_be_bytes());
+        let tag = hmac::sign(&self.0, &token);
+        token.extend_from_slice(tag.as_ref());
+        BASE64URL_NOPAD.encode(&token)
+    }
+
+    /// `None` if the token was altered or has expired.
+    #[must_use]
+    pub(crate) fn session(&self, token: &str, now: UnixSeconds) -> Option<SessionId> {
+        // Bounds the input of the decoder.
+        (token.len() == TOKEN_LENGTH).then_some(())?;
+        let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).ok()?;
+        let (message, tag) = bytes.split_at_checked(24)?;
+        // Verified in constant time.
+        hmac::verify(&self.0, message, tag).ok()?;
+        let (session, expires) = message.split_first_chunk::<16>()?;
+        let expires = i64::from_be_bytes(*expires.first_chunk::<8>()?);
+        (now.0 < expires).then(|| SessionId::from_bytes(*session))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_names_its_session_until_it_expires_and_an_altered_one_none() {
+        let signer = ReportSigner::new(&[7; 32]);
+        let session = SessionId::from_bytes([3; 16]);
+        let token = signer.sign(&session, UnixSeconds(100));
+        assert_eq!(signer.session(&token, UnixSeconds(99)), Some(session));
+        assert_eq!(signer.session(&token, UnixSeconds(100)), None);
+        let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let changed = BASE64URL_NOPAD.encode(&changed);
+            assert_eq!(signer.session(&changed, UnixSeconds(0)), None, "bit {bit}");
+        }
+        for bad in [
+            "",
+            "A",
+            &token[1..],
+            &"A".repeat(9_000),
+            &"!".repeat(TOKEN_LENGTH),
+        ] {
+            assert_eq!(signer.session(bad, UnixSeconds(0)), None);
+        }
+        assert_eq!(
+            ReportSigner::new(&[8; 32]).session(&token, UnixSeconds(0)),
+            None
+        );
+    }
+}

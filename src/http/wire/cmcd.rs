@@ -1,0 +1,340 @@
+//! CMCD version 2 in event mode (CTA-5004-B): one report a line, each a dictionary of structured fields (RFC 9651).
+//!
+//! Keys that are unknown or whose value is too long are ignored. A line that cannot be read is skipped; the other lines
+//! of a body count.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::playback::Session;
+use crate::domain::quality::{Labels, PlayerAction, PlayerEvent, Reported};
+use crate::domain::telemetry::{EVENTS_MAX, NewEvent};
+
+/// Bytes of a value; the longest that count are codes and tokens.
+const VALUE_MAX: usize = 256;
+const LINE_MAX: usize = 8 * 1024;
+/// Keys of a line. The specification has 47.
+const KEYS_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct CmcdBatch {
+    pub events: Vec<NewEvent>,
+    pub rejected: usize,
+}
+
+impl CmcdBatch {
+    /// `now` in milliseconds is the time of a line without one.
+    #[must_use]
+    pub(crate) fn parse(body: &[u8], session: &Session, now: i64) -> Self {
+        let mut batch = Self::default();
+        let lines = body.split(|byte| *byte == b'\n');
+        for line in lines
+            .map(<[u8]>::trim_ascii)
+            .filter(|line| !line.is_empty())
+        {
+            let report = std::str::from_utf8(line)
+                .ok()
+                .filter(|line| line.len() <= LINE_MAX && batch.events.len() < EVENTS_MAX)
+                .and_then(dictionary)
+                .and_then(|values| event(values, session, now));
+            match report {
+                Some(event) => batch.events.push(event),
+                None => batch.rejected += 1,
+            }
+        }
+        batch
+    }
+}
+
+fn event(values: Map<String, Value>, session: &Session, now: i64) -> Option<NewEvent> {
+    let kind = values.get("e").and_then(Value::as_str)?;
+    let integer = |name: &str| values.get(name).and_then(Value::as_i64);
+    let in_time = |at: &i64| (0..=253_402_300_799_999).contains(at);
+    let timestamp_millis = integer("ts").filter(in_time).unwrap_or(now);
+    let sequence = integer("sn").unwrap_or(0);
+    let measured = values.get("msd").and_then(Value::as_f64);
+    let player = PlayerEvent {
+        action: action(kind, &values),
+        session: Some(Arc::from(session.id.to_string().as_str())),
+        device: Some(Arc::from(session.start.device.id.as_str())),
+        timestamp_millis,
+        sequence,
+        // In reports of responses it is the bitrate of the object: audio, video or text.
+        bitrate: (kind != "rr").then(|| bitrate(&values)).flatten(),
+        startup: measured.and_then(Reported::in_millis),
+        labels: Labels::default(),
+    };
+    let action = format!("cmcd_{kind}");
+    let text = json!({
+        "timestamp": timestamp_millis,
+        "source": "CMCD",
+        "action": &action,
+        "seqId": sequence,
+        "context": {
+            "session_id": session.id.to_string(),
+            "device_id": session.start.device.id.as_str(),
+            "asset_id": session.start.asset.as_str(),
+            "cmcd": values,
+        },
+    });
+    Some(NewEvent {
+        timestamp_millis,
+        sequence,
+        action,
+        // The session and not the device: another session of the device counts from 0 again.
+        device: Some(session.id.to_string()),
+        json: text.to_string().into_bytes(),
+        player: Some(player),
+    })
+}
+
+/// The state that a report carries counts with every event: the report of the change may be lost.
+fn action(kind: &str, values: &Map<String, Value>) -> PlayerAction {
+    let text = |name: &str| values.get(name).and_then(Value::as_str);
+    let failed = || {
+        let code = match values.get("ec") {
+            Some(Value::Array(codes)) => codes.first().and_then(Value::as_str),
+            Some(code) => code.as_str(),
+            None => None,
+        };
+        PlayerAction::Failed(code.map(Arc::from))
+    };
+    match (kind, text("sta")) {
+        ("e", _) | ("ps", Some("f")) => failed(),
+        ("ps", Some("s")) => PlayerAction::Requested,
+        ("ps" | "t", Some("p")) => PlayerAction::Started(None),
+        ("ps" | "t", Some("r" | "w")) => PlayerAction::Waiting,
+        ("ps" | "t", Some("a")) => PlayerAction::Paused,
+        ("ps", Some("k")) => PlayerAction::Seeking,
+        ("ps", Some("e" | "q")) => PlayerAction::Stopped,
+        ("bc", _) => PlayerAction::BitrateChanged,
+        _ => PlayerAction::Alive,
+    }
+}
+
+/// `br` is in kbit/s: one number, or one for each kind of media.
+fn bitrate(values: &Map<String, Value>) -> Option<u64> {
+    let total: u64 = match values.get("br")? {
+        Value::Array(parts) => parts
+            .iter()
+            .filter_map(Value::as_u64)
+            .try_fold(0, u64::checked_add)?,
+        one => one.as_u64()?,
+    };
+    let bits = total.checked_mul(1_000)?;
+    (1..=1_000_000_000).contains(&bits).then_some(bits)
+}
+
+/// A dictionary of structured fields. Parameters are skipped.
+fn dictionary(line: &str) -> Option<Map<String, Value>> {
+    let mut values = Map::new();
+    let mut cursor = Cursor(line);
+    loop {
+        cursor.spaces();
+        let key = cursor.key()?;
+        let value = if cursor.take('=') {
+            cursor.member()?
+        } else {
+            cursor.parameters()?;
+            Some(Value::Bool(true))
+        };
+        if values.len() < KEYS_MAX
+            && let Some(value) = value
+        {
+            // The last one counts, as the specification of dictionaries says.
+            values.insert(key.to_owned(), value);
+        }
+        cursor.spaces();
+        if cursor.0.is_empty() {
+            return Some(values);
+        }
+        cursor.take(',').then_some(())?;
+    }
+}
+
+struct Cursor<'a>(&'a str);
+
+impl<'a> Cursor<'a> {
+    fn spaces(&mut self) {
+        self.0 = self.0.trim_start_matches([' ', '\t']);
+    }
+
+    fn take(&mut self, expected: char) -> bool {
+        match self.0.strip_prefix(expected) {
+            Some(rest) => {
+                self.0 = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn take_while(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
+        let end = self.0.find(|c| !fits(c)).unwrap_or(self.0.len());
+        let (taken, rest) = self.0.split_at_checked(end).unwrap_or((self.0, ""));
+        self.0 = rest;
+        taken
+    }
+
+    fn key(&mut self) -> Option<&'a str> {
+        let in_key = |c: char| c.is_ascii_alphanumeric() || "_-.*".contains(c);
+        let key = self.take_while(in_key);
+        (!key.is_empty() && key.len() <= 64).then_some(key)
+    }
+
+    /// The outer `None` is a mistake in the form, the inner one a value that is too long.
+    fn member(&mut self) -> Option<Option<Value>> {
+        let value = if self.take('(') {
+            let mut items = Vec::new();
+            loop {
+                self.spaces();
+                if self.take(')') {
+                    break;
+                }
+                items.extend(self.item()?);
+                self.parameters()?;
+                (self.0.starts_with([' ', ')'])).then_some(())?;
+            }
+            (items.len() <= KEYS_MAX).then_some(Value::Array(items))
+        } else {
+            self.item()?
+        };
+        self.parameters()?;
+        Some(value)
+    }
+
+    fn parameters(&mut self) -> Option<()> {
+        while self.take(';') {
+            self.spaces();
+            self.key()?;
+            if self.take('=') {
+                self.item()?;
+            }
+        }
+        Some(())
+    }
+
+    fn item(&mut self) -> Option<Option<Value>> {
+        let value = match self.0.chars().next()? {
+            '"' => Value::String(self.string()?),
+            '?' => {
+                let flag = self.0.get(1..2)?;
+                self.0 = self.0.get(2..)?;
+                match flag {
+                    "1" => Value::Bool(true),
+                    "0" => Value::Bool(false),
+                    _ => return None,
+                }
+            }
+            '-' | '0'..='9' => {
+                let text = self.take_while(|c| c.is_ascii_digit() || c == '-' || c == '.');
+                let integer = text.parse::<i64>().ok().map(Value::from);
+                integer.or_else(|| text.parse::<f64>().ok().map(Value::from))?
+            }
+            first if first.is_ascii_alphabetic() || first == '*' => {
+                let in_token = |c: char| c.is_ascii_graphic() && !"\",;()=\\{}[]<>@?".contains(c);
+                Value::String(self.take_while(in_token).to_owned())
+            }
+            _ => return None,
+        };
+        let fits = value.as_str().is_none_or(|text| text.len() <= VALUE_MAX);
+        Some(fits.then_some(value))
+    }
+
+    fn string(&mut self) -> Option<String> {
+        let mut text = String::new();
+        let mut escaped = false;
+        for (at, c) in self.0.char_indices().skip(1) {
+            match c {
+                _ if escaped => {
+                    ['"', '\\'].contains(&c).then_some(())?;
+                    text.push(c);
+                    escaped = false;
+                }
+                '\\' => escaped = true,
+                '"' => {
+                    self.0 = self.0.get(at + 1..)?;
+                    return Some(text);
+                }
+                ' '..='~' => text.push(c),
+                _ => return None,
+            }
+        }
+        // The quote is not closed.
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_a_real_player_is_read() {
+        // As dash.js 5.2.1 and Shaka 5.2.12 send them.
+        let line = r#"br=(3000;v 128;a),bs,cid="news",e=ps,pr=1.25,sid="6e2fb550",sn=3,sta=p,su=?0,ts=1800000000123,v=2"#;
+        let values = dictionary(line).unwrap();
+        assert_eq!(
+            Value::Object(values.clone()),
+            json!({
+                "br": [3000, 128], "bs": true, "cid": "news", "e": "ps", "pr": 1.25, "sid": "6e2fb550",
+                "sn": 3, "sta": "p", "su": false, "ts": 1_800_000_000_123_i64, "v": 2,
+            })
+        );
+        assert_eq!(action("ps", &values), PlayerAction::Started(None));
+        assert_eq!(bitrate(&values), Some(3_128_000));
+    }
+
+    #[test]
+    fn each_form_of_a_line_has_a_defined_result() {
+        for (line, expected) in [
+            ("e=t", Some(json!({"e": "t"}))),
+            (
+                "e=t , com.example-key=\"x\\\"y\"",
+                Some(json!({"e": "t", "com.example-key": "x\"y"})),
+            ),
+            (
+                "e=e,ec=(\"3016\" \"x\")",
+                Some(json!({"e": "e", "ec": ["3016", "x"]})),
+            ),
+            ("e=t,e=ps", Some(json!({"e": "ps"}))),
+            ("a=();x=1,b;y", Some(json!({"a": [], "b": true}))),
+            // Broken.
+            ("", None),
+            ("e=", None),
+            ("e=t,", None),
+            ("=t", None),
+            ("e=\"t", None),
+            ("e=\"t\\", None),
+            ("e=\"t\\n\"", None),
+            ("e=(1 2", None),
+            ("e=(1\"2\")", None),
+            ("e=?2", None),
+            ("e=?ä", None),
+            ("e=1-2", None),
+            ("e=ä", None),
+            ("{\"e\": \"t\"}", None),
+        ] {
+            assert_eq!(dictionary(line).map(Value::Object), expected, "{line}");
+        }
+        let long = format!("e=t,url=\"{}\",sid=\"x\"", "u".repeat(VALUE_MAX + 1));
+        let kept = dictionary(&long).map(Value::Object);
+        assert_eq!(kept, Some(json!({"e": "t", "sid": "x"})));
+    }
+
+    #[test]
+    fn impossible_bitrates_do_not_count() {
+        for (line, expected) in [
+            ("br=(1000 200)", Some(1_200_000)),
+            ("br=1000", Some(1_000_000)),
+            ("br=0", None),
+            ("br=-5", None),
+            ("br=2000000", None),
+            ("br=(999999999999999 999999999999999)", None),
+            ("br=\"x\"", None),
+        ] {
+            assert_eq!(bitrate(&dictionary(line).unwrap()), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Quality figures over HTTP: sessions, heartbeats, events and CMCD become one view.
+
+use serde_json::{Value, json};
+
+use crate::support::gate_only::NOON;
+use crate::support::playback_fixture::{PlaybackFixture, Player, player};
+use crate::support::raw_http::{Answer, ask, request};
+
+fn report(stage: &PlaybackFixture, query: &str) -> Value {
+    let target = format!("telemetry/report{query}");
+    let answer = stage.house.operator("GET", &target, &Value::Null);
+    assert_eq!(answer.status, 200, "{}", answer.json());
+    answer.json()
+}
+
+fn send(stage: &PlaybackFixture, player: &Player, events: &[Value]) {
+    let body = Value::from(events).to_string();
+    let target = "/api/tracker/v1/telemetry-events";
+    let answer = stage.ask(&player.viewer, "POST", target, &[], &body);
+    assert_eq!(answer.status, 202);
+}
+
+fn event(player: &Player, at: i64, sequence: i64, action: &str, more: Value) -> Value {
+    let mut context = json!({
+        "session_id": player.session, "asset_id": "film", "device_id": player.device, "app_version": "3.1",
+    });
+    for (name, value) in more.as_object().unwrap() {
+        context[name] = value.clone();
+    }
+    json!({"timestamp": (NOON.0 + at) * 1_000, "action": action, "seqId": sequence, "context": context})
+}
+
+#[test]
+fn a_session_its_heartbeats_and_its_events_are_one_view() {
+    let stage = PlaybackFixture::set();
+    let watching = stage.play(&stage.ann, "film", "tv");
+    let sent = |at, sequence, action, more| event(&watching, at, sequence, action, more);
+    send(
+        &stage,
+        &watching,
+        &[
+            sent(0, 1, "playback_request", json!({})),
+            sent(
+                1,
+                2,
+                "playback_started",
+                json!({"startup_duration": 1_000, "playback_bitrate": 2_500_000}),
+            ),
+        ],
+    );
+    for _ in 0..6 {
+        stage.house.wait(10);
+        assert_eq!(stage.beat(&watching, &[]).status, 200);
+    }
+    send(
+        &stage,
+        &watching,
+        &[
+            sent(41, 3, "playback_buffering", json!({"duration": 4_000})),
+            sent(61, 4, "playback_stopped", json!({})),
+        ],
+    );
+    assert_eq!(stage.stop(&watching).status, 204);
+    // A second device whose license is refused, and a third that leaves.
+    let refused = stage.play(&stage.ann, "film", "phone");
+    assert_eq!(
+        stage
+            .license(
+                &refused,
+                "clearkey",
+                r#"{"kids": ["AAAAAAAAAAAAAAAAAAAAAA"]}"#
+            )
+            .status,
+        403
+    );
+    let left = stage.play(&stage.ann, "film", "tablet");
+    assert_eq!(stage.stop(&left).status, 204);
+    let read = report(&stage, "?by=asset&by=appVersion&by=drm");
+    let total = &read["total"];
+    for (name, value) in [
+        ("attempts", 3),
+        ("plays", 1),
+        ("startFailures", 1),
+        ("exitsBeforeStart", 1),
+        ("playbackFailures", 0),
+        ("rebufferCount", 1),
+        ("meanBitrate", 2_500_000),
+        ("maxConcurrent", 2),
+    ] {
+        assert_eq!(
+            total[name].as_f64(),
+            Some(f64::from(value)),
+            "{name}: {read}"
+        );
+    }
+    let near = |name: &str, truth: f64| {
+        let figure = total[name].as_f64().unwrap();
+        assert!((figure / truth - 1.0).abs() < 0.01, "{name}: {read}");
+    };
+    near("startupP50Millis", 1_000.0);
+    near("minutesPlayed", 56.0 / 60.0);
+    near("rebufferRatio", 4.0 / 60.0);
+    assert_eq!(
+        read["rows"][1]["key"],
+        json!({"asset": "film", "appVersion": "3.1", "drm": "clearkey"})
+    );
+    assert_eq!(total["failureCodes"], json!({"license_refused": 1}));
+}
+
+fn cmcd(stage: &PlaybackFixture, url: &str, body: &str) -> Answer {
+    let target = url.strip_prefix("https://tv.example").unwrap();
+    // As a browser sends it, without a token of any kind.
+    let headers = [
+        ("Content-Type", "application/cmcd"),
+        ("Origin", "https://player.example"),
+    ];
+    ask(stage.house.public, request("POST", target, &headers, body))
+}
+
+#[test]
+fn a_player_reports_by_cmcd_without_headers() {
+    let stage = PlaybackFixture::set();
+    let token = stage.token(&stage.ann, "film");
+    let started = stage.preflight(&stage.ann, "film", &token, &[]);
+    let target = started.json()["cmcd"].clone();
+    assert_eq!(target["version"], 2);
+    let url = target["url"].as_str().unwrap();
+    let at = NOON.0 * 1_000;
+    let lines = [
+        format!("e=ps,sid=\"x\",sn=0,sta=s,ts={at},v=2"),
+        format!(
+            "br=(2400;v 100;a),e=ps,sid=\"x\",sn=1,sta=p,ts={},v=2",
+            at + 800
+        ),
+        format!("br=(2400;v 100;a),e=bc,msd=750,sn=2,ts={},v=2", at + 900),
+        format!("e=ps,sn=3,sta=r,ts={},v=2", at + 20_800),
+        format!("e=ps,sn=4,sta=p,ts={},v=2", at + 22_800),
+        "e=ps,sn=5,sta=\"p".to_owned(),
+        format!("e=ps,sn=6,sta=e,ts={},v=2", at + 40_800),
+    ];
+    let body = lines.join("\n") + "\n";
+    let answer = cmcd(&stage, url, &body);
+    assert_eq!(answer.status, 204);
+    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+    // A retry counts once.
+    assert_eq!(cmcd(&stage, url, &body).status, 204);
+    let total = report(&stage, "")["total"].clone();
+    assert_eq!(
+        (&total["attempts"], &total["plays"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(
+        (&total["rebufferCount"], &total["meanBitrate"]),
+        (&json!(1), &json!(2_500_000.0))
+    );
+    let near = |name: &str, truth: f64| {
+        let figure = total[name].as_f64().unwrap();
+        assert!((figure / truth - 1.0).abs() < 0.01, "{name}: {total}");
+    };
+    near("startupP50Millis", 750.0);
+    near("minutesPlayed", 38.0 / 60.0);
+    near("rebufferRatio", 0.05);
+    // Nothing readable.
+    for body in ["e=\"", "hello", "{\"e\": \"ps\"}", "v=2,ts=1"] {
+        assert_eq!(cmcd(&stage, url, body).status, 400, "{body}");
+    }
+    assert_eq!(cmcd(&stage, url, "").status, 204);
+    // Altered, and of a session that has ended.
+    let other = url.replace("/cmcd/", "/cmcd/A");
+    for url in [other.as_str(), "https://tv.example/api/tracker/v1/cmcd/x"] {
+        let gone = cmcd(&stage, url, &body);
+        assert_eq!((gone.status, gone.code().as_str()), (410, "SESSION_ENDED"));
+    }
+    let playing = player(&stage.ann, "tv", &started);
+    assert_eq!(stage.stop(&playing).status, 204);
+    assert_eq!(cmcd(&stage, url, &body).status, 410);
+}
