@@ -198,6 +198,10 @@ fn only_telemetry_accepts_a_content_encoding_gzip() {
     assert_eq!(send(RESET, "identity", b"{}"), 400);
     assert_eq!(send(EVENTS, "br", b"[]"), 415);
     assert_eq!(send(EVENTS, "gzip, gzip", b"[]"), 415);
+    // A repeated header is a list of two codings, and none of them may be overlooked.
+    let repeated = "identity\r\nContent-Encoding: gzip";
+    assert_eq!(send(EVENTS, repeated, b"[]"), 415);
+    assert_eq!(send(RESET, repeated, b"{}"), 415);
     assert_eq!(send(EVENTS, "gzip", b"[]"), 400);
     assert_eq!(send(EVENTS, "gzip", &bomb), 413);
 }

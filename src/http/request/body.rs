@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::config::limits::{BODY_RATE, BODY_STALL, BODY_TELEMETRY, DRAIN_BYTES, DRAIN_TIME};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::headers::RequestHeaders;
+use crate::http::request::headers::{RequestHeaders, SingleHeader};
 use crate::http::routing::route::BodyRule;
 
 pub(crate) struct BodyStream {
@@ -177,7 +177,7 @@ pub(crate) fn check(
         return Err(too_large(limit));
     }
     match heads.content_encoding.ascii().map(str::trim) {
-        None if heads.content_encoding.value().is_none() => Ok(Coding::Identity),
+        None if matches!(heads.content_encoding, SingleHeader::Absent) => Ok(Coding::Identity),
         Some(coding) if coding.eq_ignore_ascii_case("identity") => Ok(Coding::Identity),
         Some(coding)
             if coding.eq_ignore_ascii_case("gzip") && matches!(rule, BodyRule::Gzip(_)) =>
