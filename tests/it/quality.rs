@@ -6,17 +6,17 @@ use crate::support::gate_only::NOON;
 use crate::support::playback_fixture::{PlaybackFixture, Player, player};
 use crate::support::raw_http::{Answer, ask, request};
 
-fn report(stage: &PlaybackFixture, query: &str) -> Value {
+fn report(fixture: &PlaybackFixture, query: &str) -> Value {
     let target = format!("telemetry/report{query}");
-    let answer = stage.house.operator("GET", &target, &Value::Null);
+    let answer = fixture.server.operator("GET", &target, &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.json());
     answer.json()
 }
 
-fn send(stage: &PlaybackFixture, player: &Player, events: &[Value]) {
+fn send(fixture: &PlaybackFixture, player: &Player, events: &[Value]) {
     let body = Value::from(events).to_string();
     let target = "/api/tracker/v1/telemetry-events";
-    let answer = stage.ask(&player.viewer, "POST", target, &[], &body);
+    let answer = fixture.ask(&player.viewer, "POST", target, &[], &body);
     assert_eq!(answer.status, 202);
 }
 
@@ -32,11 +32,11 @@ fn event(player: &Player, at: i64, sequence: i64, action: &str, more: Value) -> 
 
 #[test]
 fn a_session_its_heartbeats_and_its_events_are_one_view() {
-    let stage = PlaybackFixture::set();
-    let watching = stage.play(&stage.ann, "film", "tv");
+    let fixture = PlaybackFixture::set();
+    let watching = fixture.play(&fixture.ann, "film", "tv");
     let sent = |at, sequence, action, more| event(&watching, at, sequence, action, more);
     send(
-        &stage,
+        &fixture,
         &watching,
         &[
             sent(0, 1, "playback_request", json!({})),
@@ -49,22 +49,22 @@ fn a_session_its_heartbeats_and_its_events_are_one_view() {
         ],
     );
     for _ in 0..6 {
-        stage.house.wait(10);
-        assert_eq!(stage.beat(&watching, &[]).status, 200);
+        fixture.server.wait(10);
+        assert_eq!(fixture.beat(&watching, &[]).status, 200);
     }
     send(
-        &stage,
+        &fixture,
         &watching,
         &[
             sent(41, 3, "playback_buffering", json!({"duration": 4_000})),
             sent(61, 4, "playback_stopped", json!({})),
         ],
     );
-    assert_eq!(stage.stop(&watching).status, 204);
+    assert_eq!(fixture.stop(&watching).status, 204);
     // A second device whose license is refused, and a third that leaves.
-    let refused = stage.play(&stage.ann, "film", "phone");
+    let refused = fixture.play(&fixture.ann, "film", "phone");
     assert_eq!(
-        stage
+        fixture
             .license(
                 &refused,
                 "clearkey",
@@ -73,9 +73,9 @@ fn a_session_its_heartbeats_and_its_events_are_one_view() {
             .status,
         403
     );
-    let left = stage.play(&stage.ann, "film", "tablet");
-    assert_eq!(stage.stop(&left).status, 204);
-    let read = report(&stage, "?by=asset&by=appVersion&by=drm");
+    let left = fixture.play(&fixture.ann, "film", "tablet");
+    assert_eq!(fixture.stop(&left).status, 204);
+    let read = report(&fixture, "?by=asset&by=appVersion&by=drm");
     let total = &read["total"];
     for (name, value) in [
         ("attempts", 3),
@@ -107,21 +107,24 @@ fn a_session_its_heartbeats_and_its_events_are_one_view() {
     assert_eq!(total["failureCodes"], json!({"license_refused": 1}));
 }
 
-fn cmcd(stage: &PlaybackFixture, url: &str, body: &str) -> Answer {
+fn cmcd(fixture: &PlaybackFixture, url: &str, body: &str) -> Answer {
     let target = url.strip_prefix("https://tv.example").unwrap();
     // As a browser sends it, without a token of any kind.
     let headers = [
         ("Content-Type", "application/cmcd"),
         ("Origin", "https://player.example"),
     ];
-    ask(stage.house.public, request("POST", target, &headers, body))
+    ask(
+        fixture.server.public,
+        request("POST", target, &headers, body),
+    )
 }
 
 #[test]
 fn a_player_reports_by_cmcd_without_headers() {
-    let stage = PlaybackFixture::set();
-    let token = stage.token(&stage.ann, "film");
-    let started = stage.preflight(&stage.ann, "film", &token, &[]);
+    let fixture = PlaybackFixture::set();
+    let token = fixture.token(&fixture.ann, "film");
+    let started = fixture.preflight(&fixture.ann, "film", &token, &[]);
     let target = started.json()["cmcd"].clone();
     assert_eq!(target["version"], 2);
     let url = target["url"].as_str().unwrap();
@@ -139,12 +142,12 @@ fn a_player_reports_by_cmcd_without_headers() {
         format!("e=ps,sn=6,sta=e,ts={},v=2", at + 40_800),
     ];
     let body = lines.join("\n") + "\n";
-    let answer = cmcd(&stage, url, &body);
+    let answer = cmcd(&fixture, url, &body);
     assert_eq!(answer.status, 204);
     assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
     // A retry counts once.
-    assert_eq!(cmcd(&stage, url, &body).status, 204);
-    let total = report(&stage, "")["total"].clone();
+    assert_eq!(cmcd(&fixture, url, &body).status, 204);
+    let total = report(&fixture, "")["total"].clone();
     assert_eq!(
         (&total["attempts"], &total["plays"]),
         (&json!(1), &json!(1))
@@ -162,16 +165,16 @@ fn a_player_reports_by_cmcd_without_headers() {
     near("rebufferRatio", 0.05);
     // Nothing readable.
     for body in ["e=\"", "hello", "{\"e\": \"ps\"}", "v=2,ts=1"] {
-        assert_eq!(cmcd(&stage, url, body).status, 400, "{body}");
+        assert_eq!(cmcd(&fixture, url, body).status, 400, "{body}");
     }
-    assert_eq!(cmcd(&stage, url, "").status, 204);
+    assert_eq!(cmcd(&fixture, url, "").status, 204);
     // Altered, and of a session that has ended.
     let other = url.replace("/cmcd/", "/cmcd/A");
     for url in [other.as_str(), "https://tv.example/api/tracker/v1/cmcd/x"] {
-        let gone = cmcd(&stage, url, &body);
+        let gone = cmcd(&fixture, url, &body);
         assert_eq!((gone.status, gone.code().as_str()), (410, "SESSION_ENDED"));
     }
-    let playing = player(&stage.ann, "tv", &started);
-    assert_eq!(stage.stop(&playing).status, 204);
-    assert_eq!(cmcd(&stage, url, &body).status, 410);
+    let playing = player(&fixture.ann, "tv", &started);
+    assert_eq!(fixture.stop(&playing).status, 204);
+    assert_eq!(cmcd(&fixture, url, &body).status, 410);
 }
