@@ -16,6 +16,7 @@
 //! | [`worker_pool`] | bounded pools of threads for blocking work |
 //! | [`services`] | the struct of the services and what they share: pools, clock, configuration |
 //! | [`http`] | sockets, the route table, parsing, authentication, handlers, wire types |
+//! | [`fleet`] | systems that keep a log for several Playgates; no command uses them yet |
 //! | [`jobs`] | background tasks: sweeps, checkpoints, retention |
 //! | [`app`] | opens the services at start and prepares the HTTP server on them |
 //! | [`cli`] | the command line; every administrative command is a client of the operators' interface |
@@ -31,6 +32,7 @@
 //!                         { http, jobs } -> services -> domain -> { store, decode, media -> ports } -> types
 //! ```
 //!
+//! `fleet` uses store and ports.
 //! `config`, `observe` and `worker_pool` may be used by cli, app, http, jobs and services. No two modules import each
 //! other: a handler takes the [`Services`](services::Services), or the [`HttpState`](http::state::HttpState) that holds
 //! them, and `app`, which only `cli` imports, fills both.
@@ -84,6 +86,7 @@ pub mod cli;
 pub mod config;
 pub(crate) mod decode;
 pub mod domain;
+pub mod fleet;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod http;

@@ -14,11 +14,12 @@ use http::{HeaderValue, Method, Request, Uri, response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use rustls_pki_types::pem::PemObject as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 pub(crate) type Broken = Box<dyn std::error::Error + Send + Sync>;
@@ -37,6 +38,11 @@ pub(crate) struct RequestTarget {
 impl RequestTarget {
     /// Parses an `http` or `https` URL; does not connect.
     pub(crate) fn parse(url: &str) -> Result<Self, BadAddress> {
+        Self::parse_trusting(url, None)
+    }
+
+    /// Trusts the authorities of a PEM file instead of those of the operating system.
+    pub(crate) fn parse_trusting(url: &str, ca: Option<&[u8]>) -> Result<Self, BadAddress> {
         let bad = BadAddress;
         let url: Uri = url.parse().map_err(|_| bad("is not a URL"))?;
         let authority = url.authority().ok_or(bad("has no valid host"))?;
@@ -55,7 +61,7 @@ impl RequestTarget {
             Some("https") => {
                 let server =
                     ServerName::try_from(name.clone()).map_err(|_| bad("has no valid host"))?;
-                (443, Some((connector()?, server)))
+                (443, Some((connector(ca)?, server)))
             }
             _ => return Err(bad("must begin with http:// or https://")),
         };
@@ -107,15 +113,7 @@ impl RequestTarget {
     {
         let stream = TcpStream::connect(addresses).await?;
         let peer = stream.peer_addr()?.ip();
-        // Head and body may be two writes: Nagle's algorithm would hold the second back until the first is
-        // acknowledged.
-        stream.set_nodelay(true)?;
-        let (mut sender, connection) = match &self.tls {
-            Some((connector, name)) => {
-                handshake(connector.connect(name.clone(), stream).await?).await?
-            }
-            None => handshake(stream).await?,
-        };
+        let (mut sender, connection) = self.open(stream).await?;
         let (head, incoming) = sender.send_request(request).await?.into_parts();
         Ok(ServerResponse {
             head,
@@ -127,9 +125,60 @@ impl RequestTarget {
         })
     }
 
+    /// Connects, for several requests one after another.
+    pub(crate) async fn connect<B>(&self) -> Result<KeptConnection<B>, Broken>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Broken>,
+    {
+        let stream = TcpStream::connect(&*self.resolve().await?).await?;
+        let (sender, connection) = self.open(stream).await?;
+        Ok(KeptConnection {
+            sender,
+            _connection: connection,
+        })
+    }
+
+    async fn open<B>(&self, stream: TcpStream) -> Result<(SendRequest<B>, Connection), Broken>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Broken>,
+    {
+        // Head and body may be two writes: Nagle's algorithm would hold the second back until the first is
+        // acknowledged.
+        stream.set_nodelay(true)?;
+        match &self.tls {
+            Some((connector, name)) => {
+                handshake(connector.connect(name.clone(), stream).await?).await
+            }
+            None => handshake(stream).await,
+        }
+    }
+
     #[must_use]
     pub(crate) fn address(&self) -> (&str, u16) {
         (&self.address.0, self.address.1)
+    }
+}
+
+/// A connection that stays open between requests. Dropping it closes it.
+pub(crate) struct KeptConnection<B> {
+    sender: SendRequest<B>,
+    _connection: Connection,
+}
+
+impl<B: Body<Data = Bytes> + Send + 'static> KeptConnection<B> {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// The last response must have been read to its end.
+    pub(crate) async fn send(
+        &mut self,
+        request: Request<B>,
+    ) -> Result<http::Response<Incoming>, hyper::Error> {
+        self.sender.ready().await?;
+        self.sender.send_request(request).await
     }
 }
 
@@ -188,10 +237,23 @@ where
     Ok((sender, Connection(task.abort_handle())))
 }
 
-fn connector() -> Result<TlsConnector, BadAddress> {
+fn connector(ca: Option<&[u8]>) -> Result<TlsConnector, BadAddress> {
     let mut roots = RootCertStore::empty();
-    // One malformed CA certificate of the system must not disable all of them.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(pem) = ca {
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate =
+                certificate.map_err(|_| BadAddress("has a CA file that is not PEM"))?;
+            roots
+                .add(certificate)
+                .map_err(|_| BadAddress("has a CA file with an invalid certificate"))?;
+        }
+        if roots.is_empty() {
+            return Err(BadAddress("has a CA file without a certificate"));
+        }
+    } else {
+        // One malformed CA certificate of the system must not disable all of them.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
     if roots.is_empty() {
         return Err(BadAddress(
             "needs TLS, but the operating system has no CA certificates",

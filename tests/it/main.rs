@@ -56,6 +56,7 @@ mod responses;
 mod rights;
 mod rights_at_position;
 mod schedule;
+mod shared_log;
 mod slow_clients;
 mod smtp;
 mod store_formats;

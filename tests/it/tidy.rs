@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("worker_pool", &["types"]),
     ("ports", &["types"]),
     ("store", &["types"]),
+    ("fleet", &["ports", "store", "types"]),
     ("media", &["ports", "types"]),
     ("decode", &["types"]),
     ("domain", &["decode", "media", "store", "ports", "types"]),

@@ -1,0 +1,280 @@
+//! The shared log in etcd, by its JSON gateway. Version 3.4 or later; never 3.5.0 to 3.5.2, which can lose
+//! data in a crash.
+//!
+//! Under `playgate/FLEET/` are `head`, the last number; `log/NUMBER`, the entries; and `owner`, the member
+//! that holds the claim, bound to its lease. The epoch of a claim is the revision that created the key:
+//! etcd never gives a revision twice.
+
+mod gateway;
+
+use std::ops::Range;
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+pub use self::gateway::EtcdSettings;
+use self::gateway::{Gateway, Repeat, decode, encode, number};
+use crate::store::replication::{
+    Appended, Claim, Entry, FleetId, MemberId, SharedLog, SharedLogError,
+};
+
+const TXN: &str = "/v3/kv/txn";
+
+/// An expected size of an entry, to turn bytes into a number of entries: etcd limits by number only.
+const ENTRY_BYTES: usize = 64 * 1024;
+const ENTRIES_MAX: usize = 64;
+
+pub struct EtcdLog {
+    gateway: Gateway,
+    prefix: String,
+    /// Seconds.
+    lease_time: u64,
+    lease: Option<u64>,
+}
+
+impl EtcdLog {
+    /// Does not connect. Every call blocks, so none may be made on a thread of the runtime.
+    pub fn new(
+        settings: &EtcdSettings,
+        fleet: FleetId,
+        lease_time: Duration,
+        runtime: Handle,
+    ) -> Result<Self, SharedLogError> {
+        Ok(Self {
+            gateway: Gateway::new(settings, runtime)?,
+            prefix: format!("playgate/{}/", HEXLOWER.encode(&fleet)),
+            // etcd's own minimum follows from its election time, about two seconds.
+            lease_time: lease_time.as_secs().max(2),
+            lease: None,
+        })
+    }
+
+    /// Creates the log of a new fleet, which continues a store with commits up to `head`. Returns false if
+    /// there is one.
+    pub fn create(&mut self, head: u64) -> Result<bool, SharedLogError> {
+        let answer = self.txn(
+            &[created_at(&self.key("head"), 0)],
+            &[put(&self.key("head"), &digits(head), 0)],
+            &[],
+            Repeat::Never,
+        )?;
+        Ok(succeeded(&answer))
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn slot(&self, number: u64) -> String {
+        self.key(&format!("log/{}", digits(number)))
+    }
+
+    fn txn(
+        &mut self,
+        compare: &[Value],
+        success: &[Value],
+        failure: &[Value],
+        repeat: Repeat,
+    ) -> Result<Value, SharedLogError> {
+        let body = json!({ "compare": compare, "success": success, "failure": failure });
+        self.gateway.call(TXN, &body, repeat)
+    }
+
+    /// Returns the entries from a number on, the head and the revision of both, in one atomic read.
+    fn look(&mut self, from: u64, most: usize) -> Result<(Vec<Entry>, u64, u64), SharedLogError> {
+        let slots = self.slot(from)..self.slot(u64::MAX);
+        let reads = [range(&slots, most), get(&self.key("head"))];
+        let answer = self.txn(&[], &reads, &[], Repeat::Safe)?;
+        let head = pairs(&answer, 1).next();
+        // Without a head there is no log of this fleet: the endpoints lead to another etcd, or it was emptied.
+        let head = head.and_then(|pair| parse_digits(&decode(pair.get("value"))));
+        let head = head.ok_or(SharedLogError::Foreign)?;
+        let mut entries = Vec::new();
+        for (pair, at) in pairs(&answer, 0).zip(from..) {
+            let damaged = |why| SharedLogError::Damaged { number: at, why };
+            if decode(pair.get("key")) != self.slot(at).as_bytes() {
+                if entries.is_empty() {
+                    break;
+                }
+                return Err(SharedLogError::Refused(format!("entry {at} is missing")));
+            }
+            entries.push(Entry::decode(&decode(pair.get("value"))).map_err(damaged)?);
+        }
+        if entries.is_empty() && from <= head {
+            let first = pairs(&answer, 0).next();
+            let first = first.and_then(|pair| parse_digits(&decode(pair.get("key"))));
+            let first = first.unwrap_or(head + 1);
+            return Err(SharedLogError::Truncated { first });
+        }
+        let revision = number(answer.pointer("/header/revision"));
+        Ok((entries, head, revision))
+    }
+
+    /// Keeps the lease alive, or gets another one. A lost lease has lost its claim as well.
+    fn renew(&mut self) -> Result<u64, SharedLogError> {
+        if let Some(lease) = self.lease {
+            let body = json!({ "ID": lease.to_string() });
+            let answer = self
+                .gateway
+                .call("/v3/lease/keepalive", &body, Repeat::Safe)?;
+            if number(answer.pointer("/result/TTL")) > 0 {
+                return Ok(lease);
+            }
+        }
+        let body = json!({ "TTL": self.lease_time.to_string() });
+        // Repeated, it leaves a lease without a key, which expires.
+        let answer = self.gateway.call("/v3/lease/grant", &body, Repeat::Safe)?;
+        let lease = number(answer.get("ID"));
+        self.lease = Some(lease);
+        Ok(lease)
+    }
+}
+
+impl SharedLog for EtcdLog {
+    fn append(&mut self, entry: &Entry) -> Result<Appended, SharedLogError> {
+        let encoded = entry
+            .encode()
+            .map_err(|why| SharedLogError::Refused(why.to_string()))?;
+        let (head, owner) = (self.key("head"), self.key("owner"));
+        // The head and not the slot: after a truncation the slot of an old number is free again.
+        let compare = [
+            has_value(&head, &digits(entry.number.saturating_sub(1))),
+            created_at(&owner, entry.epoch),
+        ];
+        let puts = [
+            put(&head, &digits(entry.number), 0),
+            put_bytes(&self.slot(entry.number), &encoded, 0),
+        ];
+        // Never repeated here: the second one would find the head of the first and report a conflict.
+        let answer = self.txn(&compare, &puts, &[], Repeat::Never)?;
+        Ok(match succeeded(&answer) {
+            true => Appended::Done,
+            false => Appended::Refused,
+        })
+    }
+
+    fn read(
+        &mut self,
+        from: u64,
+        bytes: usize,
+        wait: Duration,
+    ) -> Result<Vec<Entry>, SharedLogError> {
+        let most = (bytes / ENTRY_BYTES).clamp(1, ENTRIES_MAX);
+        let (entries, _, revision) = self.look(from, most)?;
+        if !entries.is_empty() || wait.is_zero() {
+            return Ok(entries);
+        }
+        // From the revision after the read, so that no append falls in between.
+        let key = encode(self.key("head").as_bytes());
+        let watch = json!({ "create_request": { "key": key, "start_revision": (revision + 1).to_string() } });
+        self.gateway.wait_for("/v3/watch", &watch, wait, |part| {
+            part.contains("\"events\"")
+        });
+        Ok(self.look(from, most)?.0)
+    }
+
+    fn head(&mut self) -> Result<u64, SharedLogError> {
+        Ok(self.look(u64::MAX, 1)?.1)
+    }
+
+    fn claim(&mut self, member: MemberId) -> Result<Claim, SharedLogError> {
+        let lease = self.renew()?;
+        let owner = self.key("owner");
+        // Repeated after a lost answer it finds its own claim in the second part.
+        let answer = self.txn(
+            &[created_at(&owner, 0)],
+            &[put_bytes(&owner, &member, lease)],
+            &[get(&owner)],
+            Repeat::Safe,
+        )?;
+        if succeeded(&answer) {
+            return Ok(Claim::Held {
+                epoch: number(answer.pointer("/header/revision")),
+            });
+        }
+        let found = pairs(&answer, 0).next();
+        let holder = MemberId::try_from(decode(found.and_then(|pair| pair.get("value"))));
+        // By the lease and not the name: two processes with one name must not share a claim.
+        if number(found.and_then(|pair| pair.get("lease"))) == lease {
+            let epoch = number(found.and_then(|pair| pair.get("create_revision")));
+            return Ok(Claim::Held { epoch });
+        }
+        let member = holder.map_err(|_| SharedLogError::Foreign)?;
+        Ok(Claim::Other { member })
+    }
+
+    fn resign(&mut self, _: MemberId) -> Result<(), SharedLogError> {
+        if let Some(lease) = self.lease.take() {
+            // The key of the claim goes with its lease.
+            let body = json!({ "ID": lease.to_string() });
+            let revoked = self.gateway.call("/v3/lease/revoke", &body, Repeat::Safe);
+            if let Err(error) = revoked {
+                tracing::debug!(%error, "failed to revoke the lease of a claim; it expires");
+            }
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, below: u64) -> Result<(), SharedLogError> {
+        let body = json!({
+            "key": encode(self.slot(0).as_bytes()),
+            "range_end": encode(self.slot(below).as_bytes()),
+        });
+        let path = "/v3/kv/deleterange";
+        self.gateway.call(path, &body, Repeat::Safe).map(drop)
+    }
+}
+
+/// With leading zeros, so that keys sort as their numbers do.
+fn digits(number: u64) -> String {
+    format!("{number:020}")
+}
+
+fn parse_digits(text: &[u8]) -> Option<u64> {
+    let digits = text.get(text.len().checked_sub(20)?..)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn created_at(key: &str, revision: u64) -> Value {
+    let key = encode(key.as_bytes());
+    // 0 stands for a key that does not exist.
+    json!({ "target": "CREATE", "key": key, "create_revision": revision.to_string() })
+}
+
+fn has_value(key: &str, value: &str) -> Value {
+    let (key, value) = (encode(key.as_bytes()), encode(value.as_bytes()));
+    json!({ "target": "VALUE", "key": key, "value": value })
+}
+
+fn put(key: &str, value: &str, lease: u64) -> Value {
+    put_bytes(key, value.as_bytes(), lease)
+}
+
+fn put_bytes(key: &str, value: &[u8], lease: u64) -> Value {
+    let (key, value) = (encode(key.as_bytes()), encode(value));
+    json!({ "request_put": { "key": key, "value": value, "lease": lease.to_string() } })
+}
+
+fn get(key: &str) -> Value {
+    json!({ "request_range": { "key": encode(key.as_bytes()) } })
+}
+
+fn range(keys: &Range<String>, most: usize) -> Value {
+    json!({ "request_range": {
+        "key": encode(keys.start.as_bytes()),
+        "range_end": encode(keys.end.as_bytes()),
+        "limit": most.to_string(),
+    } })
+}
+
+fn succeeded(answer: &Value) -> bool {
+    answer.get("succeeded").and_then(Value::as_bool) == Some(true)
+}
+
+/// The pairs that the read at a place of a transaction has found.
+fn pairs(answer: &Value, read: usize) -> impl Iterator<Item = &Value> {
+    let found = answer.pointer(&format!("/responses/{read}/response_range/kvs"));
+    found.and_then(Value::as_array).into_iter().flatten()
+}

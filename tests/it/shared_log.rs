@@ -1,0 +1,393 @@
+//! The shared log in etcd: what a backend promises, against a real etcd on loopback.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+use playgate::fleet::etcd::{EtcdLog, EtcdSettings};
+use playgate::store::History;
+use playgate::store::replication::{
+    Appended, Appending, Claim, Entry, Member, MemberId, Position, Role, SharedLog, SharedLogError,
+};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::support::certificates::certificates;
+use crate::support::external_tools::{free_port, program};
+
+const FLEET: [u8; 16] = [9; 16];
+const A: MemberId = [1; 16];
+const B: MemberId = [2; 16];
+const LEASE: Duration = Duration::from_secs(60);
+const NO_WAIT: Duration = Duration::ZERO;
+
+/// One etcd; it ends with this.
+struct Etcd {
+    program: PathBuf,
+    folder: TempDir,
+    /// Addresses for clients and for other members of etcd.
+    urls: [String; 2],
+    tls: Option<TempDir>,
+    child: Child,
+    runtime: Runtime,
+}
+
+impl Etcd {
+    /// `None`, with a message, where etcd is not installed and need not be.
+    fn start(tls: Option<TempDir>) -> Option<Self> {
+        let program = program("etcd")?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let urls = [scheme, "http"].map(|scheme| format!("{scheme}://127.0.0.1:{}", free_port()));
+        let folder = tempfile::tempdir().unwrap();
+        let child = spawn(&program, &folder, &urls, tls.as_ref());
+        let runtime = Runtime::new().unwrap();
+        Some(Self {
+            program,
+            folder,
+            urls,
+            tls,
+            child,
+            runtime,
+        })
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn start_again(&mut self) {
+        self.child = spawn(&self.program, &self.folder, &self.urls, self.tls.as_ref());
+    }
+
+    fn settings(&self) -> EtcdSettings {
+        let ca = |keys: &TempDir| std::fs::read(keys.path().join("ca.pem")).unwrap();
+        EtcdSettings {
+            endpoints: vec![self.urls[0].clone()],
+            ca: self.tls.as_ref().map(ca),
+            login: None,
+            timeout: Duration::from_secs(5),
+        }
+    }
+
+    fn log_with(&self, settings: &EtcdSettings) -> EtcdLog {
+        let runtime = self.runtime.handle().clone();
+        EtcdLog::new(settings, FLEET, LEASE, runtime).unwrap()
+    }
+
+    fn log(&self) -> EtcdLog {
+        self.log_with(&self.settings())
+    }
+
+    /// A log that continues a store with commits up to `head`.
+    fn create(&self, head: u64) -> EtcdLog {
+        let mut log = self.log();
+        until(|| log.create(head).ok());
+        assert_eq!(log.head(), Ok(head));
+        log
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(program: &PathBuf, folder: &TempDir, urls: &[String; 2], tls: Option<&TempDir>) -> Child {
+    let [client, peer] = urls;
+    let mut command = Command::new(program);
+    command
+        .args(["--name", "one", "--data-dir"])
+        .arg(folder.path().join("data"))
+        .args([
+            "--listen-client-urls",
+            client,
+            "--advertise-client-urls",
+            client,
+        ])
+        .args([
+            "--listen-peer-urls",
+            peer,
+            "--initial-advertise-peer-urls",
+            peer,
+        ])
+        .args(["--initial-cluster", &format!("one={peer}")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(folder.path().join("log")).unwrap());
+    if let Some(keys) = tls {
+        let at = |name: &str| keys.path().join(name);
+        command.arg("--cert-file").arg(at("here.pem"));
+        command.arg("--key-file").arg(at("here.key"));
+    }
+    command.spawn().unwrap()
+}
+
+fn until<R>(mut find: impl FnMut() -> Option<R>) -> R {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "waited too long");
+        park_timeout(Duration::from_millis(50));
+    }
+}
+
+fn begin(number: u64) -> Position {
+    let history = History {
+        timeline: [7; 16],
+        chain: [1; 16],
+    };
+    Position { number, history }
+}
+
+fn entry(number: u64, epoch: u64) -> Entry {
+    Entry {
+        fleet: FLEET,
+        number,
+        epoch,
+        member: A,
+        nonce: [u8::try_from(number).unwrap(); 16],
+        format: 1,
+        before: begin(0).history,
+        batch: vec![b'x'; 100],
+    }
+}
+
+fn held(claim: Result<Claim, SharedLogError>) -> u64 {
+    match claim {
+        Ok(Claim::Held { epoch }) => epoch,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn etcd_appends_only_the_next_entry_and_only_under_the_present_claim() {
+    let Some(etcd) = Etcd::start(None) else {
+        return;
+    };
+    let (mut a, mut b) = (etcd.create(5), etcd.log());
+    // A fleet is created once.
+    assert_eq!(b.create(9), Ok(false));
+    assert_eq!(b.head(), Ok(5));
+    let epoch = held(a.claim(A));
+    assert_eq!(held(a.claim(A)), epoch);
+    assert_eq!(b.claim(B), Ok(Claim::Other { member: A }));
+    // Another process with the same name is not the holder.
+    assert_eq!(b.claim(A), Ok(Claim::Other { member: A }));
+    assert_eq!(a.append(&entry(6, epoch)), Ok(Appended::Done));
+    for refused in [
+        entry(6, epoch),
+        entry(5, epoch),
+        entry(8, epoch),
+        entry(7, epoch + 1),
+        entry(7, 0),
+    ] {
+        assert_eq!(a.append(&refused), Ok(Appended::Refused), "{refused:?}");
+    }
+    assert_eq!(b.read(6, 1, NO_WAIT), Ok(vec![entry(6, epoch)]));
+    assert_eq!(b.read(7, 1, NO_WAIT), Ok(Vec::new()));
+    // A truncated slot is free, and its number is still given.
+    a.truncate(7).unwrap();
+    assert_eq!(a.append(&entry(6, epoch)), Ok(Appended::Refused));
+    assert_eq!(
+        b.read(6, 1, NO_WAIT),
+        Err(SharedLogError::Truncated { first: 7 })
+    );
+    assert_eq!(a.append(&entry(7, epoch)), Ok(Appended::Done));
+    a.resign(A).unwrap();
+    let later = held(b.claim(B));
+    assert!(later > epoch);
+    assert_eq!(a.append(&entry(8, epoch)), Ok(Appended::Refused));
+    assert_eq!(b.append(&entry(8, later)), Ok(Appended::Done));
+    assert_eq!(
+        a.read(7, 1 << 20, NO_WAIT),
+        Ok(vec![entry(7, epoch), entry(8, later)])
+    );
+    let runtime = etcd.runtime.handle().clone();
+    let mut other = EtcdLog::new(&etcd.settings(), [8; 16], LEASE, runtime).unwrap();
+    assert_eq!(other.head(), Err(SharedLogError::Foreign));
+}
+
+#[test]
+fn claim_ends_with_its_lease_and_fences_its_holder() {
+    let Some(etcd) = Etcd::start(None) else {
+        return;
+    };
+    drop(etcd.create(0));
+    let short = || {
+        let runtime = etcd.runtime.handle().clone();
+        EtcdLog::new(&etcd.settings(), FLEET, Duration::from_secs(4), runtime).unwrap()
+    };
+    let (mut a, mut b) = (short(), short());
+    let first = held(a.claim(A));
+    let second = until(|| match b.claim(B) {
+        Ok(Claim::Held { epoch }) => Some(epoch),
+        _ => None,
+    });
+    assert_eq!(a.append(&entry(1, first)), Ok(Appended::Refused));
+    assert_eq!(b.append(&entry(1, second)), Ok(Appended::Done));
+    assert_eq!(a.claim(A), Ok(Claim::Other { member: B }));
+}
+
+#[test]
+fn reader_that_waits_is_woken_by_the_append() {
+    let Some(etcd) = Etcd::start(None) else {
+        return;
+    };
+    let (mut a, mut b) = (etcd.create(0), etcd.log());
+    let epoch = held(a.claim(A));
+    let reading = std::thread::spawn(move || {
+        let began = Instant::now();
+        let read = b.read(1, 1, Duration::from_secs(60));
+        (read, began.elapsed())
+    });
+    park_timeout(Duration::from_millis(300));
+    assert_eq!(a.append(&entry(1, epoch)), Ok(Appended::Done));
+    let (read, took) = reading.join().unwrap();
+    assert_eq!(read, Ok(vec![entry(1, epoch)]));
+    // A control: the wait itself would take a minute.
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+/// A member with the plans that it has applied.
+struct Applied {
+    member: Member,
+    log: EtcdLog,
+    plans: Vec<u8>,
+}
+
+impl Applied {
+    fn new(id: MemberId, log: EtcdLog) -> Self {
+        Self {
+            member: Member::new(FLEET, id, 1, begin(0)),
+            log,
+            plans: Vec::new(),
+        }
+    }
+
+    fn append(&mut self, plan: u8) -> Appending {
+        let plans = &mut self.plans;
+        let mut apply = |entry: &Entry| {
+            plans.extend(&entry.batch);
+            Ok(())
+        };
+        let appended = self
+            .member
+            .append(&mut self.log, [plan; 16], vec![plan], &mut apply);
+        appended.unwrap()
+    }
+
+    fn settle(&mut self) -> Option<Appending> {
+        let plans = &mut self.plans;
+        let mut apply = |entry: &Entry| {
+            plans.extend(&entry.batch);
+            Ok(())
+        };
+        self.member.settle(&mut self.log, &mut apply).unwrap()
+    }
+
+    fn claim(&mut self) -> bool {
+        let plans = &mut self.plans;
+        let mut apply = |entry: &Entry| {
+            plans.extend(&entry.batch);
+            Ok(())
+        };
+        let role = self.member.claim(&mut self.log, &mut apply);
+        matches!(role, Ok(Role::Owner { .. }))
+    }
+}
+
+#[test]
+fn members_agree_after_kills_of_etcd_and_a_change_of_the_owner() {
+    let Some(mut etcd) = Etcd::start(None) else {
+        return;
+    };
+    let mut owner = Applied::new(A, etcd.create(0));
+    let mut follower = Applied::new(B, etcd.log());
+    assert!(owner.claim() && !follower.claim());
+    let (mut committed, mut unknown) = (Vec::new(), 0);
+    for plan in 0..120 {
+        if plan % 40 == 20 {
+            etcd.kill();
+        }
+        let mut outcome = owner.append(plan);
+        if outcome == Appending::Unsettled {
+            unknown += 1;
+            etcd.start_again();
+            outcome = until(|| owner.settle().filter(|o| *o != Appending::Unsettled));
+        }
+        match outcome {
+            Appending::Committed => committed.push(plan),
+            // The lease ran out meanwhile.
+            Appending::Moved => assert!(until(|| owner.claim().then_some(true))),
+            Appending::Unsettled => panic!("it was settled"),
+        }
+    }
+    assert!(unknown >= 3, "{unknown}");
+    assert!(committed.len() >= 100, "{}", committed.len());
+    // Each acknowledged plan is there once, and nothing else.
+    assert_eq!(owner.plans, committed);
+    owner.member.resign(&mut owner.log).unwrap();
+    assert!(until(|| follower.claim().then_some(true)));
+    assert_eq!(follower.plans, committed);
+    assert_eq!(follower.member.position(), owner.member.position());
+    // Nothing is planned by who is not the owner.
+    assert_eq!(owner.append(200), Appending::Moved);
+    assert_eq!(follower.append(201), Appending::Committed);
+}
+
+#[test]
+fn etcd_is_reached_over_tls_with_a_log_in_and_past_dead_endpoints() {
+    let Some(etcd) = Etcd::start(Some(certificates())) else {
+        return;
+    };
+    let mut log = etcd.create(3);
+    assert_eq!(log.head(), Ok(3));
+    let keys = etcd.tls.as_ref().unwrap().path().join("ca.pem");
+    let administer = |path: &str, body: &str| {
+        let url = format!("{}/v3/auth/{path}", etcd.urls[0]);
+        let mut command = Command::new("curl");
+        command
+            .args(["-sf", "--cacert"])
+            .arg(&keys)
+            .args(["-d", body, &url]);
+        assert!(
+            command.stdout(Stdio::null()).status().unwrap().success(),
+            "{path}"
+        );
+    };
+    administer("user/add", r#"{"name":"root","password":"right"}"#);
+    administer("role/add", r#"{"name":"root"}"#);
+    administer("user/grant", r#"{"user":"root","role":"root"}"#);
+    administer("enable", "{}");
+    let login = |password: &str| Some(("root".to_owned(), password.to_owned()));
+    let settings = |password, endpoints: &[&str]| EtcdSettings {
+        login: password,
+        endpoints: endpoints.iter().map(|url| (*url).to_owned()).collect(),
+        ..etcd.settings()
+    };
+    let (url, dead) = (
+        etcd.urls[0].as_str(),
+        format!("https://127.0.0.1:{}", free_port()),
+    );
+    let mut right = etcd.log_with(&settings(login("right"), &[&dead, url]));
+    let epoch = held(right.claim(A));
+    assert_eq!(right.append(&entry(4, epoch)), Ok(Appended::Done));
+    for refused in [login("wrong"), None] {
+        let head = etcd.log_with(&settings(refused, &[url])).head();
+        assert!(matches!(head, Err(SharedLogError::Refused(_))), "{head:?}");
+    }
+    // A certificate of another authority is not trusted.
+    let others = certificates();
+    let untrusted = EtcdSettings {
+        ca: Some(std::fs::read(others.path().join("ca.pem")).unwrap()),
+        ..settings(login("right"), &[url])
+    };
+    let head = etcd.log_with(&untrusted).head();
+    assert!(matches!(head, Err(SharedLogError::Unknown(_))), "{head:?}");
+}
