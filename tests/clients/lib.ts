@@ -63,6 +63,9 @@ export function refused<E extends ErrorBody>(sent: { error?: E | string; respons
   return error.error;
 }
 
+/** Players call it by themselves, at the address that the preflight names. */
+const BY_PLAYERS = '/api/tracker/v1/cmcd/{token}';
+
 /** Fails unless each operation of the description was called. */
 export class Coverage {
   readonly #open: Set<string>;
@@ -71,6 +74,7 @@ export class Coverage {
   constructor(file: string) {
     const { paths } = JSON.parse(readFileSync(file, 'utf8')) as { paths: Record<string, object> };
     this.#open = new Set(Object.entries(paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method} ${path}`)));
+    this.#open.delete(`post ${BY_PLAYERS}`);
     this.#count = this.#open.size;
   }
 
