@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::exit::CommandResult;
-use super::output;
+use super::output::{self, Tone};
 
 pub(super) fn show(why: &Value, json: bool) -> CommandResult {
     if json {
@@ -12,7 +12,12 @@ pub(super) fn show(why: &Value, json: bool) -> CommandResult {
     let steps = why.get("steps").and_then(Value::as_array);
     for step in steps.into_iter().flatten() {
         let passed = step.get("passed") == Some(&Value::Bool(true));
-        let mark = if passed { "yes" } else { "no " };
+        let (mark, tone) = if passed {
+            ("yes", Tone::Good)
+        } else {
+            ("no ", Tone::Bad)
+        };
+        let mark = output::tinted(mark, tone);
         let subject = step.get("subject").map_or(String::new(), |_| {
             format!(" {}", output::text(step, "subject"))
         });
@@ -21,7 +26,7 @@ pub(super) fn show(why: &Value, json: bool) -> CommandResult {
     }
     let is = |member: &str, value: bool| why.get(member) == Some(&Value::Bool(value));
     if !is("granted", true) {
-        return output::line("denied");
+        return output::line(&output::tinted("denied", Tone::Bad));
     }
     if is("playable", false) {
         let playback = steps
@@ -31,9 +36,10 @@ pub(super) fn show(why: &Value, json: bool) -> CommandResult {
         let missing = playback.map_or_else(String::new, |step| output::text(step, "finding"));
         return output::line(&format!("would be granted, but cannot play: {missing}"));
     }
-    output::line(if is("pinNeeded", true) {
+    let granted = if is("pinNeeded", true) {
         "granted, with the PIN"
     } else {
         "granted"
-    })
+    };
+    output::line(&output::tinted(granted, Tone::Good))
 }

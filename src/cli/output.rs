@@ -33,6 +33,31 @@ pub(super) fn json(value: &Value) -> Result<(), Failure> {
     line(&value.to_string())
 }
 
+#[derive(Clone, Copy)]
+pub(super) enum Tone {
+    Good,
+    Doubtful,
+    Bad,
+}
+
+/// The text in colour, if standard output is a terminal that shows it and `NO_COLOR` is not set.
+#[must_use]
+pub(super) fn tinted(text: &str, tone: Tone) -> String {
+    let is = |name, wrong: fn(&str) -> bool| {
+        std::env::var_os(name).is_some_and(|value| value.to_str().is_none_or(wrong))
+    };
+    let plain = is("NO_COLOR", |value| !value.is_empty()) || is("TERM", |value| value == "dumb");
+    if plain || !io::stdout().is_terminal() {
+        return text.to_owned();
+    }
+    let code = match tone {
+        Tone::Good => 32,
+        Tone::Doubtful => 33,
+        Tone::Bad => 31,
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
 /// Prints a note for the user on standard error.
 pub(super) fn print_note(text: &str) {
     // Ignore the error: there is no other place to report it.

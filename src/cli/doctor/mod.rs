@@ -12,7 +12,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::exit::{CommandResult, Exit, Failure};
-use super::{Global, load_and_check, output};
+use super::output::{self, Tone};
+use super::{Global, load_and_check};
 use crate::config::{ConfigProblems, Loaded};
 
 /// Check configuration, clock, disk, store, TLS, mail, proxy and systemd unit; exit code 1 if a problem is
@@ -131,11 +132,12 @@ fn print_findings(findings: &[Finding], as_json: bool) -> CommandResult {
         fix,
     } in findings
     {
-        let mark = match state {
-            State::Ok => "ok     ",
-            State::Warning => "warning",
-            State::Problem => "PROBLEM",
+        let (mark, tone) = match state {
+            State::Ok => ("ok     ", Tone::Good),
+            State::Warning => ("warning", Tone::Doubtful),
+            State::Problem => ("PROBLEM", Tone::Bad),
         };
+        let mark = output::tinted(mark, tone);
         output::line(&format!(
             "{mark}  {part:13}  {}",
             finding.replace('\n', "\n    ")
