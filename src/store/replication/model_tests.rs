@@ -267,15 +267,7 @@ impl World {
                 let settled = self.with(at, network, defect, |member, log, apply| {
                     member.settle(log, apply)
                 });
-                match settled {
-                    Ok(Some(outcome)) => self.answer(at, outcome, defect),
-                    Ok(None) => {}
-                    // It restarts without an answer to its client, and joins.
-                    Err(ReplicationError::Log(SharedLogError::Truncated { .. })) => {
-                        self.restart(at);
-                    }
-                    Err(error) => return Err(error.to_string()),
-                }
+                self.answer(at, settled, defect)?;
             }
             Step::Follow(at) => {
                 let followed = self.with(at, Network::Works, defect, |member, log, apply| {
@@ -349,22 +341,35 @@ impl World {
             }
             member.append(log, [plan; 16], vec![plan], apply)
         });
-        self.answer(at, outcome.map_err(|error| error.to_string())?, defect);
-        Ok(())
+        self.answer(at, outcome.map(Some), defect)
     }
 
     /// Answers the client of a member, as the outcome says.
-    fn answer(&mut self, at: usize, outcome: Appending, defect: Defect) {
-        let Some(plan) = self.nodes[at].waiting else {
-            return;
+    fn answer(
+        &mut self,
+        at: usize,
+        outcome: Result<Option<Appending>, ReplicationError>,
+        defect: Defect,
+    ) -> Result<(), String> {
+        let outcome = match outcome {
+            // The slot is gone: the member restarts without an answer to its client, and joins.
+            Err(ReplicationError::Log(SharedLogError::Truncated { .. })) => {
+                self.restart(at);
+                return Ok(());
+            }
+            other => other.map_err(|error| error.to_string())?,
+        };
+        let (Some(plan), Some(outcome)) = (self.nodes[at].waiting, outcome) else {
+            return Ok(());
         };
         let answers = match (outcome, defect) {
             (Appending::Committed, _) | (_, Defect::UnknownIsCommitted) => &mut self.committed,
             (Appending::Moved, _) | (_, Defect::UnknownIsFailed) => &mut self.failed,
-            (Appending::Unsettled, _) => return,
+            (Appending::Unsettled, _) => return Ok(()),
         };
         answers.insert(plan);
         self.nodes[at].waiting = None;
+        Ok(())
     }
 
     /// A power cut of a member, and its start: what was not synced is lost, and so are its clients.
