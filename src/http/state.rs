@@ -1,10 +1,11 @@
 //! HTTP state prepared once from the settings, so that requests do not repeat the work.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::{HeaderName, HeaderValue};
 
 use super::console::Console;
+use super::lab_player::{DemoAccess, LabPlayer};
 use super::metrics::HttpMetrics;
 use super::openapi::Descriptions;
 use crate::config::http::{CorsOrigins, HttpSettings};
@@ -43,6 +44,9 @@ pub struct HttpState {
     pub pages: Pages,
     pub descriptions: Descriptions,
     pub console: Console,
+    pub lab_player: LabPlayer,
+    /// Set by the demo, once it is filled.
+    pub demo: OnceLock<DemoAccess>,
     pub ids: RequestIds,
     /// Random for each process, so that entity tags from before a restart never match.
     pub etag_seed: u64,
@@ -95,6 +99,8 @@ impl HttpState {
             pages: Pages::built_in().map_err(InvalidSetting::Page)?,
             descriptions: Descriptions::default(),
             console: Console::built_in(),
+            lab_player: LabPlayer::built_in(),
+            demo: OnceLock::new(),
             ids: RequestIds::new(random()),
             responses: ResponseCache::default(),
             xmltv: XmltvCache::default(),

@@ -997,6 +997,7 @@ fn the_demo_prints_one_line_of_json() {
     let told: Value = serde_json::from_str(&demo.first).unwrap();
     for member in [
         "baseUrl",
+        "labUrl",
         "opsUrl",
         "operatorToken",
         "partnerToken",

@@ -35,6 +35,7 @@ mod geoip;
 mod http2;
 mod import_crash;
 mod key_files;
+mod lab_player;
 mod license_servers;
 mod licenses;
 mod loops;

@@ -15,6 +15,7 @@ use super::serve::Addresses;
 use super::server::{Server, on_runtime, start_log};
 use super::startup::Startup;
 use super::{Global, load_at_start, output};
+use crate::http::lab_player::DemoAccess;
 use seed::Filled;
 use temp_dir::TempDataDir;
 
@@ -57,6 +58,15 @@ impl Demo {
             let store = startup.open()?;
             let server = Server::start(startup, store, again).await?;
             let filled = seed::fill(&server.http).await?;
+            let access = DemoAccess {
+                partner_token: filled.partner_token.clone(),
+                identity: seed::IDENTITY,
+                access_key: seed::ACCESS_KEY,
+                pin_code: seed::PIN_CODE,
+                ops_url: ops_url(&server)?,
+            };
+            // Nothing else sets it.
+            let _ = server.http.demo.set(access);
             if self.json {
                 output::json(&members(&server, &filled)?)?;
             } else {
@@ -74,10 +84,15 @@ fn ops_url(server: &Server) -> Result<String, Failure> {
     Ok(format!("http://{ops}"))
 }
 
+fn lab_url(server: &Server) -> String {
+    format!("{}/lab/", server.http.settings.public_url)
+}
+
 /// The members of the JSON line. Scripts depend on them: add members, never change or remove one.
 fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failure> {
     Ok(json!({
         "baseUrl": server.http.settings.public_url,
+        "labUrl": lab_url(server),
         "opsUrl": ops_url(server)?,
         "operatorToken": filled.operator_token,
         "partnerToken": filled.partner_token,
@@ -102,8 +117,10 @@ fn print_walk(server: &Server, filled: &Filled) -> CommandResult {
     // them.
     output::print_note(&format!(
         "The demo is running at {base}, documented at {base}/docs; stop it with Ctrl-C.\n\
+         Player: open {} in a browser; it plays through the interface and shows each call\n\
          Operators' console: open {}/console/ in a browser, token {}\n\
          Paste these lines into another shell to try the whole interface.\n",
+        lab_url(server),
         ops_url(server)?,
         filled.operator_token
     ));

@@ -7,7 +7,7 @@ use crate::http::access::auth::Anyone;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::public::ConsoleFileRequest;
+use crate::http::routing::endpoint::public::EmbeddedFileRequest;
 use crate::http::state::HttpState;
 
 pub(crate) fn entry(_http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
@@ -25,7 +25,7 @@ pub(crate) fn file(
     http: &HttpState,
     _cx: &Context,
     _: Anyone,
-    request: ConsoleFileRequest,
+    request: EmbeddedFileRequest,
 ) -> Result<Reply, ApiError> {
     find(http, &request.name)
 }

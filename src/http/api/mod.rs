@@ -4,7 +4,9 @@
 
 pub(crate) mod catalog;
 pub(crate) mod devices;
+pub(crate) mod front_page;
 pub(crate) mod guide_export;
+pub(crate) mod lab_player;
 pub(crate) mod license;
 pub(crate) mod login;
 pub(crate) mod media;

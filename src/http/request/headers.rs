@@ -172,6 +172,7 @@ pub struct RequestHeaders<'a> {
     pub content_encoding: SingleHeader<'a>,
     pub expect: SingleHeader<'a>,
     pub origin: SingleHeader<'a>,
+    pub accept: HeaderLines<'a>,
     pub accept_encoding: HeaderLines<'a>,
     pub accept_language: HeaderLines<'a>,
     pub if_none_match: HeaderLines<'a>,
@@ -224,6 +225,7 @@ impl<'a> RequestHeaders<'a> {
 
     fn insert_standard(&mut self, map: &'a HeaderMap, name: &str, value: &'a HeaderValue) {
         let slot = match name {
+            "accept" => return self.accept.insert(map, "accept", value),
             "accept-encoding" => return self.accept_encoding.insert(map, "accept-encoding", value),
             "accept-language" => return self.accept_language.insert(map, "accept-language", value),
             "if-none-match" => return self.if_none_match.insert(map, "if-none-match", value),

@@ -99,8 +99,8 @@ pub(crate) fn finish(
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // Pages and operators' responses are only for their own origin: a script on another page must not read
     // them, even in a browser of an operator.
-    let page = record.route.is_some_and(|(_, route)| route.is_page);
-    if record.table == RouteSet::Public && !page {
+    let own = record.route.is_some_and(|(_, route)| route.is_own_origin);
+    if record.table == RouteSet::Public && !own {
         cors::allow(http, heads, headers);
     }
     if record.close {

@@ -115,9 +115,10 @@ pub struct Route {
     pub query_token: bool,
     /// Roles that may use the route; `None` for routes without an operator token.
     pub roles: Option<&'static [Role]>,
-    /// Whether the route serves HTML pages to a browser. Its errors are HTML too, and other origins may not
-    /// read it.
+    /// Whether the route serves HTML pages to a browser. Its errors are HTML too.
     pub is_page: bool,
+    /// Whether only pages of this origin may read the responses.
+    pub is_own_origin: bool,
     pub speaks_soap: bool,
     /// Whether an operator's request changes anything. Verifying files or writing a new snapshot of the same
     /// data changes nothing.
@@ -150,6 +151,7 @@ impl Route {
             query_token: false,
             roles: None,
             is_page: false,
+            is_own_origin: false,
             speaks_soap: false,
             is_change: !matches!(method, RouteMethod::Get),
             has_dry_run: false,
@@ -190,6 +192,11 @@ impl Route {
 
     pub(crate) const fn html_page(mut self) -> Self {
         self.is_page = true;
+        self.own_origin()
+    }
+
+    pub(crate) const fn own_origin(mut self) -> Self {
+        self.is_own_origin = true;
         self
     }
 

@@ -35,7 +35,9 @@ use crate::http::routing::endpoint::login::{
 use crate::http::routing::endpoint::playback::{
     EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, LicenseRequest, PreflightRequest,
 };
-use crate::http::routing::endpoint::public::{ConsoleFileRequest, OriginRequest};
+use crate::http::routing::endpoint::public::{
+    EmbeddedFileRequest, FrontPageRequest, OriginRequest,
+};
 use crate::http::routing::endpoint::reset_page::{ResetFormRequest, ResetPageRequest};
 use crate::http::routing::endpoint::schedule::{
     BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,
@@ -201,6 +203,12 @@ pub(crate) static PUBLIC: &[Route] = &[
     user(Post, "/api/tracker/v1/telemetry-events", "telemetry", later!(TelemetryRequest => api::telemetry::telemetry), EVENTS, Store),
     form("/api/tracker/v1/cmcd/{token}", "cmcd", later!(CmcdRequest => api::telemetry::cmcd), Store).with_body(EVENTS),
     open("/origin/v1/{token}/{*path}", "origin", later!(OriginRequest => api::media::origin), Store),
+    // The front page for browsers, and the player page of demo and lab installations.
+    open("/", "front_page", now!(FrontPageRequest => api::front_page::show), Memory),
+    open("/lab", "lab_entry", now!(api::lab_player::entry), Memory).own_origin(),
+    open("/lab/", "lab_player", now!(api::lab_player::page), Memory).own_origin(),
+    open("/lab/settings.json", "lab_settings", now!(api::lab_player::settings), Memory).own_origin(),
+    open("/lab/{file}", "lab_file", now!(EmbeddedFileRequest => api::lab_player::file), Memory).own_origin(),
     // OpenAPI description and documentation.
     open("/openapi.json", "openapi", now!(api::openapi::public_document), Memory),
     open("/docs", "docs", now!(api::openapi::public_page), Memory),
@@ -213,7 +221,7 @@ pub(crate) static OPS: &[Route] = &[
     open("/", "console_root", now!(admin::console::entry), Memory),
     open("/console", "console_entry", now!(admin::console::entry), Memory),
     open("/console/", "console", now!(admin::console::page), Memory),
-    open("/console/{file}", "console_file", now!(ConsoleFileRequest => admin::console::file), Memory),
+    open("/console/{file}", "console_file", now!(EmbeddedFileRequest => admin::console::file), Memory),
     open("/livez", "livez", now!(admin::probes::livez), Memory),
     open("/readyz", "readyz", now!(admin::probes::readyz), Memory),
     open("/metrics", "metrics", now!(admin::probes::metrics), Memory),
@@ -321,8 +329,8 @@ mod tests {
                 route.label
             );
             let ours = ["/api/", "/origin/"].map(|base| route.pattern.starts_with(base));
-            let described = route.label == "openapi" || route.label == "docs";
-            let other = route.is_page || described;
+            let described = ["openapi", "docs", "front_page"].contains(&route.label);
+            let other = route.is_own_origin || described;
             assert!(ours.contains(&true) || other, "{}", route.label);
         }
         for route in OPS.iter().filter(|r| r.pattern.starts_with("/admin/")) {

@@ -441,7 +441,7 @@ const USERS_OF_PARTNER: [&str; 15] = [
 ];
 
 /// What is called the same in every act.
-const STANDING: [(&str, &str); 29] = [
+const STANDING: [(&str, &str); 30] = [
     ("assetId", "film"),
     ("asset", "film"),
     ("livestreamId", "news"),
@@ -460,6 +460,7 @@ const STANDING: [(&str, &str); 29] = [
     ("rule", "1"),
     ("source", "main"),
     ("file", "console.js"),
+    ("lab_file/file", "lab.js"),
     ("admin_import_guide/source", "by hand"),
     ("kind", "reset"),
     ("Service-Play-DRM", "clearkey"),

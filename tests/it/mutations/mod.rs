@@ -50,7 +50,12 @@ const ACTS_OF_A_HOUSE: u64 = 24;
 /// How long a server may be silent.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The routes that cannot succeed here: the process would have to begin again.
-const WITHOUT_SUCCESS: [&str; 2] = ["admin_restore_backup", "admin_restore_sent_backup"];
+const WITHOUT_SUCCESS: [&str; 3] = [
+    "admin_restore_backup",
+    "admin_restore_sent_backup",
+    // Only for browsers.
+    "front_page",
+];
 
 /// What a viewer does from the login on; signing up and preflight are done where a cast is called.
 const MAIN_JOB: [&str; 12] = [

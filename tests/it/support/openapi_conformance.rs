@@ -38,11 +38,20 @@ pub fn compare(request: &[u8], answer: &Answer) {
         return;
     };
     let path = target.split('?').next().unwrap();
-    let found = DOCUMENTS
+    let status = answer.status.to_string();
+    let mut found: Vec<_> = DOCUMENTS
         .iter()
-        .find_map(|(table, document)| Some((route(*table, &method, path)?, document)));
+        .filter_map(|(table, document)| Some((route(*table, &method, path)?, document)))
+        .filter(|(route, _)| is_described(route))
+        .collect();
+    // Of a path that both listeners have, it was the one that may answer so.
+    found.sort_by_key(|(route, document)| {
+        operation(document, route)["responses"]
+            .get(&status)
+            .is_none()
+    });
     // What leads to no operation is for its own tests.
-    let Some((route, document)) = found.filter(|(route, _)| is_described(route)) else {
+    let Some(&(route, document)) = found.first() else {
         return;
     };
     // A path that is refused for its form, or that the other listener has; HEAD does not say which.
@@ -53,7 +62,6 @@ pub fn compare(request: &[u8], answer: &Answer) {
     }
     let label = route.label;
     let responses = &operation(document, route)["responses"];
-    let status = answer.status.to_string();
     let what = format!(
         "{label}: {status} {}",
         String::from_utf8_lossy(&answer.body)

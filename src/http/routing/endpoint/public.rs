@@ -1,6 +1,7 @@
-//! Requests without a token: media files of the origin and files of the console.
+//! Requests without a token: media files of the origin, the front page, files of the console and the lab player.
 
 use crate::http::errors::api_error::ApiError;
+use crate::http::request::accept::quality;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 
 pub(crate) struct OriginRequest {
@@ -19,14 +20,33 @@ impl ParseRequest for OriginRequest {
     }
 }
 
-pub(crate) struct ConsoleFileRequest {
+pub(crate) struct EmbeddedFileRequest {
     pub name: String,
 }
 
-impl ParseRequest for ConsoleFileRequest {
+impl ParseRequest for EmbeddedFileRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             name: input.text("file")?.into_owned(),
+        })
+    }
+}
+
+pub(crate) struct FrontPageRequest {
+    /// Whether the client names `text/html` in `Accept`, as browsers do when they open a page.
+    pub accepts_html: bool,
+}
+
+impl ParseRequest for FrontPageRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let mut accepted = input.heads.accept.elements();
+        let is_html = |element: &str| {
+            let mut parts = element.split(';');
+            let media = parts.next().unwrap_or_default().trim();
+            media.eq_ignore_ascii_case("text/html") && quality(parts) > 0
+        };
+        Ok(Self {
+            accepts_html: accepted.any(is_html),
         })
     }
 }

@@ -1,0 +1,154 @@
+// The lab's player page: what it plays by the browser's own means, and how it meets what the interface answers.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { startAppliance } from './lib/appliance.mjs';
+import { launch, skip } from './lib/browser.mjs';
+import { openLab } from './lib/lab.mjs';
+
+const TEST_TIMEOUT_MS = 180_000;
+// Each page is a device of the demo's user.
+const DEVICES = { PLAYGATE_PLAYBACK_DEVICES: '20' };
+
+describe('the lab player', { concurrency: 3 }, () => {
+  let appliance, browser;
+
+  before(async () => {
+    if (skip) return;
+    appliance = await startAppliance(DEVICES);
+    browser = await launch();
+  });
+
+  after(async () => {
+    await browser?.close();
+    await appliance?.stop();
+  });
+
+  const onPage = (name, steps, options) =>
+    test(name, { skip, timeout: TEST_TIMEOUT_MS }, async () => {
+      const lab = await openLab(browser, appliance.demo, options);
+      try {
+        await steps(lab, appliance.demo);
+      } finally {
+        await lab.close();
+      }
+    });
+
+  onPage('plays the encrypted film with one license and ends its session', async (lab, { vod }) => {
+    await lab.play(vod.open);
+    assert.ok(await lab.plays(), 'no decryption module is in use');
+    assert.deepEqual(lab.statuses('POST', '/clearkey/license'), [200]);
+    await lab.page.click('#stop');
+    await lab.hears('DELETE', '/heartbeat', 204);
+    await lab.sees('nothing plays', '#facts');
+  });
+
+  // The control of the test above: pictures come from decryption with the right key and nothing else.
+  onPage('shows nothing of the encrypted film with a wrong key', async (lab, { vod }) => {
+    await lab.page.route('**/clearkey/license', async (route) => {
+      const response = await route.fetch();
+      const body = await response.json();
+      for (const key of body.keys) key.k = (key.k[0] === 'A' ? 'B' : 'A') + key.k.slice(1);
+      await route.fulfill({ response, json: body });
+    });
+    await lab.play(vod.open);
+    await lab.sees('The browser cannot', '#message');
+    await lab.hears('DELETE', '/heartbeat', 204);
+  });
+
+  onPage('plays a film in the clear without a license', async (lab, { vod }) => {
+    await lab.play(vod.clear);
+    assert.equal(await lab.plays(), false);
+    assert.deepEqual(lab.statuses('POST', '/license'), []);
+  });
+
+  onPage('plays a livestream, goes back and returns to the live point', async (lab, { livestreams }) => {
+    await lab.play(livestreams.open);
+    await lab.plays();
+    const live = await lab.position();
+    assert.ok(Math.abs(live - Date.now() / 1000) < 60, `it plays at ${live}`);
+    await lab.page.click('#back');
+    await lab.plays();
+    assert.ok((await lab.position()) < live);
+    await lab.page.click('#to-live');
+    await lab.plays();
+    assert.ok((await lab.position()) > live);
+    await lab.page.selectOption('#quality', { label: '180p' });
+    await lab.page.waitForFunction(() => document.getElementById('video').videoHeight === 180);
+  });
+
+  onPage('plays a finished broadcast in catch-up', async (lab, demo) => {
+    await lab.play(demo.catchup);
+    await lab.plays();
+    const headers = { 'Service-AccessToken': demo.partnerToken };
+    const answer = await fetch(new URL(`/api/schedule/v1/broadcasts/${demo.catchup}`, demo.baseUrl), { headers });
+    const { start } = await answer.json();
+    const at = await lab.position();
+    assert.ok(start <= at && at < start + 60, `it plays at ${at}, and the broadcast began at ${start}`);
+  });
+
+  onPage('asks for the PIN, again after a wrong one, and plays', async (lab, { pinCode }) => {
+    await lab.page.click('#try-pin');
+    await lab.enterPin('0000');
+    await lab.sees('4 attempts left', '#message');
+    await lab.enterPin(pinCode);
+    await lab.plays();
+    assert.deepEqual(lab.statuses('POST', '/entitlement/'), [403, 403, 200]);
+    assert.equal(lab.statuses('POST', '/auth/email').length, 1, 'a 403 must not log out');
+  });
+
+  onPage('stops the picture at 552 and goes on where there are rights', async (lab) => {
+    await lab.page.click('#try-552');
+    await lab.plays();
+    await lab.hears('POST', '/heartbeat', 552);
+    await lab.sees('This program cannot be shown here', '#message');
+    const frames = () => lab.page.evaluate(() => document.getElementById('video').getVideoPlaybackQuality().totalVideoFrames);
+    assert.equal(await lab.page.evaluate(() => document.getElementById('video').paused), true);
+    const stood = await frames();
+    await lab.page.waitForTimeout(1_000);
+    assert.equal(await frames(), stood);
+    await lab.page.click('#back');
+    await lab.plays();
+    assert.deepEqual(lab.statuses('DELETE', '/heartbeat'), [], 'the session must stay open');
+  });
+
+  onPage('ends when it is displaced, and says so', async (lab, { livestreams }) => {
+    await lab.play(livestreams.open);
+    await lab.plays();
+    await lab.page.click('#try-displace');
+    await lab.hears('POST', '/heartbeat', 410);
+    await lab.sees('displaced', '#message');
+    await lab.sees('nothing plays', '#facts');
+  });
+
+  onPage('logs in once when its token has expired, and plays on', async (lab, { livestreams }) => {
+    await lab.play(livestreams.open);
+    await lab.plays();
+    const before = lab.statuses('POST', '/auth/email').length;
+    await lab.page.click('#try-expired');
+    await lab.hears('POST', '/heartbeat', 401);
+    await lab.plays();
+    // One by the button, one by the player.
+    assert.equal(lab.statuses('POST', '/auth/email').length, before + 2);
+    assert.equal(lab.statuses('POST', '/heartbeat').at(-1), 200);
+  });
+
+  for (const [width, height, colorScheme] of [
+    [390, 844, 'dark'],
+    [1280, 900, 'light'],
+  ]) {
+    const title = `fits ${width} px in ${colorScheme} and shows each call without its secrets`;
+    const check = async (lab, { vod, partnerToken }) => {
+      await lab.play(vod.open);
+      await lab.plays();
+      const wide = await lab.page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `the page is ${wide} px wide`);
+      const preflight = lab.page.locator('#calls li', { hasText: 'preflight' }).first();
+      await preflight.locator('summary').click();
+      await preflight.getByText('heartbeatInterval').waitFor();
+      const shown = await preflight.innerText();
+      assert.match(shown, /Service-AccessToken: [0-9a-f]{8}…/);
+      assert.ok(!shown.includes(partnerToken) && !/pgu_[\w-]{20}/.test(shown));
+    };
+    onPage(title, check, { viewport: { width, height }, colorScheme });
+  }
+});

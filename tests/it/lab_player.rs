@@ -1,0 +1,176 @@
+//! The lab's player page and the front page, as a browser and other clients get them. What the player does in a
+//! browser is in `tests/browser`.
+
+use std::fs;
+use std::path::Path;
+
+use playgate::config::http::Environment;
+use serde_json::json;
+
+use crate::support::gate_only::GateOnly;
+use crate::support::raw_http::{Answer, ask, request};
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+                      media-src blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
+fn start(environment: Environment) -> GateOnly {
+    GateOnly::with(|settings, _| settings.environment = environment)
+}
+
+fn get(lab: &GateOnly, target: &str, headers: &[(&str, &str)]) -> Answer {
+    ask(lab.public, request("GET", target, headers, ""))
+}
+
+/// The page's own files, as they lie in the repository.
+fn files() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/lab");
+    let entries = fs::read_dir(folder).unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        (name, fs::read_to_string(entry.path()).unwrap())
+    });
+    entries.collect()
+}
+
+#[test]
+fn player_files_are_served_with_a_strict_csp_and_to_no_other_origin() {
+    let lab = start(Environment::Staging);
+    let files = files();
+    assert!(files.len() > 8);
+    let (_, page) = files.iter().find(|(name, _)| name == "index.html").unwrap();
+    let page = [(String::new(), page.clone())];
+    for (name, text) in files.iter().chain(&page) {
+        let origin = [("Origin", "https://elsewhere.example")];
+        let answer = get(&lab, &format!("/lab/{name}"), &origin);
+        assert_eq!(answer.status, 200, "{name}");
+        assert_eq!(answer.body, text.as_bytes(), "{name}");
+        assert_eq!(answer.header("content-security-policy"), Some(POLICY));
+        assert_eq!(answer.header("x-frame-options"), Some("DENY"));
+        assert_eq!(answer.header("access-control-allow-origin"), None, "{name}");
+    }
+    assert_eq!(get(&lab, "/lab/icon.svg", &[]).status, 200);
+    let entry = get(&lab, "/lab", &[]);
+    assert_eq!(
+        (entry.status, entry.header("location")),
+        (302, Some("lab/"))
+    );
+    let missing = get(&lab, "/lab/x.js", &[]);
+    assert_eq!(
+        (missing.status, missing.code().as_str()),
+        (404, "PATH_NOT_FOUND")
+    );
+}
+
+#[test]
+fn player_files_name_no_other_host_and_build_no_markup_from_text() {
+    for (name, text) in files() {
+        for word in [
+            "http:",
+            "import(",
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "Function(",
+            "srcdoc",
+            "document.cookie",
+            "<style",
+            " style=",
+            "javascript:",
+            " onclick=",
+        ] {
+            assert!(!text.contains(word), "{name}: {word}");
+        }
+        // In a sentence for the reader, not as an address.
+        let addresses = text.matches("https:").count();
+        assert!(addresses <= usize::from(name == "media.js"), "{name}");
+        assert!(text.lines().count() <= 330, "{name}");
+    }
+}
+
+#[test]
+fn settings_outside_the_demo_have_no_token() {
+    let lab = start(Environment::Staging);
+    let answer = get(&lab, "/lab/settings.json", &[]);
+    let settings = json!({
+        "environment": "staging",
+        "headerPrefix": "Service-",
+        "publicUrl": lab.http.settings.public_url,
+    });
+    assert_eq!(answer.json(), settings);
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(answer.header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn production_refuses_the_player_with_a_reason() {
+    let lab = start(Environment::Production);
+    for target in [
+        "/lab",
+        "/lab/",
+        "/lab/settings.json",
+        "/lab/lab.js",
+        "/lab/x",
+    ] {
+        let answer = get(&lab, target, &[("Accept", BROWSER)]);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (404, "PATH_NOT_FOUND"),
+            "{target}"
+        );
+        let message = answer.json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            message.contains("`environment` is `production`"),
+            "{target}: {message}"
+        );
+    }
+}
+
+#[test]
+fn front_page_answers_browsers_and_nobody_else() {
+    for (environment, player) in [
+        (Environment::Staging, true),
+        (Environment::Production, false),
+    ] {
+        let lab = start(environment);
+        let answer = get(&lab, "/", &[("Accept", BROWSER)]);
+        assert_eq!(answer.status, 200);
+        assert_eq!(
+            answer.header("content-type"),
+            Some("text/html; charset=utf-8")
+        );
+        assert!(
+            answer
+                .header("content-security-policy")
+                .unwrap()
+                .starts_with("default-src 'none'; style-src")
+        );
+        let page = String::from_utf8(answer.body.clone()).unwrap();
+        assert!(
+            page.contains("href=\"docs\"") && page.contains("ops.listen"),
+            "{page}"
+        );
+        assert_eq!(page.contains("href=\"lab/\""), player, "{page}");
+        for accept in [
+            None,
+            Some("*/*"),
+            Some("application/json"),
+            Some("text/html;q=0, */*"),
+            Some("text/htmlx"),
+        ] {
+            let headers: Vec<_> = accept
+                .map(|accept| ("Accept", accept))
+                .into_iter()
+                .collect();
+            let answer = get(&lab, "/", &headers);
+            let message = &answer.json()["error"]["message"];
+            assert_eq!(answer.status, 404, "{accept:?}");
+            assert_eq!(message, "no route matches GET /; see /docs", "{accept:?}");
+        }
+    }
+}
