@@ -8,6 +8,7 @@ pub(crate) mod backoff;
 pub mod backups;
 pub mod catalog;
 pub(crate) mod clock_guard;
+pub mod conformance;
 pub(crate) mod entitlement;
 pub(crate) mod epg_sources;
 pub(crate) mod identities;

@@ -1,0 +1,300 @@
+//! What the rules judge: the requests of clients with their answers, and the telemetry of their players.
+
+use std::collections::BTreeMap;
+
+/// Between an entitlement and the preflight that uses it.
+const START: i64 = 60_000;
+/// A session lives this long after its last heartbeat.
+pub(super) const ALIVE: i64 = 35_000;
+
+/// The programme that an entitlement of a livestream covered.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub id: String,
+    /// Unix seconds.
+    pub stop: i64,
+}
+
+/// A request and its answer. Times are milliseconds since 1970.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// The request id: the evidence that a report names.
+    pub id: String,
+    pub at: i64,
+    /// Label of the route.
+    pub route: String,
+    pub status: u16,
+    pub code: Option<String>,
+    pub user: Option<String>,
+    pub session: Option<String>,
+    /// A hash of the device id.
+    pub device: Option<String>,
+    pub model: Option<String>,
+    pub asset: Option<String>,
+    pub query: String,
+    /// `Service-Play-*` headers, in lower case without `service-play-`.
+    pub headers: BTreeMap<String, String>,
+    /// Seconds.
+    pub retry_after: Option<i64>,
+    pub sends_pin: bool,
+    pub program: Option<Program>,
+    /// Telemetry events in the body, if they were counted.
+    pub events: Option<u32>,
+}
+
+/// An event of telemetry. Times are milliseconds since 1970.
+#[derive(Clone, Debug, Default)]
+pub struct Event {
+    pub received: i64,
+    pub timestamp: i64,
+    pub user: Option<String>,
+    pub device: Option<String>,
+    pub asset: Option<String>,
+    pub action: String,
+    pub sequence: u64,
+    /// Names and values below `extra`.
+    pub extra: Vec<(String, String)>,
+}
+
+impl Call {
+    #[must_use]
+    pub fn is(&self, route: &str) -> bool {
+        self.route == route
+    }
+
+    #[must_use]
+    pub fn is_preflight(&self) -> bool {
+        self.is("preflight") || self.is("preflight_v1")
+    }
+
+    #[must_use]
+    pub fn is_license(&self) -> bool {
+        self.route.starts_with("license_")
+    }
+
+    #[must_use]
+    pub fn is_login(&self) -> bool {
+        self.is("login") || self.is("sign_up")
+    }
+
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    #[must_use]
+    pub fn has_code(&self, code: &str) -> bool {
+        self.code.as_deref() == Some(code)
+    }
+
+    /// A value of the query.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let mut pairs = self
+            .query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='));
+        pairs.find_map(|(key, value)| (key == name).then_some(value))
+    }
+
+    /// The reported position: Unix seconds for live and catch-up.
+    #[must_use]
+    pub fn position(&self) -> Option<f64> {
+        let number: f64 = self.headers.get("timestamp")?.parse().ok()?;
+        // The interface tells milliseconds by their size.
+        Some(if number > 1e11 {
+            number / 1_000.0
+        } else {
+            number
+        })
+    }
+
+    /// Whether the other call asks for the same once more.
+    #[must_use]
+    pub fn repeats(&self, other: &Self) -> bool {
+        self.route == other.route
+            && self.asset == other.asset
+            && self.query == other.query
+            && self.user == other.user
+            && self.device == other.device
+            && self.session == other.session
+    }
+}
+
+/// The calls and events of a period, ordered by time.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    pub calls: Vec<Call>,
+    pub events: Vec<Event>,
+}
+
+impl Conversation {
+    #[must_use]
+    pub fn new(mut calls: Vec<Call>, mut events: Vec<Event>) -> Self {
+        calls.sort_by_key(|call| call.at);
+        events.sort_by_key(|event| (event.timestamp, event.sequence));
+        let mut conversation = Self { calls, events };
+        conversation.attribute_users();
+        conversation
+    }
+
+    /// A request whose user token was refused has no user. Its session or its device tells whose it was.
+    fn attribute_users(&mut self) {
+        let mut owners: BTreeMap<String, String> = BTreeMap::new();
+        for call in &self.calls {
+            let Some(user) = &call.user else { continue };
+            for key in call.session.iter().chain(&call.device) {
+                owners.insert(key.clone(), user.clone());
+            }
+        }
+        for call in &mut self.calls {
+            if call.user.is_none() {
+                let mut keys = call.session.iter().chain(&call.device);
+                call.user = keys.find_map(|key| owners.get(key).cloned());
+            }
+        }
+    }
+
+    /// Keeps what belongs to one session: its own calls, those of its user that name no other session, and the events
+    /// of its device.
+    #[must_use]
+    pub fn of_session(&self, session: &str) -> Self {
+        let own = |call: &&Call| call.session.as_deref() == Some(session);
+        let (mut users, mut devices) = (Vec::new(), Vec::new());
+        let (mut from, mut to) = (i64::MAX, i64::MIN);
+        for call in self.calls.iter().filter(own) {
+            users.extend(call.user.as_deref());
+            devices.extend(call.device.as_deref());
+            from = from.min(call.at.saturating_sub(START));
+            to = to.max(call.at.saturating_add(START));
+        }
+        let belongs = |call: &&Call| match call.session.as_deref() {
+            Some(other) => other == session,
+            None => {
+                let user = call
+                    .user
+                    .as_deref()
+                    .is_none_or(|user| users.contains(&user));
+                let device = call
+                    .device
+                    .as_deref()
+                    .is_none_or(|one| devices.contains(&one));
+                user && device && (from..=to).contains(&call.at)
+            }
+        };
+        let reported = |event: &&Event| {
+            let device = event.device.as_deref();
+            device.is_some_and(|one| devices.contains(&one))
+                && (from..=to).contains(&event.timestamp)
+        };
+        Self {
+            calls: self.calls.iter().filter(belongs).cloned().collect(),
+            events: self.events.iter().filter(reported).cloned().collect(),
+        }
+    }
+
+    /// When the period ends.
+    #[must_use]
+    pub fn end(&self) -> i64 {
+        self.calls.last().map_or(0, |call| call.at)
+    }
+
+    /// The calls of each user.
+    #[must_use]
+    pub fn users(&self) -> BTreeMap<&str, Vec<&Call>> {
+        group(&self.calls, |call| call.user.as_deref())
+    }
+
+    /// The calls of each playback session.
+    #[must_use]
+    pub fn sessions(&self) -> BTreeMap<&str, Session<'_>> {
+        let calls = group(&self.calls, |call| call.session.as_deref());
+        let sessions = calls.into_iter().map(|(id, calls)| (id, Session { calls }));
+        sessions.collect()
+    }
+
+    /// The events of each device.
+    #[must_use]
+    pub fn devices(&self) -> BTreeMap<&str, Vec<&Event>> {
+        group(&self.events, |event| event.device.as_deref())
+    }
+
+    /// The entitlements that a session rests on: those that name it, and those of its user and asset that name none, from
+    /// its start on.
+    #[must_use]
+    pub fn entitlements<'a>(&'a self, session: &Session<'a>) -> Vec<&'a Call> {
+        let Some(first) = session.calls.first() else {
+            return Vec::new();
+        };
+        let own = |call: &&Call| {
+            let named = call.session.is_some() && call.session == first.session;
+            let unnamed = call.session.is_none()
+                && call.user == first.user
+                && session.asset().is_some()
+                && call.asset.as_deref() == session.asset()
+                && call.at >= first.at.saturating_sub(START)
+                && call.at <= session.last();
+            call.is("entitlement") && (named || unnamed)
+        };
+        self.calls.iter().filter(own).collect()
+    }
+}
+
+fn group<'a, T>(
+    all: &'a [T],
+    key: impl Fn(&'a T) -> Option<&'a str>,
+) -> BTreeMap<&'a str, Vec<&'a T>> {
+    let mut groups: BTreeMap<&str, Vec<&T>> = BTreeMap::new();
+    for one in all {
+        if let Some(key) = key(one) {
+            groups.entry(key).or_default().push(one);
+        }
+    }
+    groups
+}
+
+/// The calls of one playback session.
+#[derive(Debug)]
+pub struct Session<'a> {
+    pub calls: Vec<&'a Call>,
+}
+
+impl<'a> Session<'a> {
+    #[must_use]
+    pub fn preflight(&self) -> Option<&'a Call> {
+        let mut calls = self.calls.iter();
+        calls
+            .find(|call| call.is_preflight() && call.is_ok())
+            .copied()
+    }
+
+    pub fn beats(&self) -> impl DoubleEndedIterator<Item = &'a Call> {
+        self.calls
+            .iter()
+            .copied()
+            .filter(|call| call.is("heartbeat"))
+    }
+
+    #[must_use]
+    pub fn end(&self) -> Option<&'a Call> {
+        let mut calls = self.calls.iter();
+        calls
+            .find(|call| call.is("end_playback") && call.is_ok())
+            .copied()
+    }
+
+    #[must_use]
+    pub fn asset(&self) -> Option<&'a str> {
+        self.calls.iter().find_map(|call| call.asset.as_deref())
+    }
+
+    #[must_use]
+    pub fn device(&self) -> Option<&'a str> {
+        self.calls.iter().find_map(|call| call.device.as_deref())
+    }
+
+    #[must_use]
+    pub fn last(&self) -> i64 {
+        self.calls.last().map_or(0, |call| call.at)
+    }
+}

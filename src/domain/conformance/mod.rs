@@ -1,0 +1,148 @@
+//! Judges how a client uses the interface, from its requests and its telemetry.
+//!
+//! The rules are a table ([`rules::RULES`]); each is a pure function of a [`Conversation`]. What a client never came to
+//! do is "not seen", which is no pass. A [`Profile`] waives rules for a client, each with a reason.
+
+mod conversation;
+mod profile;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use conversation::{Call, Conversation, Event, Program};
+pub use profile::{Profile, ProfileError};
+pub use rules::{Level, Rule, find, rules};
+
+/// Changes with each rule, threshold or meaning.
+pub const RULES_VERSION: u32 = 1;
+
+/// Request ids that a result names as evidence; more would not say more.
+const EVIDENCE: usize = 20;
+
+/// What a rule found: how many cases it could judge, and those that broke it.
+#[derive(Debug, Default)]
+pub struct Finding {
+    pub checked: usize,
+    pub breaches: Vec<Breach>,
+}
+
+#[derive(Debug)]
+pub struct Breach {
+    pub what: String,
+    pub evidence: Vec<String>,
+}
+
+impl Finding {
+    fn check(&mut self) {
+        self.checked += 1;
+    }
+
+    fn breach<'a>(&mut self, what: impl Into<String>, calls: impl IntoIterator<Item = &'a Call>) {
+        self.breaches.push(Breach {
+            what: what.into(),
+            evidence: calls.into_iter().map(|call| call.id.clone()).collect(),
+        });
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Passed,
+    Failed,
+    NotSeen,
+    /// With the reason of the profile.
+    Waived(String),
+}
+
+#[derive(Debug)]
+pub struct RuleResult {
+    pub rule: &'static Rule,
+    pub outcome: Outcome,
+    pub checked: usize,
+    pub breaches: usize,
+    /// What the first breach was.
+    pub what: Option<String>,
+    pub evidence: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every rule of the level `must` was seen or waived, and none failed.
+    Passed,
+    /// None failed, but rules of the level `must` were not seen.
+    Incomplete,
+    Failed,
+}
+
+impl Verdict {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Report {
+    pub results: Vec<RuleResult>,
+    pub calls: usize,
+    pub sessions: usize,
+    pub events: usize,
+}
+
+impl Report {
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let must = |result: &&RuleResult| result.rule.level == Level::Must;
+        let has = |outcome| {
+            self.results
+                .iter()
+                .filter(must)
+                .any(|one| one.outcome == outcome)
+        };
+        match (has(Outcome::Failed), has(Outcome::NotSeen)) {
+            (true, _) => Verdict::Failed,
+            (false, true) => Verdict::Incomplete,
+            (false, false) => Verdict::Passed,
+        }
+    }
+}
+
+/// Judges a conversation by all rules.
+#[must_use]
+pub fn judge(conversation: &Conversation, profile: &Profile) -> Report {
+    let results = rules().iter().map(|rule| {
+        let finding = (rule.judge)(conversation);
+        let outcome = match profile.reason(rule.id) {
+            Some(reason) => Outcome::Waived(reason.to_owned()),
+            None if !finding.breaches.is_empty() => Outcome::Failed,
+            None if finding.checked == 0 => Outcome::NotSeen,
+            None => Outcome::Passed,
+        };
+        let evidence = finding
+            .breaches
+            .iter()
+            .flat_map(|breach| breach.evidence.iter());
+        RuleResult {
+            rule,
+            outcome,
+            checked: finding.checked,
+            breaches: finding.breaches.len(),
+            evidence: evidence.take(EVIDENCE).cloned().collect(),
+            what: finding
+                .breaches
+                .into_iter()
+                .next()
+                .map(|breach| breach.what),
+        }
+    });
+    Report {
+        results: results.collect(),
+        calls: conversation.calls.len(),
+        sessions: conversation.sessions().len(),
+        events: conversation.events.len(),
+    }
+}

@@ -1,0 +1,150 @@
+//! Rules about refusals, repetitions and licenses.
+
+use crate::domain::conformance::Finding;
+use crate::domain::conformance::conversation::{Call, Conversation};
+
+/// A viewer who reads needs longer.
+const READ: i64 = 5_000;
+const AT_ONCE: i64 = 5_000;
+const EARLY: i64 = 1_000;
+const PAUSE: i64 = 1_000;
+const BURST: i64 = 30_000;
+const REPETITIONS: usize = 3;
+
+/// The next request that asks for the same.
+fn repetition<'a>(rest: &'a [Call], call: &Call) -> Option<&'a Call> {
+    rest.iter().find(|later| later.repeats(call))
+}
+
+/// Each call with those after it.
+fn with_rest(conversation: &Conversation) -> impl Iterator<Item = (&Call, &[Call])> {
+    let mut rest = conversation.calls.as_slice();
+    std::iter::from_fn(move || {
+        let (call, later) = rest.split_first()?;
+        rest = later;
+        Some((call, later))
+    })
+}
+
+pub(super) fn show_409(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for (call, rest) in with_rest(conversation) {
+        if !(call.is_preflight() && call.status == 409) {
+            continue;
+        }
+        finding.check();
+        let same = |later: &&Call| {
+            later.is_preflight()
+                && later.user == call.user
+                && later.device == call.device
+                && later.asset == call.asset
+        };
+        if let Some(again) = rest
+            .iter()
+            .find(same)
+            .filter(|later| later.at <= call.at + READ)
+        {
+            finding.breach(
+                "preflight was repeated before a viewer could read why",
+                [call, again],
+            );
+        }
+    }
+    finding
+}
+
+pub(super) fn retry_after(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for (call, rest) in with_rest(conversation) {
+        let Some(seconds) = call
+            .retry_after
+            .filter(|_| matches!(call.status, 429 | 503))
+        else {
+            continue;
+        };
+        finding.check();
+        let until = call.at + seconds.saturating_mul(1_000) - EARLY;
+        if let Some(again) = repetition(rest, call).filter(|later| later.at < until) {
+            finding.breach(
+                format!("did not wait the {seconds} s of Retry-After"),
+                [call, again],
+            );
+        }
+    }
+    finding
+}
+
+/// Refusals that other rules judge, or that the same request may well follow.
+fn is_judged_elsewhere(call: &Call) -> bool {
+    let code = call.code.as_deref().unwrap_or_default();
+    matches!(call.status, 401 | 408 | 409 | 429)
+        || code.starts_with("PIN_CODE")
+        || code.starts_with("ENTITLEMENT")
+        || call.is("heartbeat")
+        || call.is("telemetry")
+        || call.is_login()
+}
+
+pub(super) fn no_retry_4xx(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for (call, rest) in with_rest(conversation) {
+        if !(400..500).contains(&call.status) || is_judged_elsewhere(call) {
+            continue;
+        }
+        finding.check();
+        if let Some(again) = repetition(rest, call).filter(|later| later.at <= call.at + AT_ONCE) {
+            finding.breach(
+                format!("repeated a request that was answered {}", call.status),
+                [call, again],
+            );
+        }
+    }
+    finding
+}
+
+pub(super) fn back_off_5xx(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for (call, rest) in with_rest(conversation) {
+        let failed =
+            (500..600).contains(&call.status) && call.status != 552 && call.retry_after.is_none();
+        if !failed {
+            continue;
+        }
+        finding.check();
+        let again: Vec<&Call> = rest
+            .iter()
+            .take_while(|later| later.at <= call.at + BURST)
+            .filter(|later| later.repeats(call))
+            .collect();
+        let at_once = again
+            .first()
+            .is_some_and(|later| later.at < call.at + PAUSE);
+        if at_once || again.len() > REPETITIONS {
+            let what = format!("repeated without a pause after {}", call.status);
+            finding.breach(what, std::iter::once(call).chain(again));
+        }
+    }
+    finding
+}
+
+pub(super) fn one_license(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        let licenses = session
+            .calls
+            .iter()
+            .filter(|call| call.is_license() && call.is_ok());
+        let licenses: Vec<&Call> = licenses.copied().collect();
+        if licenses.is_empty() {
+            continue;
+        }
+        finding.check();
+        if licenses.len() > 1 {
+            finding.breach(
+                format!("fetched {} licenses for one start", licenses.len()),
+                licenses,
+            );
+        }
+    }
+    finding
+}

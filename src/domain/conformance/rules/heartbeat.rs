@@ -1,0 +1,296 @@
+//! Rules about heartbeats and the life of a session.
+
+use crate::domain::conformance::Finding;
+use crate::domain::conformance::conversation::{ALIVE, Call, Conversation, Session};
+
+const INTERVAL: i64 = 10_000;
+const TOLERANCE: i64 = 2_000;
+/// Fewer intervals have no 95th percentile.
+const INTERVALS: usize = 3;
+const FIRST: i64 = 10_000;
+const STOPPED: i64 = 12_000;
+const STAYS: i64 = 60_000;
+/// Requests that were under way when another was refused.
+const UNDER_WAY: i64 = 1_000;
+const RENEWED: i64 = 15_000;
+const UNIX_TIME: f64 = 1e9;
+const STATUS_NO_LIVE_RIGHTS: u16 = 552;
+/// Parts of the names of events that say that the picture stands.
+const STANDS: [&str; 5] = ["pause", "stop", "end", "block", "held"];
+
+pub(super) fn interval(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        let beats: Vec<&Call> = session.beats().collect();
+        let mut intervals: Vec<(i64, &Call, &Call)> = beats
+            .windows(2)
+            .filter_map(|pair| match pair {
+                // After other answers a client may beat at once, or has to wait.
+                [one, next] if matches!(one.status, 200 | STATUS_NO_LIVE_RIGHTS) => {
+                    Some((next.at - one.at, *one, *next))
+                }
+                _ => None,
+            })
+            .collect();
+        if intervals.len() < INTERVALS {
+            continue;
+        }
+        finding.check();
+        intervals.sort_by_key(|(length, ..)| (length - INTERVAL).abs());
+        let place = (intervals.len() * 95).div_ceil(100).saturating_sub(1);
+        let Some((length, one, next)) = intervals.get(place) else {
+            continue;
+        };
+        if (length - INTERVAL).abs() > TOLERANCE {
+            let seconds = *length as f64 / 1_000.0;
+            finding.breach(
+                format!("{seconds:.1} s between two heartbeats at p95"),
+                [*one, *next],
+            );
+        }
+    }
+    finding
+}
+
+pub(super) fn first(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        let Some(preflight) = session.preflight() else {
+            continue;
+        };
+        let license = session
+            .calls
+            .iter()
+            .find(|call| call.is_license() && call.is_ok());
+        let start = license.copied().unwrap_or(preflight);
+        let until = start.at.saturating_add(FIRST);
+        // A start that was given up has no heartbeat, and one at the end of the period may have it later.
+        let given_up = session.end().is_some_and(|end| end.at <= until);
+        let beat = session.beats().next();
+        if beat.is_none() && (given_up || conversation.end() <= until) {
+            continue;
+        }
+        finding.check();
+        if beat.is_none_or(|beat| beat.at > until) {
+            finding.breach(
+                "no heartbeat within 10 s of the start",
+                [start].into_iter().chain(beat),
+            );
+        }
+    }
+    finding
+}
+
+pub(super) fn complete(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for call in conversation
+        .calls
+        .iter()
+        .filter(|call| call.is("heartbeat"))
+    {
+        finding.check();
+        if call.status == 400 {
+            finding.breach("a heartbeat was answered 400", [call]);
+        }
+    }
+    finding
+}
+
+pub(super) fn position_unit(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        if !conversation
+            .entitlements(session)
+            .iter()
+            .any(|call| call.program.is_some())
+        {
+            continue;
+        }
+        let placed = session
+            .beats()
+            .filter_map(|call| Some((call, call.position()?)));
+        for (call, position) in placed {
+            finding.check();
+            if position < UNIX_TIME {
+                finding.breach(
+                    format!("the position of a livestream is {position}"),
+                    [call],
+                );
+            }
+        }
+    }
+    finding
+}
+
+/// The first of each run of answers 552.
+fn blackouts<'a>(session: &Session<'a>) -> Vec<&'a Call> {
+    let mut before = 0;
+    let first = session.beats().filter(|beat| {
+        let first = beat.status == STATUS_NO_LIVE_RIGHTS && before != STATUS_NO_LIVE_RIGHTS;
+        before = beat.status;
+        first
+    });
+    first.collect()
+}
+
+pub(super) fn stop_on_552(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    let devices = conversation.devices();
+    for session in conversation.sessions().values() {
+        // Only telemetry tells what the picture does.
+        let Some(events) = session.device().and_then(|device| devices.get(device)) else {
+            continue;
+        };
+        for beat in blackouts(session) {
+            let within = beat.at - UNDER_WAY..=beat.at + STOPPED;
+            if conversation.end() < *within.end() {
+                continue;
+            }
+            finding.check();
+            let stood = events.iter().any(|event| {
+                within.contains(&event.timestamp)
+                    && STANDS.iter().any(|word| event.action.contains(word))
+            });
+            let ended = session.end().is_some_and(|end| within.contains(&end.at));
+            if !stood && !ended {
+                finding.breach("nothing says that the picture stopped at 552", [beat]);
+            }
+        }
+    }
+    finding
+}
+
+pub(super) fn stay_on_552(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        for beat in blackouts(session) {
+            finding.check();
+            let again = conversation.calls.iter().find(|call| {
+                call.is_preflight()
+                    && call.device.as_deref() == session.device()
+                    && call.asset.as_deref() == session.asset()
+                    && call.at > beat.at
+                    && call.at <= beat.at + STAYS
+            });
+            if let Some(again) = again {
+                finding.breach(
+                    "started the title again instead of keeping the session",
+                    [beat, again],
+                );
+            }
+        }
+    }
+    finding
+}
+
+/// Finds what a session still asks after an answer that ends it.
+fn after(
+    conversation: &Conversation,
+    ends: impl Fn(&Call) -> bool,
+    asks: impl Fn(&Call) -> bool,
+    what: &str,
+) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        let Some(last) = session.beats().find(|beat| ends(beat)) else {
+            continue;
+        };
+        finding.check();
+        let mut later = session
+            .calls
+            .iter()
+            .filter(|call| call.at > last.at + UNDER_WAY);
+        if let Some(call) = later.find(|call| asks(call)) {
+            finding.breach(what, [last, *call]);
+        }
+    }
+    finding
+}
+
+pub(super) fn stop_on_410(conversation: &Conversation) -> Finding {
+    let asks = |call: &Call| call.is("heartbeat") || call.is_license();
+    after(
+        conversation,
+        |beat| beat.status == 410,
+        asks,
+        "went on after 410",
+    )
+}
+
+pub(super) fn preflight_on_404(conversation: &Conversation) -> Finding {
+    let unknown = |beat: &Call| beat.status == 404 || beat.has_code("SESSION_MISMATCH");
+    after(
+        conversation,
+        unknown,
+        |call| call.is("heartbeat"),
+        "beat on for a session that is not its own",
+    )
+}
+
+/// Finds heartbeats with one of the codes that no entitlement follows.
+fn entitled_after(conversation: &Conversation, codes: &[&str], what: &str) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        let entitlements = conversation.entitlements(session);
+        let mut before = false;
+        for beat in session.beats() {
+            let refused = codes.iter().any(|code| beat.has_code(code));
+            // One case for a run of refusals.
+            if !refused || std::mem::replace(&mut before, refused) {
+                before = refused;
+                continue;
+            }
+            let until = beat.at + RENEWED;
+            let over = session
+                .end()
+                .is_some_and(|end| end.at > beat.at && end.at <= until);
+            if over || conversation.end() < until {
+                continue;
+            }
+            finding.check();
+            if !entitlements
+                .iter()
+                .any(|call| call.at >= beat.at && call.at <= until)
+            {
+                finding.breach(what, [beat]);
+            }
+        }
+    }
+    finding
+}
+
+pub(super) fn renew_entitlement(conversation: &Conversation) -> Finding {
+    let codes = ["ENTITLEMENT_EXPIRED", "ENTITLEMENT_INVALID"];
+    entitled_after(
+        conversation,
+        &codes,
+        "no entitlement after a heartbeat that wanted one",
+    )
+}
+
+pub(super) fn pin_on_heartbeat(conversation: &Conversation) -> Finding {
+    entitled_after(
+        conversation,
+        &["PIN_CODE_REQUIRED"],
+        "no entitlement after a heartbeat that wanted the PIN",
+    )
+}
+
+pub(super) fn end_session(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        let Some(last) = session.beats().next_back() else {
+            continue;
+        };
+        let ended =
+            session.end().is_some() || session.beats().any(|beat| matches!(beat.status, 404 | 410));
+        if !ended && last.at + ALIVE >= conversation.end() {
+            continue; // it may still play
+        }
+        finding.check();
+        if !ended {
+            finding.breach("a session was left without DELETE", [last]);
+        }
+    }
+    finding
+}

@@ -1,0 +1,123 @@
+//! Rules about entitlements and positions.
+
+use std::ops::RangeInclusive;
+
+use crate::domain::conformance::Finding;
+use crate::domain::conformance::conversation::{Call, Conversation};
+
+/// Seconds into a program after which a heartbeat has to be covered by its own entitlement.
+const INTO: i64 = 20;
+const OFFSETS: RangeInclusive<i64> = -86_400..=0;
+/// Between an entitlement and the preflight that uses it.
+const START: i64 = 60_000;
+
+pub(super) fn at_border(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        let entitlements = conversation.entitlements(session);
+        for (nth, call) in entitlements.iter().enumerate() {
+            let Some(program) = call.program.as_ref().filter(|_| call.is_ok()) else {
+                continue;
+            };
+            let next = entitlements.get(nth + 1).map_or(i64::MAX, |next| next.at);
+            let mut beats = session
+                .beats()
+                .filter(|beat| beat.at >= call.at && beat.status != 552);
+            let inside = beats.find(|beat| {
+                // Positions are whole seconds, far below what a float holds exactly.
+                beat.position()
+                    .is_some_and(|position| position >= (program.stop + INTO) as f64)
+            });
+            let Some(beat) = inside else { continue };
+            finding.check();
+            if next > beat.at {
+                finding.breach(
+                    "played into the next program without an entitlement",
+                    [*call, beat],
+                );
+            }
+        }
+    }
+    finding
+}
+
+pub(super) fn in_session(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        let (Some(first), Some(last)) = (session.beats().next(), session.beats().next_back())
+        else {
+            continue;
+        };
+        for call in conversation.entitlements(session) {
+            let starts_another = conversation.calls.iter().any(|later| {
+                later.is_preflight()
+                    && later.user == call.user
+                    && later.asset == call.asset
+                    && later.at >= call.at
+                    && later.at <= call.at + START
+            });
+            if call.at <= first.at
+                || call.at >= last.at
+                || (call.session.is_none() && starts_another)
+            {
+                continue;
+            }
+            finding.check();
+            if call.session.is_none() {
+                finding.breach(
+                    "an entitlement of a running session does not name it",
+                    [call],
+                );
+            }
+        }
+    }
+    finding
+}
+
+pub(super) fn offset_in_bounds(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for call in &conversation.calls {
+        let Some(offset) = call.parameter("offset") else {
+            continue;
+        };
+        finding.check();
+        let seconds: Option<i64> = offset.parse().ok();
+        if seconds.is_none_or(|seconds| !OFFSETS.contains(&seconds)) {
+            finding.breach(format!("the offset is {offset}"), [call]);
+        }
+    }
+    finding
+}
+
+pub(super) fn preflight_after_entitlement(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for calls in conversation.users().values() {
+        for (nth, call) in calls
+            .iter()
+            .enumerate()
+            .filter(|(_, call)| call.is_preflight())
+        {
+            let before: &[&Call] = calls.get(..nth).unwrap_or_default();
+            // At the beginning of the period the entitlement may lie before it.
+            let Some(last) = before
+                .iter()
+                .rev()
+                .find(|one| one.is("entitlement") && one.asset == call.asset)
+            else {
+                if !before.is_empty() {
+                    finding.check();
+                    finding.breach("a preflight without an entitlement", [*call]);
+                }
+                continue;
+            };
+            finding.check();
+            let granted = before
+                .iter()
+                .any(|one| one.is("entitlement") && one.asset == call.asset && one.is_ok());
+            if !granted {
+                finding.breach("a preflight after a refused entitlement", [*last, *call]);
+            }
+        }
+    }
+    finding
+}

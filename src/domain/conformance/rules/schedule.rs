@@ -1,0 +1,99 @@
+//! Rules about catalogue and schedule. These requests name no user, so that all clients of the partner are judged
+//! together.
+
+use std::collections::BTreeMap;
+
+use crate::domain::conformance::Finding;
+use crate::domain::conformance::conversation::{Call, Conversation};
+
+const CACHED: [&str; 6] = [
+    "live",
+    "day",
+    "broadcasts",
+    "broadcast",
+    "livestreams",
+    "assets",
+];
+const LISTS: [&str; 4] = ["live", "day", "broadcasts", "broadcast"];
+const DEPRECATED: [&str; 2] = ["live_one", "day_one"];
+const TOGETHER: i64 = 2_000;
+const MANY: usize = 3;
+
+fn is_one_of(call: &Call, routes: &[&str]) -> bool {
+    routes.contains(&call.route.as_str())
+}
+
+pub(super) fn etag(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    let mut equal: BTreeMap<_, Vec<&Call>> = BTreeMap::new();
+    let read = |call: &&Call| matches!(call.status, 200 | 304) && is_one_of(call, &CACHED);
+    for call in conversation.calls.iter().filter(read) {
+        equal
+            .entry((&call.route, &call.asset, &call.query))
+            .or_default()
+            .push(call);
+    }
+    for calls in equal.into_values().filter(|calls| calls.len() >= MANY) {
+        finding.check();
+        if calls.iter().all(|call| call.status == 200) {
+            finding.breach(
+                format!("fetched the same {} times whole", calls.len()),
+                calls,
+            );
+        }
+    }
+    finding
+}
+
+pub(super) fn deprecated(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for call in &conversation.calls {
+        let old = is_one_of(call, &DEPRECATED);
+        if !old && !is_one_of(call, &LISTS) {
+            continue;
+        }
+        finding.check();
+        if old {
+            finding.breach("used a deprecated route", [call]);
+        }
+    }
+    finding
+}
+
+pub(super) fn batched(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    let asks = |call: &&Call| is_one_of(call, &LISTS);
+    let calls: Vec<&Call> = conversation.calls.iter().filter(asks).collect();
+    finding.checked = calls.len();
+    let is_single = |call: &Call| {
+        let ids = call
+            .parameter("livestreams")
+            .or_else(|| call.parameter("broadcasts"));
+        ids.is_none_or(|ids| !ids.contains(',') && !ids.contains("%2C"))
+    };
+    let mut judged_until = i64::MIN;
+    for (nth, first) in calls.iter().enumerate() {
+        if first.at <= judged_until || !is_single(first) {
+            continue;
+        }
+        let burst: Vec<&Call> = calls
+            .iter()
+            .skip(nth)
+            .take_while(|call| call.at <= first.at + TOGETHER)
+            .filter(|call| call.route == first.route && is_single(call))
+            .copied()
+            .collect();
+        // The days of one livestream are different requests with the same id.
+        let mut ids: Vec<_> = burst
+            .iter()
+            .map(|call| (&call.query, &call.asset))
+            .collect();
+        ids.sort();
+        ids.dedup();
+        if ids.len() >= MANY {
+            judged_until = first.at + TOGETHER;
+            finding.breach(format!("{} requests for one id each", burst.len()), burst);
+        }
+    }
+    finding
+}

@@ -1,0 +1,199 @@
+//! Rules about telemetry.
+
+use std::collections::BTreeMap;
+
+use crate::domain::conformance::Finding;
+use crate::domain::conformance::conversation::{ALIVE, Call, Conversation, Event};
+
+const SKEW: i64 = 60_000;
+const BATCH: u32 = 500;
+const AGAIN: i64 = 60_000;
+const SECRET_NAMES: [&str; 8] = [
+    "password",
+    "accesskey",
+    "accesstoken",
+    "authorization",
+    "token",
+    "pin",
+    "pincode",
+    "secret",
+];
+/// How tokens of this service begin.
+const SECRET_VALUES: [&str; 3] = ["pgu_", "pge_", "pgr_"];
+
+/// The calls that brought events near a time, as evidence.
+fn carriers<'a>(conversation: &'a Conversation, event: &Event) -> Vec<&'a Call> {
+    let brought = |call: &&Call| {
+        call.is("telemetry") && call.user == event.user && (call.at - event.received).abs() <= 2_000
+    };
+    conversation.calls.iter().filter(brought).collect()
+}
+
+pub(super) fn sequence(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for events in conversation.devices().values() {
+        if events.len() < 2 {
+            continue;
+        }
+        finding.check();
+        for pair in events.windows(2) {
+            let [one, next] = pair else { continue };
+            // A smaller number begins a new run of the player.
+            if next.sequence > one.sequence + 1 {
+                let what = format!("seqId goes from {} to {}", one.sequence, next.sequence);
+                finding.breach(what, carriers(conversation, next));
+                break;
+            }
+        }
+    }
+    finding
+}
+
+pub(super) fn clock(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for events in conversation.devices().values() {
+        let mut skews: Vec<i64> = events
+            .iter()
+            .map(|event| event.received - event.timestamp)
+            .collect();
+        skews.sort_unstable();
+        let Some(median) = skews.get(skews.len() / 2) else {
+            continue;
+        };
+        finding.check();
+        if median.abs() > SKEW {
+            let what = format!("the client's clock is {} s off", median / 1_000);
+            let last = events.last().map(|event| carriers(conversation, event));
+            finding.breach(what, last.unwrap_or_default());
+        }
+    }
+    finding
+}
+
+fn is_start(event: &Event) -> bool {
+    ["started", "start"]
+        .iter()
+        .any(|word| event.action.ends_with(&format!("_{word}")))
+}
+
+fn is_stop(event: &Event) -> bool {
+    let words = ["stopped", "stop", "ended", "end", "failed", "completed"];
+    words
+        .iter()
+        .any(|word| event.action.ends_with(&format!("_{word}")))
+}
+
+pub(super) fn pairs(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    let mut titles: BTreeMap<_, Vec<&Event>> = BTreeMap::new();
+    for event in conversation
+        .events
+        .iter()
+        .filter(|event| is_start(event) || is_stop(event))
+    {
+        titles
+            .entry((&event.device, &event.asset))
+            .or_default()
+            .push(event);
+    }
+    for events in titles.into_values() {
+        let mut open: Option<&Event> = None;
+        for event in events {
+            finding.check();
+            let wrong = if is_start(event) {
+                open.replace(event)
+                    .map(|_| "a second start without a stop between")
+            } else {
+                let without = open.take().is_none();
+                without.then_some("a stop without a start")
+            };
+            if let Some(what) = wrong {
+                finding.breach(what, carriers(conversation, event));
+            }
+        }
+        // What began last may still play.
+        let left = open.filter(|event| !plays_on(conversation, event));
+        if let Some(event) = left {
+            finding.breach("a start without a stop", carriers(conversation, event));
+        }
+    }
+    finding
+}
+
+/// Whether the device still sends heartbeats at the end of the period.
+fn plays_on(conversation: &Conversation, event: &Event) -> bool {
+    let end = conversation.end();
+    let sessions = conversation.sessions();
+    sessions.values().any(|session| {
+        let last = session.beats().next_back();
+        session.device() == event.device.as_deref()
+            && session.end().is_none()
+            && last.is_some_and(|beat| beat.at + ALIVE >= end)
+    })
+}
+
+pub(super) fn batches(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for call in conversation
+        .calls
+        .iter()
+        .filter(|call| call.is("telemetry"))
+    {
+        finding.check();
+        let events = call.events.unwrap_or(0);
+        if events > BATCH || call.status == 413 {
+            finding.breach(
+                format!("a batch of {events} events was answered {}", call.status),
+                [call],
+            );
+        }
+    }
+    finding
+}
+
+pub(super) fn secrets(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for event in &conversation.events {
+        finding.check();
+        let secret = event.extra.iter().find(|(name, value)| {
+            let name = name.to_ascii_lowercase();
+            SECRET_NAMES.contains(&name.as_str())
+                || SECRET_VALUES.iter().any(|start| value.contains(start))
+        });
+        if let Some((name, _)) = secret {
+            finding.breach(
+                format!("`extra.{name}` looks like a secret"),
+                carriers(conversation, event),
+            );
+        }
+    }
+    finding
+}
+
+pub(super) fn dropped(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    let sent: Vec<&Call> = conversation
+        .calls
+        .iter()
+        .filter(|call| call.is("telemetry"))
+        .collect();
+    for (nth, call) in sent.iter().enumerate() {
+        let refused =
+            (400..500).contains(&call.status) && !matches!(call.status, 401 | 408 | 413 | 429);
+        if !refused {
+            continue;
+        }
+        finding.check();
+        let mut later = sent
+            .iter()
+            .skip(nth + 1)
+            .filter(|later| later.user == call.user);
+        let again = later
+            .next()
+            .filter(|later| later.status == call.status && later.at <= call.at + AGAIN);
+        if let Some(again) = again {
+            finding.breach("a refused batch was sent again", [*call, *again]);
+        }
+    }
+    finding
+}

@@ -1,0 +1,204 @@
+//! Rules about tokens, the PIN, headers and the device.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::conformance::Finding;
+use crate::domain::conformance::conversation::{Call, Conversation};
+
+/// Requests that were under way when another was refused.
+const UNDER_WAY: i64 = 2_000;
+const SOON: i64 = 5_000;
+const SAME: [&str; 6] = [
+    "drm",
+    "protocol",
+    "deviceplatform",
+    "devicetype",
+    "devicemodel",
+    "deviceid",
+];
+
+fn is_refused_token(call: &Call) -> bool {
+    call.has_code("USER_TOKEN_INVALID")
+}
+
+/// Whether the viewer or a new password ended the token before.
+fn ends_token(call: &Call) -> bool {
+    let ending = [
+        "logout",
+        "end_sessions",
+        "end_session",
+        "change_password",
+        "reset",
+        "delete_user",
+    ];
+    is_refused_token(call) || ending.contains(&call.route.as_str())
+}
+
+pub(super) fn reused(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for calls in conversation.users().values() {
+        let starts = calls.iter().filter(|call| call.is_preflight()).count();
+        let logins = calls
+            .iter()
+            .filter(|call| call.is_login() && call.is_ok())
+            .count();
+        if starts < 2 && logins < 2 {
+            continue;
+        }
+        finding.check();
+        // The last log-in, and whether its token has been used since and is still good.
+        let mut login: Option<&Call> = None;
+        let (mut used, mut ended) = (false, false);
+        let mut last_status = 0;
+        for &call in calls {
+            if call.is_login() && call.is_ok() {
+                // A log-in right after a 403 breaks another rule.
+                if let Some(first) = login.filter(|_| used && !ended && last_status != 403) {
+                    finding.breach(
+                        "logged in while the token of an earlier log-in worked",
+                        [first, call],
+                    );
+                }
+                (login, used, ended) = (Some(call), false, false);
+            } else {
+                used |= call.is_ok();
+                ended |= ends_token(call);
+            }
+            last_status = call.status;
+        }
+    }
+    finding
+}
+
+pub(super) fn login_after_401(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for calls in conversation.users().values() {
+        let mut refused: Option<&Call> = None;
+        for call in calls {
+            if call.is_login() {
+                refused = None;
+            } else if let Some(first) = refused.take_if(|first| call.at > first.at + UNDER_WAY) {
+                finding.breach("went on with a token that was refused", [first, *call]);
+            }
+            if is_refused_token(call) && refused.is_none() {
+                finding.check();
+                refused = Some(call);
+            }
+        }
+    }
+    finding
+}
+
+pub(super) fn one_login_per_401(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for calls in conversation.users().values() {
+        let mut logins: Option<Vec<&Call>> = None;
+        for call in calls {
+            if is_refused_token(call) {
+                finding.check();
+                logins.get_or_insert_default();
+            } else if call.is_login() && call.is_ok() {
+                if let Some(list) = &mut logins {
+                    list.push(call);
+                }
+            } else if let Some(list) = logins.take_if(|list| !list.is_empty())
+                && list.len() > 1
+            {
+                finding.breach(format!("logged in {} times after a 401", list.len()), list);
+            }
+        }
+    }
+    finding
+}
+
+pub(super) fn no_logout_on_403(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for calls in conversation.users().values() {
+        for pair in calls.windows(2) {
+            let [refused, next] = pair else { continue };
+            if refused.status != 403 {
+                continue;
+            }
+            finding.check();
+            let left = next.is("logout") || next.is_login();
+            if left && next.at <= refused.at.saturating_add(SOON) {
+                finding.breach("logged the viewer out after a 403", [*refused, *next]);
+            }
+        }
+    }
+    finding
+}
+
+pub(super) fn pin_once(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        let mut accepted: BTreeMap<Option<&str>, &Call> = BTreeMap::new();
+        for call in conversation.entitlements(session) {
+            if !(call.sends_pin && call.is_ok()) {
+                continue;
+            }
+            finding.check();
+            let program = call.program.as_ref().map(|program| program.id.as_str());
+            if let Some(first) = accepted.insert(program, call) {
+                finding.breach(
+                    "sent the PIN again for a program that was unlocked",
+                    [first, call],
+                );
+            }
+        }
+    }
+    finding
+}
+
+pub(super) fn headers_unchanged(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    for session in conversation.sessions().values() {
+        let Some(preflight) = session.preflight() else {
+            continue;
+        };
+        let later =
+            session.calls.iter().copied().filter(|call| {
+                call.is_license() || call.is("heartbeat") || call.is("end_playback")
+            });
+        for call in later {
+            finding.check();
+            let value = |of: &Call, name| of.headers.get(name).cloned();
+            let changed = SAME
+                .iter()
+                .find(|name| value(preflight, **name) != value(call, **name));
+            if let Some(name) = changed {
+                let what = format!("the header Play-{name} is not the one of the preflight");
+                finding.breach(what, [preflight, call]);
+                break;
+            }
+        }
+    }
+    finding
+}
+
+pub(super) fn stable_device_id(conversation: &Conversation) -> Finding {
+    let mut finding = Finding::default();
+    let mut models: BTreeMap<_, Vec<&Call>> = BTreeMap::new();
+    for call in conversation
+        .calls
+        .iter()
+        .filter(|call| call.is_preflight() && call.device.is_some())
+    {
+        models
+            .entry((&call.user, &call.model))
+            .or_default()
+            .push(call);
+    }
+    for starts in models.into_values().filter(|starts| starts.len() > 1) {
+        finding.check();
+        let ids: BTreeSet<_> = starts.iter().map(|call| &call.device).collect();
+        // Two devices of one model are usual; a new id for each start is not.
+        if ids.len() == starts.len() && starts.len() > 2 {
+            finding.breach(
+                format!("{} starts had {} device ids", starts.len(), ids.len()),
+                starts,
+            );
+        }
+    }
+    finding
+}

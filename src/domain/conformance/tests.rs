@@ -1,0 +1,181 @@
+//! A good client passes every rule; each mutant breaks one rule, and only that one is named.
+
+mod client;
+mod mutants;
+
+use std::collections::BTreeMap;
+
+use client::{Recording, good};
+
+use super::{Conversation, Level, Outcome, Profile, ProfileError, Verdict, judge, rules};
+
+fn failed(recording: Recording) -> Vec<&'static str> {
+    outcome(recording, Outcome::Failed)
+}
+
+fn outcome(recording: Recording, outcome: Outcome) -> Vec<&'static str> {
+    let report = judge(&recording.conversation(), &Profile::default());
+    let results = report
+        .results
+        .iter()
+        .filter(|result| result.outcome == outcome);
+    results.map(|result| result.rule.id).collect()
+}
+
+#[test]
+fn a_good_client_passes_every_rule() {
+    let report = judge(&good().conversation(), &Profile::default());
+    for result in &report.results {
+        assert_eq!(
+            result.outcome,
+            Outcome::Passed,
+            "{}: {:?}",
+            result.rule.id,
+            result.what
+        );
+        assert!(result.evidence.is_empty() && result.what.is_none());
+    }
+    assert_eq!(report.verdict(), Verdict::Passed);
+    assert_eq!((report.sessions, report.events), (4, 9));
+    assert!(report.calls > 40);
+}
+
+#[test]
+fn every_rule_has_a_mutant_and_only_that_rule_names_it() {
+    let mut tried = Vec::new();
+    for (rule, mutate) in mutants::ALL {
+        let mut recording = good();
+        mutate(&mut recording);
+        assert_eq!(failed(recording), [*rule], "the mutant of {rule}");
+        tried.push(*rule);
+    }
+    let known: Vec<_> = rules().iter().map(|rule| rule.id).collect();
+    assert_eq!(tried, known);
+    assert!(known.len() >= 35);
+}
+
+#[test]
+fn a_mutant_is_named_with_its_requests() {
+    let mut recording = good();
+    let [_, (rule, mutate), ..] = mutants::ALL else {
+        panic!()
+    };
+    mutate(&mut recording);
+    let conversation = recording.conversation();
+    let report = judge(&conversation, &Profile::default());
+    let result = report
+        .results
+        .iter()
+        .find(|result| result.rule.id == *rule)
+        .unwrap();
+    assert!(!result.evidence.is_empty());
+    for id in &result.evidence {
+        assert!(conversation.calls.iter().any(|call| call.id == *id), "{id}");
+    }
+    assert_eq!(report.verdict(), Verdict::Failed);
+}
+
+#[test]
+fn a_silent_client_has_not_been_seen() {
+    let report = judge(&Conversation::default(), &Profile::default());
+    assert!(
+        report
+            .results
+            .iter()
+            .all(|result| result.outcome == Outcome::NotSeen)
+    );
+    assert_eq!(report.verdict(), Verdict::Incomplete);
+}
+
+#[test]
+fn two_interleaved_sessions_are_distinguished() {
+    let mut both = good();
+    both.merge(good().of_other_user("two"));
+    assert_eq!(failed(both), [""; 0]);
+
+    // The second client's heartbeats fall between those of the first: neither may be judged by the other's.
+    let mut bad = good().of_other_user("two");
+    mutants::heartbeat_interval(&mut bad);
+    let mut both = good();
+    both.merge(bad);
+    let conversation = both.conversation();
+    let report = judge(&conversation, &Profile::default());
+    let [only] = report
+        .results
+        .iter()
+        .filter(|r| r.outcome == Outcome::Failed)
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("{report:?}");
+    };
+    assert_eq!(only.rule.id, "heartbeat-interval");
+    assert!(
+        only.evidence.iter().all(|id| id.starts_with("two-")),
+        "{:?}",
+        only.evidence
+    );
+    for session in conversation.sessions().keys() {
+        let alone = judge(&conversation.of_session(session), &Profile::default());
+        let wrong = alone.results.iter().any(|r| r.outcome == Outcome::Failed);
+        assert_eq!(wrong, *session == "two-live", "{session}: {alone:?}");
+    }
+}
+
+#[test]
+fn a_waived_rule_does_not_fail_and_says_why() {
+    let waive =
+        |id: &str, why: &str| Profile::new(BTreeMap::from([(id.to_owned(), why.to_owned())]));
+    let profile = waive("end-session", "the platform kills the app").unwrap();
+    let mut recording = good();
+    mutants::end_session(&mut recording);
+    let report = judge(&recording.conversation(), &profile);
+    let result = report
+        .results
+        .iter()
+        .find(|result| result.rule.id == "end-session")
+        .unwrap();
+    assert_eq!(
+        result.outcome,
+        Outcome::Waived("the platform kills the app".to_owned())
+    );
+    assert!(result.what.is_some());
+    assert_eq!(report.verdict(), Verdict::Passed);
+    assert_eq!(
+        waive("x", "y").unwrap_err(),
+        ProfileError::UnknownRule("x".to_owned())
+    );
+    assert_eq!(
+        waive("etag", " ").unwrap_err(),
+        ProfileError::NoReason("etag".to_owned())
+    );
+}
+
+#[test]
+fn a_broken_should_does_not_fail_the_client() {
+    let mut recording = good();
+    mutants::etag(&mut recording);
+    let report = judge(&recording.conversation(), &Profile::default());
+    assert_eq!(report.verdict(), Verdict::Passed);
+}
+
+#[test]
+fn rules_are_described() {
+    let mut ids: Vec<_> = rules().iter().map(|rule| rule.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), rules().len());
+    for rule in rules() {
+        assert!(
+            !rule.title.is_empty() && !rule.threshold.is_empty(),
+            "{}",
+            rule.id
+        );
+        let (part, text) = rule.interface.split_once(": ").unwrap();
+        assert!(
+            part.parse::<u8>().is_ok_and(|part| part <= 18) && !text.is_empty(),
+            "{}",
+            rule.id
+        );
+    }
+    assert!(rules().iter().any(|rule| rule.level == Level::Should));
+}
