@@ -1,6 +1,7 @@
 //! Valid requests of every route, made from the descriptions of the interfaces and filled with the
 //! fixtures. A new route is included without further work.
 
+use playgate::http::openapi::is_described;
 use playgate::http::routing::route::{Endpoint, Route};
 use playgate::http::routing::router::RouteSet;
 use serde_json::Value;
@@ -33,7 +34,8 @@ pub enum Body {
 /// The routes of both listeners with what the description says of them.
 pub fn routes() -> Vec<(RouteSet, &'static Route, &'static Value)> {
     let of = |(table, document): &'static (RouteSet, Value)| {
-        let routes = table.routes().iter();
+        // Web pages are not described.
+        let routes = table.routes().iter().filter(|route| is_described(route));
         routes.map(move |route| (*table, route, document))
     };
     DOCUMENTS.iter().flat_map(of).collect()
