@@ -18,6 +18,7 @@ mod exit;
 mod explain_output;
 mod healthcheck;
 mod inherited_sockets;
+mod instant;
 mod listeners;
 mod mail;
 mod missing_media;

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, NaiveDate};
 use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::admin::{Admin, path, with_query};
 use super::exit::{CommandResult, Failure};
+use super::instant::instant;
 use super::{Global, explain_output, output, read_secret, user_import};
 
 /// Users of the partners
@@ -237,18 +237,6 @@ const OFFERS: [output::Column; 5] = [
     ("EXPIRES", "expiry"),
 ];
 
-fn instant(text: &str) -> Result<i64, &'static str> {
-    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d")
-        .ok()
-        .and_then(|day| day.and_hms_opt(0, 0, 0));
-    if let Some(begin) = day {
-        return Ok(begin.and_utc().timestamp());
-    }
-    let time = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
-    time.or_else(|_| text.parse())
-        .map_err(|_| "must be a date, a date with time, or Unix seconds")
-}
-
 pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     match command {
@@ -283,14 +271,12 @@ pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult 
             let body = expiry.map_or_else(|| json!({}), |expiry| json!({"expiry": expiry}));
             let grant = user.path(&["grants", &offer]);
             admin.call(Method::PUT, &grant, Some(&body)).await?;
-            output::print_note(&format!("{} has {offer}", user.user));
-            Ok(())
+            noted(&format!("{} has {offer}", user.user))
         }
         UserCommand::Revoke { user, offer } => {
             let grant = user.path(&["grants", &offer]);
             admin.call(Method::DELETE, &grant, None).await?;
-            output::print_note(&format!("{} no longer has {offer}", user.user));
-            Ok(())
+            noted(&format!("{} no longer has {offer}", user.user))
         }
         UserCommand::Sessions { user, json } => {
             let sessions = admin.get(&user.path(&["sessions"])).await?;
@@ -302,17 +288,14 @@ pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult 
             output::list(&sessions, &columns, json)
         }
         UserCommand::Logout { user } => {
-            admin
-                .call(Method::POST, &user.path(&["logout"]), None)
-                .await?;
-            output::print_note(&format!("{} is logged out everywhere", user.user));
-            Ok(())
+            let logout = user.path(&["logout"]);
+            admin.call(Method::POST, &logout, None).await?;
+            noted(&format!("{} is logged out everywhere", user.user))
         }
         UserCommand::Reset { user } => {
             let target = user.path(&["reset-mail"]);
             admin.call(Method::POST, &target, None).await?;
-            output::print_note(&format!("reset link mailed to {}", user.user));
-            Ok(())
+            noted(&format!("reset link mailed to {}", user.user))
         }
         UserCommand::Pin { user, pin_file } => pin(&mut admin, &user, pin_file.as_deref()).await,
         UserCommand::Why {
@@ -330,6 +313,11 @@ pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult 
             explain_output::show(&admin.get(&why).await?, json)
         }
     }
+}
+
+fn noted(what: &str) -> CommandResult {
+    output::print_note(what);
+    Ok(())
 }
 
 async fn remove(admin: &mut Admin, user: &Named, yes: bool) -> CommandResult {
@@ -448,19 +436,4 @@ async fn pin(admin: &mut Admin, user: &Named, file: Option<&Path>) -> CommandRes
         None => "a new PIN was mailed",
     });
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_instant_is_typed_in_three_ways() {
-        for text in ["2027-01-31", "2027-01-31T01:00:00+01:00", "1801353600"] {
-            assert_eq!(instant(text), Ok(1_801_353_600), "{text}");
-        }
-        for text in ["", "tomorrow", "2027-02-30", "2027-01-31 18:00", "1e9"] {
-            assert!(instant(text).is_err(), "{text}");
-        }
-    }
 }

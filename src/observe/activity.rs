@@ -229,7 +229,8 @@ impl ActivitySample {
         let rank = (total * percent).div_ceil(100);
         let mut below = 0;
         let mut lower = 0;
-        let bounds = BUCKETS.iter().chain([&BUCKETS[BUCKETS.len() - 1]]);
+        // Requests beyond the last bound count as having taken it.
+        let bounds = BUCKETS.iter().chain(BUCKETS.last());
         for (count, upper) in self.latency.iter().zip(bounds) {
             if *count > 0 && below + count >= rank {
                 return Some(lower + (upper - lower) * (rank - below) / count);

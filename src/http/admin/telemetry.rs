@@ -93,14 +93,13 @@ async fn answer(
         step: step(length),
     };
     let (quality, now) = (services.quality.clone(), cx.now);
-    let body = services
+    services
         .bulk
         .run(move |()| {
             let report = quality.report(&query, now)?;
             Reply::json(&ReportBody::new(&query, &report))
         })?
-        .await?;
-    body
+        .await?
 }
 
 impl From<QualityError> for ApiError {

@@ -44,7 +44,7 @@ fn a_search_filters_sorts_pages_and_counts() {
             name: Some(PersonName::parse(["Öst", "åsa", "Zoë"][at]).unwrap()),
             ..new_user(address)
         };
-        let (now, none) = (UnixSeconds(NOW.0 + at as i64), FirstPassword::None);
+        let (now, none) = (NOW + i64::try_from(at).unwrap(), FirstPassword::None);
         let added = f.accounts.add(partner(1), new, none, now, &InPlace).wait();
         assert!(added.is_ok());
     }

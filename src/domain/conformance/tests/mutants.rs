@@ -381,10 +381,10 @@ fn deprecated_routes(c: &mut Recording) {
 
 fn ids_batched(c: &mut Recording) {
     let like = first(c, |call| call.is("live"));
-    for (nth, id) in ["a", "b", "c"].iter().enumerate() {
+    for (id, at) in [("a", 0), ("b", 100), ("c", 200)] {
         let mut call = plain(&like, "day", 200);
         call.query = format!("livestreams={id}");
-        insert(c, 30_000 + nth as i64 * 100, call);
+        insert(c, 30_000 + at, call);
     }
 }
 

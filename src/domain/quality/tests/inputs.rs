@@ -167,7 +167,8 @@ fn the_order_of_events_does_not_change_the_figures() {
         let events: Vec<PlayerEvent> = (0..)
             .zip(events)
             .map(|(sequence, (at, action))| PlayerEvent {
-                bitrate: (action == PlayerAction::BitrateChanged).then_some(1_000 + at as u64),
+                bitrate: (action == PlayerAction::BitrateChanged)
+                    .then(|| 1_000 + u64::try_from(at).unwrap()),
                 ..event(1, AT + at, sequence, action)
             })
             .collect();
