@@ -1,4 +1,4 @@
-"""A serializer for NDJSON, which Schemathesis does not support."""
+"""Serializers for NDJSON and CMCD, which Schemathesis does not support."""
 
 import json
 
@@ -14,3 +14,9 @@ def lines(context, value):
         return value.encode("utf-8", errors="ignore")
     values = value if isinstance(value, list) else [value]
     return "".join(json.dumps(each) + "\n" for each in values).encode()
+
+
+@schemathesis.serializer("application/cmcd")
+def reports(context, value):
+    """Text, as it is described."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", errors="ignore")
