@@ -320,7 +320,7 @@ mod tests {
             "/api/schedule/v2/xmltv",
             "/livez",
             "/admin/v1/users",
-            "/",
+            "/lab/nothing/",
         ] {
             assert!(label(&Method::GET, bad).is_err(), "{bad}");
         }
