@@ -58,12 +58,29 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn open(directory: &Path, sync: bool) -> io::Result<Self> {
-        make_directory(directory, sync)?;
-        Ok(Self {
+    pub(super) fn open(directory: &Path, sync: bool) -> Self {
+        let files = Self {
             directory: directory.to_owned(),
             sync,
-        })
+        };
+        // Made again at each checkpoint, in case that the disk is full or read-only now.
+        if let Err(error) = files.make() {
+            tracing::warn!(%error, "failed to make the directory of quality figures");
+        }
+        files
+    }
+
+    fn make(&self) -> io::Result<()> {
+        make_directory(&self.directory, self.sync)
+    }
+
+    /// The paths of all files; none if the directory is not there yet.
+    fn paths(&self) -> io::Result<Vec<PathBuf>> {
+        match fs::read_dir(&self.directory) {
+            Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) const fn syncs(&self) -> bool {
@@ -131,8 +148,7 @@ impl Files {
     pub(super) fn remove_before(&self, first: i64) -> io::Result<usize> {
         let bound = self.hour_path(first);
         let mut removed = 0;
-        for entry in fs::read_dir(&self.directory)? {
-            let path = entry?.path();
+        for path in self.paths()? {
             // The names sort by time.
             if path.extension().is_some_and(|kind| kind == "rollup") && path < bound {
                 fs::remove_file(&path)?;
@@ -144,6 +160,7 @@ impl Files {
 
     /// Replaces the checkpoint of the open views, and begins a log at `next`.
     pub(super) fn checkpoint(&self, views: &impl Serialize, next: u64) -> io::Result<InputLog> {
+        self.make()?;
         let log = InputLog::create(&self.log_path(next))?;
         if self.sync {
             sync_directory(&self.directory)?;
@@ -192,13 +209,10 @@ impl Files {
 
     fn logs(&self) -> io::Result<Vec<(u64, PathBuf)>> {
         let mut logs = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let first = name
-                .to_str()
-                .and_then(|name| name.strip_prefix("inputs-")?.parse().ok());
-            logs.extend(first.map(|first| (first, entry.path())));
+        for path in self.paths()? {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let first = name.and_then(|name| name.strip_prefix("inputs-")?.parse().ok());
+            logs.extend(first.map(|first| (first, path)));
         }
         logs.sort();
         Ok(logs)
@@ -206,8 +220,8 @@ impl Files {
 
     pub(super) fn bytes(&self) -> io::Result<u64> {
         let mut bytes = 0;
-        for entry in fs::read_dir(&self.directory)? {
-            bytes += entry?.metadata()?.len();
+        for path in self.paths()? {
+            bytes += fs::metadata(path)?.len();
         }
         Ok(bytes)
     }

@@ -81,7 +81,7 @@ struct Inner {
 
 impl Quality {
     pub fn open(settings: QualitySettings) -> Result<Self, QualityError> {
-        let files = Files::open(&settings.directory, settings.sync)?;
+        let files = Files::open(&settings.directory, settings.sync);
         let state = State::open(&files, settings.unit_of)?;
         let inner = Arc::new(Inner {
             files,

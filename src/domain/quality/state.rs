@@ -70,7 +70,7 @@ pub(super) struct State {
     pub(super) hours: BTreeMap<i64, Arc<HourTable>>,
     /// Number of the batch that is applied next.
     pub(super) next: u64,
-    /// Absent until the replay at the start is done.
+    /// Absent until the replay at the start is done, and after a failed write.
     log: Option<InputLog>,
     /// Names that several views share.
     pub(super) names: HashSet<Arc<str>>,
@@ -117,13 +117,16 @@ impl State {
                 failed.get_or_insert(error);
             }
         })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
         state.next = next;
         // They count since the start of the process.
         state.counts = QualityCounts::default();
-        state.checkpoint(files)?;
+        // A full or read-only disk must not keep the server from starting: the figures are in memory, and each tick
+        // tries again to write them.
+        if let Err(error) = failed.map_or_else(|| state.checkpoint(files), Err) {
+            tracing::warn!(%error, "failed to write quality figures at the start; they are kept in memory");
+            state.trouble = Some(error.to_string());
+            state.must_checkpoint = true;
+        }
         Ok(state)
     }
 
