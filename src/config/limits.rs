@@ -1,4 +1,4 @@
-//! All numeric limits, with unit and reason. [`Limits`] holds those that operators can set; the constants
+//! All numeric limits, with unit and reason. [`LimitsConfig`] holds those that operators can set; the constants
 //! protect the process in any configuration.
 
 use std::time::Duration;

@@ -52,7 +52,7 @@ pub struct Options {
     pub verify_snapshot: Option<VerifySnapshot>,
     /// Backup directory, searched for a snapshot if the store's own is missing.
     pub backups: Option<PathBuf>,
-    /// How long [`Store::open`] waits for the engine to be verified or rebuilt. After that the work
+    /// How long [`Store::open`](crate::store::Store::open) waits for the engine to be verified or rebuilt. After that the work
     /// continues in the background, and reads are answered from snapshot and WAL.
     pub engine_timeout: Duration,
 }

@@ -1,6 +1,6 @@
 //! Judges how a client uses the interface, from its requests and its telemetry.
 //!
-//! The rules are a table ([`rules::RULES`]); each is a pure function of a [`Conversation`]. What a client never came to
+//! The rules are a table ([`rules`](rules::rules)); each is a pure function of a [`Conversation`]. What a client never came to
 //! do is "not seen", which is no pass. A [`Profile`] waives rules for a client, each with a reason.
 
 mod conversation;

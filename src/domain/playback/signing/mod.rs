@@ -141,7 +141,7 @@ impl Signing {
     }
 
     /// Signed if the URL belongs to a CDN, valid until `until` at most. `None` if it must be signed and
-    /// cannot be: see [`Target::parse`].
+    /// cannot be: see [`SignedTarget::parse`].
     pub(super) fn signed(
         &self,
         address: String,
