@@ -109,7 +109,7 @@ async function report(hours, asset) {
             FIGURES().map((figure) => plot(figure, minutes, from, to)),
           ),
         ],
-    rows.length > 0 && el('h3', t`By asset`),
+    rows.length > 0 && el('h2', t`By asset`),
     rows.length > 0 && table([t`Asset`, t`Peak streams`, ...FIGURES().slice(1).map(([title]) => title)], perAsset),
   ];
 }

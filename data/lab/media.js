@@ -121,9 +121,9 @@ export class MediaPlayer extends EventTarget {
     return now === undefined ? Date.now() / 1000 : now + (performance.now() - this.#loaded) / 1000;
   }
 
-  /** The video tracks, the richest first. */
+  /** The video tracks, the richest first; undefined before the manifest has been read. */
   get pictures() {
-    return this.#manifest.tracks.video;
+    return this.#manifest?.tracks.video;
   }
 
   get bitrate() {
