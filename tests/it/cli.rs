@@ -180,9 +180,14 @@ fn administer(data: &Data) {
     ];
     let second = data.json(&add);
     let tokens = data.json(&["partner", "token", "list", "Acme", "--json"]);
-    let last = &tokens.as_array().unwrap()[1];
+    let listed = tokens
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|token| token["tokenId"] == second["tokenId"])
+        .unwrap();
     assert_eq!(
-        (&last["label"], last.get("lastUsedTimestamp")),
+        (&listed["label"], listed.get("lastUsedTimestamp")),
         (&json!("television"), None)
     );
     assert_ne!(second["accessToken"], acme["accessToken"]);
