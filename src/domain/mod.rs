@@ -20,6 +20,7 @@ pub(crate) mod playback_context;
 pub mod quality;
 pub mod schedule;
 pub(crate) mod sealing;
+pub(crate) mod segment_file;
 pub(crate) mod store_admin;
 pub mod telemetry;
 

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use super::error::TelemetryError;
 use super::frame::{self, Frames};
-use super::packed::{MEMBER, Packer, SegmentForm};
-use super::segment::options;
 use super::{Inner, Telemetry, hour_of};
+use crate::domain::segment_file::options;
+use crate::domain::segment_file::packed::{MEMBER, Packer, SegmentForm};
 use crate::store::{WritePriority, sync_file};
 use crate::types::UnixSeconds;
 

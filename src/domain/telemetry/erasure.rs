@@ -7,10 +7,10 @@ use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write};
 
 use super::error::TelemetryError;
 use super::frame::{self, Frames};
-use super::packed::{Members, Packer, SegmentReader};
-use super::segment_length::Lengths;
 use super::tables::{DayUsage, ErasureRecord, Erasures, UserHours};
 use super::{Inner, Telemetry};
+use crate::domain::segment_file::lengths::Lengths;
+use crate::domain::segment_file::packed::{Members, Packer, SegmentReader};
 use crate::store::{All, Durability, StoreError, Txn, sync_file};
 use crate::types::{UnixSeconds, UserId};
 

@@ -10,8 +10,8 @@ use std::io::{self, Read as _, Take};
 use super::Telemetry;
 use super::error::TelemetryError;
 use super::frame::Frames;
-use super::packed::{SegmentReader, unpacked_length};
 use super::tables::{Forwarded, ForwardedRecord};
+use crate::domain::segment_file::packed::{SegmentReader, unpacked_length};
 use crate::store::{All, Durability, Store, StoreError};
 
 pub(super) type Extent = (i64, u64);

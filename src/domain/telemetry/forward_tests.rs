@@ -4,7 +4,7 @@ use std::fs::{self, File};
 
 use super::super::tests::{Bench, HOUR, NOW, events, sender};
 use super::*;
-use crate::domain::telemetry::packed::SegmentForm;
+use crate::domain::segment_file::packed::SegmentForm;
 use crate::domain::telemetry::{NewEvent, hour_of, request_erasure};
 use crate::ports::entropy::SeededEntropy;
 use crate::store::StoreError;

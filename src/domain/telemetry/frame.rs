@@ -1,200 +1,61 @@
-//! Frame format of segment files: each event has a mark, a length and a checksum.
+//! The frames of telemetry segments: each contains one event.
 //!
-//! Readers detect a torn end and damage, and resume at the next valid frame. Erased events become holes of the same
-//! length, so that all later offsets, which cursors rely on, stay valid.
 //! An event cannot forge a frame: the mark contains a byte that JSON always escapes.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
+use crate::domain::segment_file::frame::{self, FrameBody, HEAD};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
-const MARK: [u8; 4] = *b"PGe\x01";
-/// Start of a hole. Its body is all zeros.
-const HOLE: [u8; 4] = *b"PGe\x02";
-/// Length of mark, body length and checksum.
-const HEAD: usize = 12;
 /// Length of the fields before the JSON text: user, partner, received, timestamp, sequence, fingerprint.
 const FIELDS: usize = 16 + 16 + 8 + 8 + 8 + 8;
-const BODY_MAX: usize = FIELDS + EVENT_BYTES_MAX;
+
+pub(super) type Frames<R> = frame::Frames<StoredEvent, R>;
 
 pub(super) fn write(event: &StoredEvent, out: &mut Vec<u8>) {
-    let start = begin(MARK, FIELDS + event.json.len(), out);
-    out.extend_from_slice(event.sender.user.as_bytes());
-    out.extend_from_slice(event.sender.partner.as_bytes());
-    out.extend_from_slice(&event.received.0.to_le_bytes());
-    out.extend_from_slice(&event.timestamp_millis.to_le_bytes());
-    out.extend_from_slice(&event.sequence.to_le_bytes());
-    out.extend_from_slice(&event.fingerprint.0.to_le_bytes());
-    out.extend_from_slice(&event.json);
-    seal(start, out);
+    frame::write_frame::<StoredEvent>(out, |out| {
+        out.extend_from_slice(event.sender.user.as_bytes());
+        out.extend_from_slice(event.sender.partner.as_bytes());
+        out.extend_from_slice(&event.received.0.to_le_bytes());
+        out.extend_from_slice(&event.timestamp_millis.to_le_bytes());
+        out.extend_from_slice(&event.sequence.to_le_bytes());
+        out.extend_from_slice(&event.fingerprint.0.to_le_bytes());
+        out.extend_from_slice(&event.json);
+    });
 }
 
 pub(super) const fn length(event: &StoredEvent) -> u64 {
     (HEAD + FIELDS + event.json.len()) as u64
 }
 
-/// A gap shorter than a frame head is filled with zeros, which read as damage.
-pub(super) fn write_holes(mut gap: u64, to: &mut impl Write) -> io::Result<()> {
-    const LONGEST: u64 = (HEAD + BODY_MAX) as u64;
-    while gap > 0 {
-        let mut piece = gap.min(LONGEST);
-        // Leave enough bytes for the head of the next hole.
-        if (1..HEAD as u64).contains(&(gap - piece)) {
-            piece -= HEAD as u64;
-        }
-        let length = usize::try_from(piece).unwrap_or(0);
-        let mut hole = Vec::with_capacity(length);
-        if let Some(body) = length.checked_sub(HEAD) {
-            let start = begin(HOLE, body, &mut hole);
-            hole.resize(length, 0);
-            seal(start, &mut hole);
-        }
-        hole.resize(length, 0);
-        to.write_all(&hole)?;
-        gap -= piece;
-    }
-    Ok(())
+pub(super) fn write_holes(gap: u64, to: &mut impl Write) -> io::Result<()> {
+    frame::write_holes::<StoredEvent>(gap, to)
 }
 
-fn begin(mark: [u8; 4], body: usize, out: &mut Vec<u8>) -> usize {
-    let start = out.len();
-    out.extend_from_slice(&mark);
-    // `parse` rejects such a length.
-    let body = u32::try_from(body).unwrap_or(u32::MAX);
-    out.extend_from_slice(&body.to_le_bytes());
-    // The place of the checksum, which `seal` fills.
-    out.extend_from_slice(&[0; 4]);
-    start
-}
+impl FrameBody for StoredEvent {
+    const MARK: [u8; 4] = *b"PGe\x01";
+    const HOLE: [u8; 4] = *b"PGe\x02";
+    const BODY_MAX: usize = FIELDS + EVENT_BYTES_MAX;
 
-fn seal(start: usize, out: &mut [u8]) {
-    let sum = crc32fast::hash(out.get(start + HEAD..).unwrap_or_default());
-    if let Some(field) = out.get_mut(start + 8..start + HEAD) {
-        field.copy_from_slice(&sum.to_le_bytes());
-    }
-}
-
-/// The event is `None` for a hole.
-fn parse(bytes: &[u8]) -> Option<(Option<StoredEvent>, usize)> {
-    let (mark, rest) = bytes.split_first_chunk::<4>()?;
-    let hole = match *mark {
-        MARK => false,
-        HOLE => true,
-        _ => return None,
-    };
-    let (length, rest) = rest.split_first_chunk::<4>()?;
-    let (sum, rest) = rest.split_first_chunk::<4>()?;
-    let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-    // A damaged length must not make the reader wait for megabytes.
-    if length > BODY_MAX {
-        return None;
-    }
-    let body = rest.get(..length)?;
-    if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
-        return None;
-    }
-    if hole {
-        // A hole with content is damage, since erased data must not survive in it.
-        let empty = body.iter().all(|byte| *byte == 0);
-        return empty.then_some((None, HEAD + length));
-    }
-    let (user, body) = body.split_first_chunk::<16>()?;
-    let (partner, body) = body.split_first_chunk::<16>()?;
-    let (received, body) = body.split_first_chunk::<8>()?;
-    let (timestamp, body) = body.split_first_chunk::<8>()?;
-    let (sequence, body) = body.split_first_chunk::<8>()?;
-    let (fingerprint, json) = body.split_first_chunk::<8>()?;
-    let event = StoredEvent {
-        sender: Sender {
-            user: UserId::from_bytes(*user),
-            partner: PartnerId::from_bytes(*partner),
-        },
-        received: UnixSeconds(i64::from_le_bytes(*received)),
-        timestamp_millis: i64::from_le_bytes(*timestamp),
-        sequence: i64::from_le_bytes(*sequence),
-        fingerprint: Fingerprint(u64::from_le_bytes(*fingerprint)),
-        json: json.to_vec(),
-    };
-    Some((Some(event), HEAD + length))
-}
-
-pub(super) struct Frames<R> {
-    from: R,
-    buffer: Vec<u8>,
-    at: usize,
-    /// Bytes of the file before the buffer.
-    before: u64,
-    ended: bool,
-    sound_end: u64,
-    damaged: u64,
-}
-
-impl<R: Read> Frames<R> {
-    pub(super) fn new(from: R) -> Self {
-        Self::resume(from, 0)
-    }
-
-    pub(super) fn resume(from: R, before: u64) -> Self {
-        Self {
-            from,
-            buffer: Vec::new(),
-            at: 0,
-            before,
-            ended: false,
-            sound_end: before,
-            damaged: 0,
-        }
-    }
-
-    pub(super) const fn sound_end(&self) -> u64 {
-        self.sound_end
-    }
-
-    pub(super) const fn damaged(&self) -> u64 {
-        self.damaged
-    }
-
-    pub(super) fn next(&mut self) -> io::Result<Option<StoredEvent>> {
-        loop {
-            self.fill()?;
-            let rest = self.buffer.get(self.at..).unwrap_or_default();
-            if rest.is_empty() {
-                return Ok(None);
-            }
-            if let Some((event, length)) = parse(rest) {
-                let begin = self.before + self.at as u64;
-                // Counted only once a valid frame follows: bytes at the end may be a torn write.
-                self.damaged += begin - self.sound_end;
-                self.sound_end = begin + length as u64;
-                self.at += length;
-                match event {
-                    Some(event) => return Ok(Some(event)),
-                    None => continue,
-                }
-            }
-            // Resume at the next byte that could begin a frame.
-            let skip = rest.iter().skip(1).position(|byte| *byte == MARK[0]);
-            self.at += skip.map_or(rest.len(), |skip| skip + 1);
-        }
-    }
-
-    /// Buffers at least one whole frame, unless the file ends first.
-    fn fill(&mut self) -> io::Result<()> {
-        const PIECE: u64 = 256 * 1024;
-        while !self.ended && self.buffer.len() - self.at < HEAD + BODY_MAX {
-            // The consumed part is dropped, so that the buffer stays bounded.
-            self.buffer.drain(..self.at);
-            self.before += self.at as u64;
-            self.at = 0;
-            let read = self
-                .from
-                .by_ref()
-                .take(PIECE)
-                .read_to_end(&mut self.buffer)?;
-            self.ended = read == 0;
-        }
-        Ok(())
+    fn parse(body: &[u8]) -> Option<Self> {
+        let (user, body) = body.split_first_chunk::<16>()?;
+        let (partner, body) = body.split_first_chunk::<16>()?;
+        let (received, body) = body.split_first_chunk::<8>()?;
+        let (timestamp, body) = body.split_first_chunk::<8>()?;
+        let (sequence, body) = body.split_first_chunk::<8>()?;
+        let (fingerprint, json) = body.split_first_chunk::<8>()?;
+        Some(Self {
+            sender: Sender {
+                user: UserId::from_bytes(*user),
+                partner: PartnerId::from_bytes(*partner),
+            },
+            received: UnixSeconds(i64::from_le_bytes(*received)),
+            timestamp_millis: i64::from_le_bytes(*timestamp),
+            sequence: i64::from_le_bytes(*sequence),
+            fingerprint: Fingerprint(u64::from_le_bytes(*fingerprint)),
+            json: json.to_vec(),
+        })
     }
 }
 
@@ -213,7 +74,12 @@ mod tests {
             sequence,
             fingerprint: Fingerprint(7),
             // A body that consists of frame marks.
-            json: MARK.iter().copied().cycle().take(length).collect(),
+            json: StoredEvent::MARK
+                .iter()
+                .copied()
+                .cycle()
+                .take(length)
+                .collect(),
         }
     }
 
@@ -268,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_hole_keeps_the_offsets_of_later_events() {
-        let longest = (HEAD + BODY_MAX) as u64;
+        let longest = (HEAD + StoredEvent::BODY_MAX) as u64;
         for gap in [
             0,
             12,
@@ -295,7 +161,7 @@ mod tests {
         assert_eq!(bytes, [0; 11]);
         // An event does not parse as a hole: its body is not zero.
         let mut bytes = written(&[event(1, 9)]);
-        bytes[3] = HOLE[3];
+        bytes[3] = StoredEvent::HOLE[3];
         assert_eq!(read(&bytes).0, Vec::<i64>::new());
         assert_eq!(read(&bytes).1, 0);
     }

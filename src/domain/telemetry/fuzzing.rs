@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::frame::{Frames, write};
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
-use super::packed::{Packer, SegmentForm, SegmentReader, unpacked_length};
+use crate::domain::segment_file::packed::{Packer, SegmentForm, SegmentReader, unpacked_length};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
 /// Reads arbitrary bytes as a segment, then the same bytes between two valid events: both events must be read back.

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use super::error::TelemetryError;
 use super::frame::Frames;
 use super::model::StoredEvent;
-use super::packed::SegmentReader;
-use super::segment_length::Lengths;
 use super::tables::HoursByUser;
 use super::{Telemetry, hour_of};
+use crate::domain::segment_file::lengths::Lengths;
+use crate::domain::segment_file::packed::SegmentReader;
 use crate::types::{UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, Default)]

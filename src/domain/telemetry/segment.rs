@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use chrono::DateTime;
 use super::error::TelemetryError;
 use super::frame::Frames;
 use super::model::{Fingerprint, StoredEvent};
-use super::packed::SegmentReader;
-use super::segment_length::{LengthFile, Lengths};
+use crate::domain::segment_file::lengths::{LengthFile, Lengths};
+use crate::domain::segment_file::packed::SegmentReader;
+use crate::domain::segment_file::{self, options};
 use crate::store::{is_failed_sync, make_directory, sync_directory, sync_file};
 
 const HOUR: i64 = crate::types::time::HOUR;
@@ -98,21 +99,7 @@ impl Directory {
         path: &Path,
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".new");
-        let new = path.with_file_name(name);
-        let written = options().truncate(true).open(&new).and_then(|mut file| {
-            write(&mut file)?;
-            if self.sync {
-                sync_file(&file, &new)?;
-            }
-            fs::rename(&new, path)
-        });
-        // The old file is complete, so the new one is only waste.
-        if written.is_err() {
-            let _ = fs::remove_file(&new);
-        }
-        written?;
+        segment_file::replace(path, self.sync, write)?;
         self.sync()
     }
 
@@ -161,12 +148,6 @@ fn ignore_full_disk(result: io::Result<()>) -> io::Result<()> {
         kind if TelemetryError::is_out_of_space(kind) => Ok(()),
         _ => Err(error),
     })
-}
-
-pub(super) fn options() -> fs::OpenOptions {
-    let mut options = File::options();
-    options.create(true).read(true).write(true).mode(0o640);
-    options
 }
 
 fn hour_of_name(name: &str) -> Option<i64> {

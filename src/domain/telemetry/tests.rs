@@ -261,7 +261,7 @@ fn the_length_of_a_segment_is_kept() {
     let telemetry = bench.open(NOW);
     let agree = |synced: bool| {
         let length = fs::metadata(bench.file(".events")).unwrap().len();
-        let kept = segment_length::Lengths::read(&bench.file(".length"));
+        let kept = crate::domain::segment_file::lengths::Lengths::read(&bench.file(".length"));
         assert_eq!(kept.written, length);
         assert!(!synced || kept.synced == length);
     };

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use super::*;
-use crate::domain::telemetry::packed::{MEMBER, SegmentForm};
+use crate::domain::segment_file::packed::{MEMBER, SegmentForm};
 
 const LATER: UnixSeconds = UnixSeconds(NOW.0 + 2 * HOUR);
 

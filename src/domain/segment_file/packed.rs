@@ -16,7 +16,7 @@ use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
 /// Unpacked bytes after which a member ends. Members contain whole frames.
-pub(super) const MEMBER: usize = 1024 * 1024;
+pub(crate) const MEMBER: usize = 1024 * 1024;
 /// A header with a larger length is damaged. The limit bounds the memory of a reader, which holds one member.
 const MEMBER_MAX: u32 = 4 * 1024 * 1024;
 /// Magic, method, flags (`FEXTRA`), time, extra flags and system; the length of the extra field;
@@ -72,7 +72,7 @@ impl Header {
     }
 }
 
-pub(super) struct Packer<W: Write> {
+pub(crate) struct Packer<W: Write> {
     to: W,
     place: u64,
     /// Bytes of the next member, collected by [`Write`].
@@ -80,7 +80,7 @@ pub(super) struct Packer<W: Write> {
 }
 
 impl<W: Write> Packer<W> {
-    pub(super) const fn new(to: W) -> Self {
+    pub(crate) const fn new(to: W) -> Self {
         Self {
             to,
             place: 0,
@@ -88,7 +88,7 @@ impl<W: Write> Packer<W> {
         }
     }
 
-    pub(super) fn member(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn member(&mut self, bytes: &[u8]) -> io::Result<()> {
         let header = vec![0; HEAD];
         let mut encoder = DeflateEncoder::new(header, Compression::default());
         encoder.write_all(bytes)?;
@@ -97,8 +97,7 @@ impl<W: Write> Packer<W> {
 
     /// `packed` starts with an empty header, which is filled in here.
     fn write_member(&mut self, bytes: &[u8], mut packed: Vec<u8>) -> io::Result<()> {
-        let too_long =
-            |_| io::Error::other("a gzip member of a compressed telemetry segment is too long");
+        let too_long = |_| io::Error::other("a gzip member of a compressed segment is too long");
         // The reader rejects longer members, so the writer must not produce them.
         let unpacked = u32::try_from(bytes.len()).map_err(too_long)?;
         packed.extend(crc32fast::hash(bytes).to_le_bytes());
@@ -116,7 +115,7 @@ impl<W: Write> Packer<W> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> io::Result<W> {
+    pub(crate) fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         // `zcat` ignores an empty member, and readers find the unpacked length at the end of the file.
         let mut empty = vec![0; HEAD];
@@ -145,17 +144,17 @@ impl<W: Write> Write for Packer<W> {
     }
 }
 
-pub(super) enum SegmentReader {
+pub(crate) enum SegmentReader {
     Plain(File),
     Packed(Members),
 }
 
 impl SegmentReader {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Self::open_at(path, 0)
     }
 
-    pub(super) fn open_at(path: &Path, from: u64) -> io::Result<Self> {
+    pub(crate) fn open_at(path: &Path, from: u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
         match SegmentForm::detect(&file)? {
             SegmentForm::Plain => {
@@ -181,30 +180,30 @@ impl Read for SegmentReader {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SegmentForm {
+pub(crate) enum SegmentForm {
     Plain,
     Packed,
 }
 
 impl SegmentForm {
-    pub(super) fn detect(file: &File) -> io::Result<Self> {
+    pub(crate) fn detect(file: &File) -> io::Result<Self> {
         let mut head = [0; HEAD];
         let read = read_at(file, &mut head, 0)?;
         let head = head.get(..read).unwrap_or_default();
         if Header::parse(head).is_some() {
             return Ok(Self::Packed);
         }
-        if head.is_empty() || head.starts_with(b"PGe") {
+        if head.is_empty() || head.starts_with(b"PG") {
             return Ok(Self::Plain);
         }
-        // The first bytes are damaged. A member behind them decides: frames contain JSON, which always
-        // escapes one byte of the gzip magic.
+        // The first bytes are damaged. A member behind them decides: frames contain texts without
+        // control characters, and the gzip magic has one.
         let found = find_header(file, 0, u64::from(MEMBER_MAX) * 2)?;
         Ok(found.map_or(Self::Plain, |_| Self::Packed))
     }
 }
 
-pub(super) fn unpacked_length(path: &Path) -> io::Result<u64> {
+pub(crate) fn unpacked_length(path: &Path) -> io::Result<u64> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
     if SegmentForm::detect(&file)? == SegmentForm::Plain {
@@ -259,7 +258,7 @@ fn find_header(file: &File, from: u64, within: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-pub(super) struct Members {
+pub(crate) struct Members {
     file: File,
     name: String,
     at: u64,
@@ -309,7 +308,7 @@ impl Members {
         tracing::error!(
             file,
             offset,
-            "a member of a compressed telemetry segment is damaged; its events are lost, other members are intact"
+            "a member of a compressed segment is damaged; its contents are lost, other members are intact"
         );
     }
 

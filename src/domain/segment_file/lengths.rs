@@ -6,20 +6,20 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::segment::options;
+use super::options;
 
 const SIZE: usize = 20;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lengths {
+pub(crate) struct Lengths {
     /// Bytes written. After a power cut the segment may be shorter.
-    pub(super) written: u64,
+    pub(crate) written: u64,
     /// Bytes synced. A shorter segment is damaged.
-    pub(super) synced: u64,
+    pub(crate) synced: u64,
 }
 
 impl Lengths {
-    pub(super) const fn from_synced(length: u64) -> Self {
+    pub(crate) const fn from_synced(length: u64) -> Self {
         Self {
             written: length,
             synced: length,
@@ -27,7 +27,7 @@ impl Lengths {
     }
 
     /// An unreadable file yields the default, so that nothing is compared.
-    pub(super) fn read(path: &Path) -> Self {
+    pub(crate) fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap_or_default();
         let Some((body, sum)) = bytes.split_last_chunk::<4>() else {
             return Self::default();
@@ -51,20 +51,20 @@ impl Lengths {
         }
     }
 
-    pub(super) fn compare(self, path: &Path, sound_end: u64) {
+    pub(crate) fn compare(self, path: &Path, sound_end: u64) {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         match self.missing(sound_end) {
             Some(Missing::Synced(bytes)) => {
-                tracing::error!(%file, bytes, "a telemetry segment is damaged: its end is missing");
+                tracing::error!(%file, bytes, "a segment is damaged: its end is missing");
             }
             Some(Missing::Unsynced(bytes)) => {
-                tracing::warn!(%file, bytes, "lost telemetry events that were not synced before the restart");
+                tracing::warn!(%file, bytes, "lost the contents of a segment that were not synced before the restart");
             }
             None => {}
         }
     }
 
-    pub(super) fn write(self, path: &Path) -> io::Result<()> {
+    pub(crate) fn write(self, path: &Path) -> io::Result<()> {
         LengthFile::open(path)?.write(self)
     }
 }
@@ -77,14 +77,14 @@ enum Missing {
     Synced(u64),
 }
 
-pub(super) struct LengthFile(File);
+pub(crate) struct LengthFile(File);
 
 impl LengthFile {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         options().truncate(false).open(path).map(Self)
     }
 
-    pub(super) fn write(&self, lengths: Lengths) -> io::Result<()> {
+    pub(crate) fn write(&self, lengths: Lengths) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(SIZE);
         bytes.extend(lengths.written.to_le_bytes());
         bytes.extend(lengths.synced.to_le_bytes());

@@ -1,0 +1,43 @@
+//! Append-only segment files: framed bodies with checksums, their recorded lengths, and their compressed form.
+//!
+//! Telemetry and the request journal store their data in such files.
+
+pub(crate) mod frame;
+pub(crate) mod lengths;
+pub(crate) mod packed;
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use crate::store::sync_file;
+
+pub(crate) fn options() -> OpenOptions {
+    let mut options = File::options();
+    options.create(true).read(true).write(true).mode(0o640);
+    options
+}
+
+/// Writes a file next to `path` and renames it. The caller syncs the directory.
+pub(crate) fn replace(
+    path: &Path,
+    sync: bool,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let written = options().truncate(true).open(&new).and_then(|mut file| {
+        write(&mut file)?;
+        if sync {
+            sync_file(&file, &new)?;
+        }
+        fs::rename(&new, path)
+    });
+    // The old file is complete, so the new one is only waste.
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written
+}
