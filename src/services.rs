@@ -12,6 +12,7 @@ use crate::domain::catalog::Catalog;
 use crate::domain::clock_guard::ClockGuard;
 use crate::domain::entitlement::{EntitlementService, Grants};
 use crate::domain::epg_sources::EpgSources;
+use crate::domain::journal::RequestJournal;
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
@@ -64,6 +65,7 @@ pub struct Services {
     pub tls: Option<Arc<Tls>>,
     pub telemetry: Telemetry,
     pub quality: Quality,
+    pub journal: RequestJournal,
     pub forwarder: Option<Arc<Forwarder>>,
     pub store_admin: StoreAdmin,
     pub backups: Backups,

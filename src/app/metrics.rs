@@ -8,6 +8,7 @@ use crate::domain::accounts::HashCounts;
 use crate::domain::backups::{BackupStatus, Backups};
 use crate::domain::clock_guard::ClockGuard;
 use crate::domain::epg_sources::{EpgSourceState, EpgSources, HoldReason};
+use crate::domain::journal::{JournalCounts, RequestJournal};
 use crate::domain::mail::{self, Mail};
 use crate::domain::playback::Playback;
 use crate::domain::schedule::Schedule;
@@ -24,6 +25,7 @@ pub(super) fn register(services: &Services) {
     quality_metrics::register(metrics, &services.quality);
     register_store(metrics, &services.store_admin, &services.backups, clock);
     register_mail(metrics, &services.mail, clock);
+    register_journal(metrics, &services.journal);
     register_forwarding(metrics, services.forwarder.as_ref(), clock);
     register_playback(metrics, &services.playback, clock);
     register_epg_sources(metrics, &services.epg_sources);
@@ -232,6 +234,38 @@ fn register_forwarding(
         "Age in seconds of the oldest event not yet forwarded; 0 if all are.",
         &[],
         move || forwarder.lag(clock.now()),
+    );
+}
+
+fn register_journal(metrics: &Registry, journal: &RequestJournal) {
+    let of = |read: fn(JournalCounts) -> u64| {
+        let journal = journal.clone();
+        move || i64::try_from(read(journal.counts())).unwrap_or(i64::MAX)
+    };
+    metrics.counter_of(
+        "playgate_journal_records_total",
+        "Records written to the request journal since the start.",
+        &[],
+        of(|counts| counts.written),
+    );
+    let reasons: [(&str, fn(JournalCounts) -> u64); 3] = [
+        ("queue", |counts| counts.dropped),
+        ("disk", |counts| counts.unwritten),
+        ("no_partner", |counts| counts.limited),
+    ];
+    for (reason, read) in reasons {
+        metrics.counter_of(
+            "playgate_journal_dropped_total",
+            "Requests that were not recorded: the queue was full, the disk had no room or failed, or too many refusals without a partner token.",
+            &[("reason", reason)],
+            of(read),
+        );
+    }
+    metrics.gauge_of(
+        "playgate_journal_bytes",
+        "Size of the request journal on the disk.",
+        &[],
+        of(|counts| counts.bytes),
     );
 }
 

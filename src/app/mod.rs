@@ -22,6 +22,7 @@ use crate::domain::audit::Audit;
 use crate::domain::backups::{Backups, Examine};
 use crate::domain::clock_guard::ClockGuard;
 use crate::domain::entitlement::{EntitlementService, Grants};
+use crate::domain::journal::RequestJournal;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::domain::playback_context::ServiceContext;
@@ -172,6 +173,8 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
     let playback = assembly.playback(context)?;
     let (telemetry, forwarder) = assembly.telemetry(sync, clock.now(), on_failure)?;
     let quality = assembly.quality(sync, &partners, &playback, &telemetry)?;
+    let journal = RequestJournal::open(store.clone(), settings::journal(&config, sync))
+        .map_err(AppError::Threads)?;
     let services = Services {
         lab: ports.lab,
         limits: config.limits.clone(),
@@ -200,6 +203,7 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
         tls,
         telemetry,
         quality,
+        journal,
         forwarder,
         store_admin: StoreAdmin::new(store.clone()),
         // After the catalogue, which creates the key whose fingerprint backups record.

@@ -15,7 +15,8 @@ use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::config::{self, Config, ListenAddress, Secret};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
-    accounts, backups, catalog, entitlement, epg_sources, mail, playback, schedule, telemetry,
+    accounts, backups, catalog, entitlement, epg_sources, journal, mail, playback, schedule,
+    telemetry,
 };
 use crate::http::response::localized_messages::Messages;
 use crate::ports::event_sink::HttpSink;
@@ -356,6 +357,15 @@ pub(super) fn telemetry(config: &Config, sync: bool) -> telemetry::TelemetrySett
         },
         sync,
         exists: accounts::exists,
+    }
+}
+
+pub(super) fn journal(config: &Config, sync: bool) -> journal::JournalSettings {
+    journal::JournalSettings {
+        directory: config.server.data_dir.join("journal"),
+        keep: i64::try_from(config.journal.keep.as_secs()).unwrap_or(i64::MAX),
+        max_bytes: config.journal.max_bytes.0,
+        sync,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::domain::catalog::{self, Catalog};
 use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::entitlement;
 use crate::domain::epg_sources::EpgSources;
+use crate::domain::journal;
 use crate::domain::mail::{Mail, MailError};
 use crate::domain::partners::Partners;
 use crate::domain::playback::{self, Playback, PlaybackContext, Signing};
@@ -86,6 +87,7 @@ impl<'a> Assembly<'a> {
             |txn, user, _| entitlement::erase_user(txn, user),
             playback::tables::erase,
             telemetry::request_erasure,
+            journal::request_erasure,
         ];
         let accounts = Accounts::open(
             self.store.clone(),

@@ -1,9 +1,68 @@
 //! Prints why a user may or may not play an asset.
 
+use clap::Args;
 use serde_json::Value;
 
+use super::admin::{Admin, with_query};
 use super::exit::CommandResult;
 use super::output::{self, Tone};
+use super::time_arg::{TimeArg, server_time};
+
+#[derive(Args)]
+pub(super) struct WhyQuestion {
+    /// Id of a livestream, broadcast or video on demand
+    pub(super) asset: String,
+    /// Seconds back from the live point, such as -1800
+    #[arg(long, allow_hyphen_values = true)]
+    offset: Option<String>,
+    /// The user's country, such as SE
+    #[arg(long)]
+    country: Option<String>,
+    /// Device id: also says whether this device could be registered
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    device: Option<String>,
+    /// Explain the last decision up to this time, from the request journal: Unix seconds, RFC 3339, or a
+    /// span such as -15m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["offset", "country", "device"])]
+    at: Option<TimeArg>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn why(
+    admin: &mut Admin,
+    target: String,
+    question: &WhyQuestion,
+) -> CommandResult {
+    let at = match question.at {
+        Some(time) => Some(time.at(server_time(admin).await?).to_string()),
+        None => None,
+    };
+    let parameters = [
+        ("offset", question.offset.as_deref()),
+        ("country", question.country.as_deref()),
+        ("device", question.device.as_deref()),
+        ("at", at.as_deref()),
+    ];
+    let why = admin.get(&with_query(target, &parameters)).await?;
+    show(&why, question.json)
+}
+
+pub(super) fn show_step(step: &Value) -> CommandResult {
+    let passed = step.get("passed") == Some(&Value::Bool(true));
+    let (mark, tone) = if passed {
+        ("yes", Tone::Good)
+    } else {
+        ("no ", Tone::Bad)
+    };
+    let mark = output::tinted(mark, tone);
+    let subject = step.get("subject").map_or(String::new(), |_| {
+        format!(" {}", output::text(step, "subject"))
+    });
+    let (check, finding) = (output::text(step, "check"), output::text(step, "finding"));
+    output::line(&format!("{mark}  {check}{subject}: {finding}"))
+}
 
 pub(super) fn show(why: &Value, json: bool) -> CommandResult {
     if json {
@@ -11,28 +70,17 @@ pub(super) fn show(why: &Value, json: bool) -> CommandResult {
     }
     let steps = why.get("steps").and_then(Value::as_array);
     for step in steps.into_iter().flatten() {
-        let passed = step.get("passed") == Some(&Value::Bool(true));
-        let (mark, tone) = if passed {
-            ("yes", Tone::Good)
-        } else {
-            ("no ", Tone::Bad)
-        };
-        let mark = output::tinted(mark, tone);
-        let subject = step.get("subject").map_or(String::new(), |_| {
-            format!(" {}", output::text(step, "subject"))
-        });
-        let (check, finding) = (output::text(step, "check"), output::text(step, "finding"));
-        output::line(&format!("{mark}  {check}{subject}: {finding}"))?;
+        show_step(step)?;
     }
     let is = |member: &str, value: bool| why.get(member) == Some(&Value::Bool(value));
     if !is("granted", true) {
         return output::line(&output::tinted("denied", Tone::Bad));
     }
     if is("playable", false) {
-        let playback = steps
-            .into_iter()
-            .flatten()
-            .find(|step| step["check"] == "playback");
+        let playback = steps.into_iter().flatten().find(|step| {
+            let limits = ["devices", "streams", "playback"].map(Value::from);
+            limits.contains(&step["check"]) && step["passed"] == false
+        });
         let missing = playback.map_or_else(String::new, |step| output::text(step, "finding"));
         return output::line(&format!("would be granted, but cannot play: {missing}"));
     }

@@ -32,6 +32,7 @@ mod quality_report;
 mod read_secret;
 mod reexec;
 mod reload;
+mod requests;
 mod rights;
 mod serve;
 mod server;
@@ -40,6 +41,7 @@ mod startup;
 mod store;
 mod systemd;
 mod telemetry;
+mod time_arg;
 mod tokens;
 mod upgrade;
 mod user;
@@ -236,6 +238,8 @@ enum Command {
     /// Show the audit log of operators' changes
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    #[command(subcommand)]
+    Requests(requests::RequestsCommand),
     /// Accept the system clock after a jump
     #[command(subcommand)]
     Clock(clock::ClockCommand),
@@ -294,6 +298,7 @@ fn run(arguments: Arguments) -> CommandResult {
         Command::Telemetry(command) => wait(telemetry::run(command, &global)),
         Command::Backup(command) => wait(backup::run(command, &global)),
         Command::Audit(command) => wait(audit::run(command, &global)),
+        Command::Requests(command) => wait(requests::run(command, &global)),
         Command::Clock(command) => wait(clock::run(command, &global)),
         Command::Store(command) => wait(store::run(command, &global)),
         Command::Config(command) => config::run(command, &global),

@@ -198,7 +198,8 @@ fn instant(seconds: i64) -> Option<String> {
 }
 
 /// Formats a value as one cell: plain text, joined lists, times as dates, objects as JSON.
-fn cell(member: &str, value: Option<&Value>) -> String {
+/// The text of a member in a table.
+pub(super) fn cell(member: &str, value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "-".to_owned(),
         // A title or a name may contain terminal control sequences: remove them.

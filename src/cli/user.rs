@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::admin::{Admin, path, with_query};
 use super::exit::{CommandResult, Failure};
+use super::explain_output::{self, WhyQuestion};
 use super::instant::instant;
-use super::{Global, explain_output, output, read_secret, user_import};
+use super::{Global, output, read_secret, user_import};
 
 /// Users of the partners
 #[derive(Subcommand)]
@@ -126,21 +127,12 @@ pub(super) enum UserCommand {
         #[command(flatten)]
         user: Named,
     },
-    /// Explain step by step why a user may or may not play an asset now
+    /// Explain step by step why a user may or may not play an asset: offers, rights, PIN, devices, streams, playlist
     Why {
         #[command(flatten)]
         user: Named,
-        /// Id of a livestream, broadcast or video on demand
-        asset: String,
-        /// Seconds back from the live point, such as -1800
-        #[arg(long, allow_hyphen_values = true)]
-        offset: Option<String>,
-        /// The user's country, such as SE
-        #[arg(long)]
-        country: Option<String>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        question: WhyQuestion,
     },
 }
 
@@ -298,19 +290,9 @@ pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult 
             noted(&format!("reset link mailed to {}", user.user))
         }
         UserCommand::Pin { user, pin_file } => pin(&mut admin, &user, pin_file.as_deref()).await,
-        UserCommand::Why {
-            user,
-            asset,
-            offset,
-            country,
-            json,
-        } => {
-            let parameters = [
-                ("offset", offset.as_deref()),
-                ("country", country.as_deref()),
-            ];
-            let why = with_query(user.path(&["why", &asset]), &parameters);
-            explain_output::show(&admin.get(&why).await?, json)
+        UserCommand::Why { user, question } => {
+            let target = user.path(&["why", &question.asset]);
+            explain_output::why(&mut admin, target, &question).await
         }
     }
 }

@@ -263,6 +263,15 @@ section! {
 }
 
 section! {
+    pub struct JournalConfig {
+        /// How long the request journal keeps records.
+        keep: Duration = duration(60..=315_360_000), Some("7d");
+        /// Maximum size of the request journal; the oldest records are deleted first.
+        max_bytes: ByteSize = byte_size(16 * MIB..=u64::MAX), Some("256MiB");
+    }
+}
+
+section! {
     pub struct SmtpConfig {
         /// Host name of the mail server; without it mail is stored, not sent.
         host: Option<String> = some(text(253)), None;
@@ -371,6 +380,8 @@ whole! {
         telemetry: TelemetryConfig = "telemetry.";
         /// Telemetry forwarding.
         telemetry_forward: TelemetryForwardConfig = "telemetry.forward.";
+        /// Request journal.
+        journal: JournalConfig = "journal.";
         /// Mail server.
         smtp: SmtpConfig = "smtp.";
         /// Mail to users.

@@ -9,9 +9,11 @@ pub mod backups;
 pub mod catalog;
 pub(crate) mod clock_guard;
 pub mod conformance;
+pub(crate) mod decision;
 pub(crate) mod entitlement;
 pub(crate) mod epg_sources;
 pub(crate) mod identities;
+pub mod journal;
 pub(crate) mod mail;
 pub(crate) mod operators;
 pub(crate) mod partners;
@@ -44,5 +46,6 @@ pub fn schema() -> Schema {
     let schema = schedule::tables::schema(schema);
     let schema = epg_sources::schema(schema);
     let schema = playback::schema(schema);
-    telemetry::schema(schema)
+    let schema = telemetry::schema(schema);
+    journal::schema(schema)
 }

@@ -1,15 +1,18 @@
 //! Metrics of requests, connections and licenses.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dashmap::DashMap;
 use http::StatusCode;
+use parking_lot::Mutex;
 
 use crate::http::errors::code::NO_LIVE_RIGHTS_STATUS;
 use crate::http::routing::router::RouteSet;
 use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
 use crate::ports::license_server::UpstreamError;
-use crate::types::Drm;
+use crate::types::{Drm, PartnerId};
 
 /// Status classes. 552 is a regular response, so it has a class apart from server failures.
 const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "552"];
@@ -87,6 +90,67 @@ impl RouteMetrics {
     }
 }
 
+/// Refusals by route, code and partner. A series exists from its first refusal on.
+pub(crate) struct RefusalMetrics {
+    registry: Arc<Registry>,
+    series: DashMap<(&'static str, &'static str, PartnerLabel), Arc<Counter>>,
+    named: Mutex<HashSet<PartnerId>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum PartnerLabel {
+    /// No partner token was accepted.
+    Nobody,
+    Named(PartnerId),
+    Other,
+}
+
+/// Partners with a label of their own, by their first refusal. It bounds the number of series.
+const PARTNERS_NAMED: usize = 50;
+
+impl RefusalMetrics {
+    fn new(registry: &Arc<Registry>) -> Self {
+        Self {
+            registry: Arc::clone(registry),
+            series: DashMap::new(),
+            named: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn count(
+        &self,
+        route: &'static str,
+        code: &'static str,
+        partner: Option<PartnerId>,
+        name: impl FnOnce() -> Option<String>,
+    ) {
+        let label = partner.map_or(PartnerLabel::Nobody, |partner| self.label(partner));
+        let series = self.series.entry((route, code, label)).or_insert_with(|| {
+            let partner = match label {
+                PartnerLabel::Nobody => String::new(),
+                PartnerLabel::Named(id) => name().unwrap_or_else(|| id.to_string()),
+                PartnerLabel::Other => "other".to_owned(),
+            };
+            self.registry.counter(
+                "playgate_requests_refused_total",
+                "Refused requests by route, error code and partner; `other` for partners beyond 50.",
+                &[("route", route), ("code", code), ("partner", &partner)],
+            )
+        });
+        series.one();
+    }
+
+    fn label(&self, partner: PartnerId) -> PartnerLabel {
+        let mut named = self.named.lock();
+        if named.contains(&partner) || named.len() < PARTNERS_NAMED {
+            named.insert(partner);
+            PartnerLabel::Named(partner)
+        } else {
+            PartnerLabel::Other
+        }
+    }
+}
+
 pub struct HttpMetrics {
     public: Vec<RouteMetrics>,
     ops: Vec<RouteMetrics>,
@@ -95,6 +159,7 @@ pub struct HttpMetrics {
     pub connections: Arc<Gauge>,
     pub refused: Arc<Counter>,
     pub panics: Arc<Counter>,
+    pub(crate) refusals: RefusalMetrics,
 }
 
 fn licenses(registry: &Registry) -> Vec<(Drm, LicenseResult, Arc<Counter>)> {
@@ -113,7 +178,7 @@ fn licenses(registry: &Registry) -> Vec<(Drm, LicenseResult, Arc<Counter>)> {
 
 impl HttpMetrics {
     #[must_use]
-    pub fn new(registry: &Registry) -> Self {
+    pub fn new(registry: &Arc<Registry>) -> Self {
         let of = |table: RouteSet| {
             table
                 .routes()
@@ -133,6 +198,7 @@ impl HttpMetrics {
                 "Connections closed on arrival because a connection limit was reached.",
                 &[],
             ),
+            refusals: RefusalMetrics::new(registry),
             panics: registry.counter(
                 "playgate_http_panics_total",
                 "Requests answered with 500 because their handler panicked.",
@@ -176,7 +242,7 @@ mod tests {
 
     #[test]
     fn no_live_rights_does_not_count_as_a_server_failure() {
-        let registry = Registry::default();
+        let registry = Arc::new(Registry::default());
         let metrics = HttpMetrics::new(&registry);
         let heartbeat = RouteSet::Public
             .routes()

@@ -28,12 +28,13 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
+use crate::domain::decision::DecisionTrace;
 use crate::http::access::audit::{AuditDraft, run_audited};
 use crate::http::access::auth::{Administrator, Credentials, Proof, prove};
 use crate::http::access::{cors, rate_limits};
 use crate::http::connection::state::ConnectionState;
 use crate::http::deadline::{panicked, with_deadline};
-use crate::http::errors::api_error::ApiError;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::body::{self, BodyStream, Coding, drain, gunzip};
 use crate::http::request::client_addr;
 use crate::http::request::context::Context;
@@ -43,14 +44,16 @@ use crate::http::request::path_validation::check_path;
 use crate::http::request::query::Query;
 use crate::http::response::body::{InFlightGuard, ResponseBody};
 use crate::http::response::cache_lookup::CacheLookup;
+use crate::http::response::journal_entry::{partner_of, reads_body};
 use crate::http::response::reply::Reply;
 use crate::http::response::respond::{RequestRecord, finish};
 use crate::http::routing::endpoint::users::check_own_record;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::http::routing::handler::{Answer, Outcome};
-use crate::http::routing::route::{BodyRule, Route};
+use crate::http::routing::route::{BodyRule, JournalRule, Route};
 use crate::http::routing::router::{Params, RouteMatch, RouteSet};
 use crate::http::state::HttpState;
+use crate::types::UnixSeconds;
 use crate::worker_pool::fair_queue::Turn;
 
 pub(crate) struct Service {
@@ -100,7 +103,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         match step {
             // No body is left to drain, so the response needs no boxed future.
             PipelineStep::Answered(answer) if body.is_end_stream() => ResponseFuture::Ready(Some(
-                build_response(http, &self.conn_state, record, &heads, answer),
+                build_response(http, &self.conn_state, record, &parts, &heads, answer),
             )),
             step @ (PipelineStep::Answered(_)
             | PipelineStep::Read(_)
@@ -183,7 +186,12 @@ impl Service {
         // Set before the checks that can fail: errors are logged and rendered by route.
         record.route = Some((index, route));
         // The only reading of the clock for this request: all its decisions agree on the time.
-        let now = http.services.clock.now();
+        let millis = http.services.clock.now_millis();
+        let now = UnixSeconds(millis.div_euclid(1_000));
+        let proxies = &http.settings.trusted_proxies;
+        let peer = client_addr::client(self.peer, &parts.headers, proxies);
+        record.draft.at_millis = Some(millis);
+        record.draft.peer = Some(peer);
         let query = Query::new(parts.uri.query().unwrap_or_default());
         let credentials = Credentials {
             heads,
@@ -191,10 +199,20 @@ impl Service {
             names: &http.names,
             local: self.local,
         };
-        let proof = prove(&*http.authenticator, route, &credentials, now)?;
+        let proof = prove(&*http.authenticator, route, &credentials, now);
+        let proof = proof.inspect_err(|error| {
+            // The partner token was accepted: the partner's developers look for this refusal.
+            if error.code() == ErrorCode::UserTokenInvalid {
+                record.draft.partner = partner_of(http, heads, now);
+            }
+        })?;
         record.user = proof.user();
-        let proxies = &http.settings.trusted_proxies;
-        let peer = client_addr::client(self.peer, &parts.headers, proxies);
+        record.draft.partner = proof.partner();
+        record.draft.lab = proof.lab().is_some();
+        record.draft.login = proof.login();
+        if route.journal != JournalRule::Refusals || record.draft.lab {
+            record.draft.trace = DecisionTrace::on();
+        }
         // Also for requests that are refused below: their error is rendered with the same turn.
         record.turn = Turn::for_client(proof.partner(), peer);
         // After authentication, because the limits of a partner count by partner, and before the body, which costs the
@@ -214,6 +232,7 @@ impl Service {
             }),
             accept_language: heads.accept_language.joined(),
             change: None,
+            trace: record.draft.trace.clone(),
         };
         Ok(CheckResult::Go(AdmittedRequest {
             proof,
@@ -293,6 +312,11 @@ impl Call<'_> {
         F: FnOnce(&Arc<HttpState>, Context, A, R) -> Outcome + Send + 'static,
     {
         let (http, cx) = (self.http, self.cx);
+        if let (Payload::Whole(body), Some((_, route))) = (&self.payload, self.record.route)
+            && reads_body(route)
+        {
+            self.record.draft.body = Some(body.clone());
+        }
         let request = R::parse(&self.input, self.payload)?;
         self.record.successor = request.successor();
         // Recorded before the handler runs: there is no change without an entry.
@@ -353,7 +377,7 @@ async fn answer_later(
         },
     };
     let heads = RequestHeaders::read(&parts.headers, &http.names);
-    build_response(&http, &conn_state, record, &heads, answer)
+    build_response(&http, &conn_state, record, &parts, &heads, answer)
 }
 
 /// Drains the body of a request that was refused before its body was read. Otherwise the client, still
@@ -401,12 +425,13 @@ fn build_response(
     http: &HttpState,
     conn_state: &Arc<ConnectionState>,
     mut record: RequestRecord,
+    parts: &Parts,
     heads: &RequestHeaders<'_>,
     answer: Answer,
 ) -> Answered {
     // Announced before the listener closes, so that proxies open their next connection elsewhere.
     record.close |= conn_state.is_lame_duck();
-    let mut answer = finish(http, record, heads, answer);
+    let mut answer = finish(http, record, parts, heads, answer);
     match answer.body_mut() {
         ResponseBody::Stream(_, busy) => *busy = Some(InFlightGuard::new(Arc::clone(conn_state))),
         ResponseBody::Empty | ResponseBody::Full(_) => conn_state.end(),

@@ -26,6 +26,7 @@ pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
     tasks.extend(epg_sources(services));
     tasks.extend(telemetry(services));
     tasks.extend(quality(services));
+    tasks.extend(journal(services));
     tasks.extend(forwarding(services));
     tasks.push(backups(services));
     tasks.extend(geoip(services));
@@ -223,6 +224,19 @@ fn quality(services: &Arc<Services>) -> [Task; 2] {
             retaining.retain(now)
         })
         .deletes(),
+    ]
+}
+
+fn journal(services: &Arc<Services>) -> [Task; 2] {
+    let [retaining, erasing] = [0; 2].map(|_| services.journal.clone());
+    [
+        Task::new("journal-retention", MINUTE, move |now| {
+            retaining.retain(now)
+        })
+        .deletes(),
+        Task::new("journal-erasure", 2 * SECOND, move |_| {
+            erasing.run_erasures()
+        }),
     ]
 }
 

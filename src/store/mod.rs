@@ -79,7 +79,7 @@ pub(crate) use files::{is_failed_sync, make_directory, sync_data, sync_directory
 pub use key::{All, Key, PrefixOf};
 #[cfg(test)]
 pub use record::golden;
-pub use record::{Record, VALUE_MAX, encode_note, read as read_record};
+pub use record::{Record, VALUE_MAX, decode_note, encode_note, read as read_record};
 pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
 

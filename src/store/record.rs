@@ -100,7 +100,8 @@ pub fn encode_note<R: Record>(record: &R) -> Result<Vec<u8>, StoreError> {
     seal(NOTE_TABLE, b"", record)
 }
 
-pub(super) fn decode_note<R: Record>(bytes: &[u8]) -> Option<R> {
+/// Decodes a record of a file of its kind; `None` if it is damaged or of a newer version.
+pub fn decode_note<R: Record>(bytes: &[u8]) -> Option<R> {
     open(NOTE_TABLE, b"", bytes).ok()
 }
 

@@ -156,6 +156,7 @@ fn operator_errors_have_their_codes() {
     for (method, target, status, code) in [
         ("DELETE", "partners/nobody", 404, "PARTNER_NOT_FOUND"),
         ("GET", "partners/nobody/tokens", 404, "PARTNER_NOT_FOUND"),
+        ("GET", "requests/x", 404, "REQUEST_NOT_FOUND"),
         ("GET", "mail/x", 404, "MAIL_NOT_FOUND"),
         ("GET", "mail/AAAAAAAAAAAAAAAAAAAAAA", 404, "MAIL_NOT_FOUND"),
         ("DELETE", "clock", 403, "LAB_CLOCK_OFF"),

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use super::explain::{country, describe, describe_playing, offer};
 use super::grants::Grants;
 use super::model::{Decision, Denied, EntitlementSettings, Grant, Playing, TAG_ANY_COUNTRY};
 use super::position::PositionRights;
 use crate::domain::accounts::User;
 use crate::domain::catalog::{Asset, Catalog, CatalogSnapshot, Livestream, Offer, OfferKind};
+use crate::domain::decision::DecisionTrace;
 use crate::domain::schedule::{Program, Schedule};
 use crate::types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
@@ -71,28 +73,49 @@ impl EntitlementService {
 
     /// `address` is the country of the request by IP address, if known. `offset` is the position on a
     /// livestream and is ignored for everything else. The error is the first reason, in the order of
-    /// [`Denied`].
+    /// [`Denied`]; the steps continue behind it if there is more to show.
     pub fn decide(
         &self,
         user: &User,
         asset: &AssetId,
         offset: LiveOffset,
         address: Option<Country>,
+        trace: &DecisionTrace,
         now: UnixSeconds,
     ) -> Result<Decision, Denied> {
         // One snapshot for the whole decision: offers and rights of the same catalogue.
         let snapshot = self.catalog.snapshot();
-        let subject = self
-            .subject(&snapshot, asset)
-            .ok_or(Denied::AssetNotFound)?;
+        let Some(subject) = self.subject(&snapshot, asset) else {
+            trace.step(
+                "asset",
+                false,
+                || "no livestream, broadcast or video on demand has this id",
+            );
+            return Err(Denied::AssetNotFound);
+        };
+        trace.step("asset", true, || describe(&subject));
+        trace.steps(|| vec![country(&self.settings, user, address)]);
         let evaluations = self.evaluations(&snapshot, &subject, user, address, now);
+        trace.steps(|| evaluations.iter().map(offer).collect());
+        if evaluations.is_empty() {
+            trace.step("offer", false, || "no offer includes it");
+        }
+        let access = access(user, &evaluations);
+        let playing = self.playing(subject, offset, now);
+        match &playing {
+            Ok((playing, _)) => trace.step("rights", true, || describe_playing(playing)),
+            Err(denied) => trace.step("rights", false, || denied.to_string()),
+        }
         // Offers before rights: a viewer without an offer must not learn from the answer what is on air.
-        let access = access(user, &evaluations)?;
-        let (playing, end) = self.playing(subject, offset, now)?;
-        let pg_age = playing.pg_age();
+        let access = access?;
+        let (playing, end) = playing?;
+        let pin_needed = self.pin_needed(user, &playing);
+        trace.step("pin", !pin_needed, || {
+            self.pin_finding(user, &playing, pin_needed)
+        });
         Ok(Decision {
-            pin_needed: self.pin_needed(user, &playing),
-            pg_age,
+            pin_needed,
+            pg_age: playing.pg_age(),
             valid_until: earlier(access.until, end),
             countries: access.countries,
             playing,

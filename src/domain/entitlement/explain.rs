@@ -1,10 +1,9 @@
 //! Explains an entitlement decision to an operator.
 
-use super::evaluate::{
-    EntitlementService, OfferEvaluation, OfferState, Subject, access, any_country,
-};
+use super::evaluate::{EntitlementService, OfferEvaluation, OfferState, Subject, any_country};
 use super::model::{DecisionStep, Denied, EntitlementSettings, PinRule, Playing};
 use crate::domain::accounts::User;
+use crate::domain::decision::DecisionTrace;
 use crate::domain::schedule::Program;
 use crate::types::{AssetId, Country, LiveOffset, UnixSeconds};
 
@@ -27,47 +26,16 @@ impl EntitlementService {
         address: Option<Country>,
         now: UnixSeconds,
     ) -> EntitlementExplanation {
-        let mut steps = Vec::new();
-        let snapshot = self.catalog().snapshot();
-        let Some(subject) = self.subject(&snapshot, asset) else {
-            let finding = "no livestream, broadcast or video on demand has this id".to_owned();
-            steps.push(step("asset", finding, false));
-            return EntitlementExplanation {
-                steps,
-                denied: Some(Denied::AssetNotFound),
-                pin_needed: None,
-            };
-        };
-        steps.push(step("asset", describe(&subject), true));
-        steps.push(country(self.settings(), user, address));
-        let evaluations = self.evaluations(&snapshot, &subject, user, address, now);
-        steps.extend(evaluations.iter().map(offer));
-        let access = access(user, &evaluations).err();
-        if evaluations.is_empty() {
-            steps.push(step("offer", "no offer includes it".to_owned(), false));
-        }
-        let playing = self.playing(subject, offset, now);
-        steps.push(match &playing {
-            Ok((playing, _)) => step("rights", describe_playing(playing), true),
-            Err(denied) => step("rights", denied.to_string(), false),
-        });
-        // The same precedence as in `decide`.
-        let denied = access.or(playing.as_ref().err().copied());
-        let mut pin_needed = None;
-        if let (Ok((playing, _)), None) = (&playing, denied) {
-            let needed = self.pin_needed(user, playing);
-            let finding = self.pin_finding(user, playing, needed);
-            steps.push(step("pin", finding, !needed));
-            pin_needed = Some(needed);
-        }
+        let trace = DecisionTrace::on();
+        let decided = self.decide(user, asset, offset, address, &trace, now);
         EntitlementExplanation {
-            steps,
-            denied,
-            pin_needed,
+            steps: trace.collected().steps,
+            pin_needed: decided.as_ref().ok().map(|decision| decision.pin_needed),
+            denied: decided.err(),
         }
     }
 
-    fn pin_finding(&self, user: &User, playing: &Playing, needed: bool) -> String {
+    pub(super) fn pin_finding(&self, user: &User, playing: &Playing, needed: bool) -> String {
         // The reasons in the order in which `program_needs_pin` checks them.
         if !user.parental.enabled {
             return "the user's parental control is off".to_owned();
@@ -89,14 +57,14 @@ impl EntitlementService {
 
 fn step(check: &'static str, finding: String, passed: bool) -> DecisionStep {
     DecisionStep {
-        check,
+        check: check.into(),
         subject: None,
         finding,
         passed,
     }
 }
 
-fn describe(subject: &Subject) -> String {
+pub(super) fn describe(subject: &Subject) -> String {
     match subject {
         Subject::Livestream(livestream) => format!("livestream `{}`", livestream.name),
         Subject::Broadcast(livestream, program) => {
@@ -106,7 +74,11 @@ fn describe(subject: &Subject) -> String {
     }
 }
 
-fn country(settings: &EntitlementSettings, user: &User, address: Option<Country>) -> DecisionStep {
+pub(super) fn country(
+    settings: &EntitlementSettings,
+    user: &User,
+    address: Option<Country>,
+) -> DecisionStep {
     let country = settings.viewer_country(user, address);
     let finding = match country {
         _ if any_country(user) => "a tag switches the country check off".to_owned(),
@@ -121,7 +93,7 @@ fn country(settings: &EntitlementSettings, user: &User, address: Option<Country>
     step("country", finding, true)
 }
 
-fn offer(evaluation: &OfferEvaluation) -> DecisionStep {
+pub(super) fn offer(evaluation: &OfferEvaluation) -> DecisionStep {
     let offer = &evaluation.offer;
     let held = match evaluation.held {
         OfferState::Yes(None) => "the user has it".to_owned(),
@@ -147,7 +119,7 @@ fn offer(evaluation: &OfferEvaluation) -> DecisionStep {
     }
 }
 
-fn describe_playing(playing: &Playing) -> String {
+pub(super) fn describe_playing(playing: &Playing) -> String {
     let title = |program: &Program| format!("`{}`", program.title());
     match playing {
         Playing::Live { program, .. } => match program {

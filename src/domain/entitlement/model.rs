@@ -1,5 +1,6 @@
 //! Grants, and the result of an entitlement decision.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -111,10 +112,10 @@ pub enum Denied {
     NoLiveRights,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionStep {
-    /// `asset`, `offer`, `country`, `rights` or `pin`.
-    pub check: &'static str,
+    /// Such as `offer`, `rights`, `streams` or `session`.
+    pub check: Cow<'static, str>,
     pub subject: Option<String>,
     pub finding: String,
     pub passed: bool,

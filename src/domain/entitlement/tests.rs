@@ -8,6 +8,7 @@ use super::model::{Revocation, TAG_ANY_COUNTRY};
 use super::*;
 use crate::domain::accounts::{ParentalControl, User};
 use crate::domain::catalog::{self, Catalog, Hours, Livestream, Mode, Unrated};
+use crate::domain::decision::DecisionTrace;
 use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
 use crate::domain::schedule::import::{GuideError, GuideEvent, GuideEvents, GuideProgramme};
 use crate::domain::schedule::source_spans::ImportPriority;
@@ -232,7 +233,9 @@ impl World {
     ) -> Result<Decision, Denied> {
         let asset = AssetId::parse(asset).unwrap();
         let offset = LiveOffset::parse(&offset.to_string()).unwrap();
-        let decision = self.rights.decide(user, &asset, offset, None, now);
+        let decision = self
+            .rights
+            .decide(user, &asset, offset, None, &DecisionTrace::off(), now);
         let explained = self.rights.explain(user, &asset, offset, None, now);
         assert_eq!(explained.denied, decision.as_ref().err().copied());
         let pin = decision.as_ref().ok().map(|granted| granted.pin_needed);
@@ -331,10 +334,14 @@ fn the_country_comes_first_after_the_asset() {
     let asset = AssetId::parse("nordic").unwrap();
     let at = |address| {
         let address = Country::parse(address).ok();
-        let decision =
-            world
-                .rights
-                .decide(&from(Some("SE")), &asset, LiveOffset::LIVE, address, NOW);
+        let decision = world.rights.decide(
+            &from(Some("SE")),
+            &asset,
+            LiveOffset::LIVE,
+            address,
+            &DecisionTrace::off(),
+            NOW,
+        );
         decision.map(|granted| granted.countries)
     };
     assert_eq!(at("DE").err(), Some(Denied::GeoBlocked));

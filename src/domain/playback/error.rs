@@ -75,3 +75,28 @@ pub enum PlaybackError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+impl PlaybackError {
+    /// The check of a decision that it failed.
+    #[must_use]
+    pub const fn check(&self) -> &'static str {
+        match self {
+            Self::AssetNotFound => "asset",
+            Self::EntitlementInvalid | Self::EntitlementExpired => "entitlement",
+            Self::GeoBlocked => "country",
+            Self::UserGone => "user",
+            Self::DeviceLimitReached | Self::DeviceNotFound => "devices",
+            Self::StreamLimitReached(_) => "streams",
+            Self::DrmProtocolMismatch(_)
+            | Self::ProtocolNotAvailable
+            | Self::NoPlaylist
+            | Self::NoLicenseServer(_) => "playback",
+            Self::SessionNotFound | Self::SessionEnded(_) | Self::SessionMismatch => "session",
+            Self::TooManyBeats(_) => "rate",
+            Self::NoLiveRights { .. } | Self::NotAvailable => "rights",
+            Self::PinCodeRequired => "pin",
+            Self::DrmMismatch | Self::KeyNotAllowed => "license",
+            Self::Store(_) => "store",
+        }
+    }
+}

@@ -13,6 +13,7 @@ use super::error::PlaybackError;
 use super::model::{EndReason, PlayedAsset};
 use super::session::{Beat, Liveness, Session};
 use super::stream_limits::{self, StreamRequest, WhenFull};
+use crate::domain::decision::DecisionTrace;
 use crate::domain::entitlement::{Withheld, checked_position};
 
 /// Seconds. A player has this long to bring a PIN after a program began.
@@ -31,6 +32,7 @@ pub struct Heartbeat<'a> {
     pub token: Option<TokenHash>,
     pub device: &'a str,
     pub beat: Beat,
+    pub trace: &'a DecisionTrace,
 }
 
 pub enum HeartbeatOutcome {
@@ -48,6 +50,7 @@ pub struct LicenseAttempt<'a> {
     pub device: Option<&'a str>,
     pub drm: Drm,
     pub kids: &'a [[u8; 16]],
+    pub trace: &'a DecisionTrace,
 }
 
 /// Whether the PIN may still be missing.
@@ -67,9 +70,33 @@ impl Playback {
         heartbeat: &Heartbeat<'_>,
         now: UnixSeconds,
     ) -> Result<HeartbeatOutcome, PlaybackError> {
-        let at = self.expiry.at(now);
+        let trace = heartbeat.trace;
         // The recorded reason of an ended session comes before all other errors.
-        let session = self.find(heartbeat.session.as_ref())?;
+        let session = self.find(heartbeat.session.as_ref());
+        let session = session.inspect_err(|error| refused(error, trace))?;
+        let outcome = self.beat(&session, heartbeat, now);
+        let unchanged = match &outcome {
+            Ok(HeartbeatOutcome::Counted) => !session.answers_otherwise(COUNTED),
+            Ok(HeartbeatOutcome::Reviving(_)) => false,
+            Err(error) => !session.answers_otherwise(answer_number(error)),
+        };
+        if unchanged {
+            trace.unchanged();
+        }
+        if let Err(error) = &outcome {
+            self.trace_session(&session, trace, now);
+            refused(error, trace);
+        }
+        outcome
+    }
+
+    fn beat(
+        &self,
+        session: &Arc<Session>,
+        heartbeat: &Heartbeat<'_>,
+        now: UnixSeconds,
+    ) -> Result<HeartbeatOutcome, PlaybackError> {
+        let at = self.expiry.at(now);
         let own = session.user == *heartbeat.user;
         // Heartbeats of another user must not use up the session's rate.
         if own && !session.admit(self.settings.beats, at) {
@@ -105,14 +132,16 @@ impl Playback {
         if let Some(observer) = self.observer.get() {
             observer.beat(&session.user, session.id, now, beat.position, beat.bitrate);
         }
-        let checked = self.check_program(&session, Grace::Allowed, now);
+        let checked = self.check_program(session, Grace::Allowed, now);
         // A session without a slot gets it back only through a transaction, which counts the streams.
         if session.record_beat(at) {
             return checked.map(|()| HeartbeatOutcome::Counted);
         }
-        Ok(HeartbeatOutcome::Reviving(
-            self.revive(session, checked, at),
-        ))
+        Ok(HeartbeatOutcome::Reviving(self.revive(
+            Arc::clone(session),
+            checked,
+            at,
+        )))
     }
 
     /// `at` is in token time.
@@ -171,9 +200,23 @@ impl Playback {
         request: &LicenseAttempt<'_>,
         now: UnixSeconds,
     ) -> Result<Arc<Session>, PlaybackError> {
-        let at = self.expiry.at(now);
+        let trace = request.trace;
         // Errors take precedence in this order.
-        let session = self.find(request.session.as_ref())?;
+        let session = self.find(request.session.as_ref());
+        let session = session.inspect_err(|error| refused(error, trace))?;
+        self.trace_session(&session, trace, now);
+        let allowed = self.check_license(&session, request, now);
+        allowed.inspect_err(|error| refused(error, trace))?;
+        Ok(session)
+    }
+
+    fn check_license(
+        &self,
+        session: &Session,
+        request: &LicenseAttempt<'_>,
+        now: UnixSeconds,
+    ) -> Result<(), PlaybackError> {
+        let at = self.expiry.at(now);
         if session.liveness(at) == Liveness::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
@@ -208,8 +251,27 @@ impl Playback {
         }
         // A token that passed its unlock on to one session must not open a second one: the session itself
         // must be unlocked.
-        self.check_program(&session, Grace::OnlyLive, now)?;
-        Ok(session)
+        self.check_program(session, Grace::OnlyLive, now)
+    }
+
+    fn trace_session(&self, session: &Session, trace: &DecisionTrace, now: UnixSeconds) {
+        trace.asset(&session.start.asset);
+        let life = session.liveness(self.expiry.at(now));
+        trace.step("session", life == Liveness::Alive, || {
+            let view = session.view();
+            let life = match life {
+                Liveness::Alive => "alive",
+                Liveness::Idle => "idle: it has lost its stream slot",
+                Liveness::Over => "over: no heartbeat came in time",
+            };
+            let seen = self.expiry.token_to_wall(view.seen, now);
+            let position = session
+                .position(now)
+                .map_or_else(String::new, |position| format!(", position {}", position.0));
+            let (since, drm) = (view.since.in_utc(), view.drm.as_str());
+            let seen = seen.in_utc();
+            format!("{life}; started {since} with {drm}, last heartbeat {seen}{position}")
+        });
     }
 
     #[must_use]
@@ -324,6 +386,40 @@ impl Playback {
 
     fn is_within_pin_grace(&self, session: &Session, grace: Grace, now: UnixSeconds) -> bool {
         grace == Grace::Allowed && now.since(session.start.since) < PIN_GRACE
+    }
+}
+
+pub(super) fn refused(error: &PlaybackError, trace: &DecisionTrace) {
+    trace.step(error.check(), false, || error.to_string());
+}
+
+const COUNTED: u16 = 0;
+
+/// Distinguishes the refusals of a heartbeat, so that the journal keeps the first of a series.
+const fn answer_number(error: &PlaybackError) -> u16 {
+    match error {
+        PlaybackError::EntitlementInvalid => 1,
+        PlaybackError::EntitlementExpired => 2,
+        PlaybackError::SessionMismatch => 3,
+        PlaybackError::TooManyBeats(_) => 4,
+        PlaybackError::NoLiveRights { .. } => 5,
+        PlaybackError::NotAvailable => 6,
+        PlaybackError::PinCodeRequired => 7,
+        PlaybackError::SessionEnded(_) => 8,
+        PlaybackError::DrmProtocolMismatch(_)
+        | PlaybackError::UserGone
+        | PlaybackError::GeoBlocked
+        | PlaybackError::DeviceLimitReached
+        | PlaybackError::StreamLimitReached(_)
+        | PlaybackError::AssetNotFound
+        | PlaybackError::ProtocolNotAvailable
+        | PlaybackError::NoPlaylist
+        | PlaybackError::NoLicenseServer(_)
+        | PlaybackError::SessionNotFound
+        | PlaybackError::DrmMismatch
+        | PlaybackError::KeyNotAllowed
+        | PlaybackError::DeviceNotFound
+        | PlaybackError::Store(_) => 9,
     }
 }
 

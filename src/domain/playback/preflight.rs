@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use crate::domain::decision::DecisionTrace;
+use crate::domain::entitlement::DecisionStep;
 use crate::store::{Commit, Durability, Txn, WritePriority};
 use crate::types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
 use super::context::{Playable, Viewer};
 use super::error::PlaybackError;
+use super::heartbeat::refused;
 use super::lifecycle::REMEMBER;
 use super::model::{
     Device, EndReason, Entitlement, PlayedAsset, Registered, StoredSession, add_unlock,
@@ -27,6 +30,7 @@ pub struct Start {
     pub protocol: Protocol,
     pub token: Option<TokenHash>,
     pub device: Device,
+    pub trace: DecisionTrace,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,12 +55,24 @@ struct StartSession {
     issued: UnixSeconds,
     now: UnixSeconds,
     at: UnixSeconds,
+    trace: DecisionTrace,
 }
 
 impl Playback {
     /// `https`: whether `{base_url}` is an https address. Errors of request and entitlement are
     /// returned at once, those of limits and playlist by the commit. No error leaves a change behind.
     pub fn preflight(
+        &self,
+        start: Start,
+        https: bool,
+        now: UnixSeconds,
+    ) -> Result<Commit<Started, PlaybackError>, PlaybackError> {
+        let trace = start.trace.clone();
+        let prepared = self.prepare(start, https, now);
+        prepared.inspect_err(|error| refused(error, &trace))
+    }
+
+    fn prepare(
         &self,
         start: Start,
         https: bool,
@@ -69,6 +85,7 @@ impl Playback {
             protocol,
             token,
             device,
+            trace,
         } = start;
         let at = self.expiry.at(now);
         let playable = self.context.playable(&asset, protocol);
@@ -76,9 +93,19 @@ impl Playback {
         // Must come before the token check: no token can exist for an unknown asset, so the error would blame
         // the entitlement.
         let playable = playable.ok_or(PlaybackError::AssetNotFound)?;
-        let (hash, held) = token
-            .and_then(|hash| Some((hash, self.tokens.get(&hash)?)))
-            .filter(|(_, held)| usable(held, &viewer, &asset, &device, at))
+        let found = token.and_then(|hash| Some((hash, self.tokens.get(&hash)?)));
+        let wrong = match &found {
+            None => {
+                Some("no entitlement has this token: it is unknown, or was forgotten after its end")
+            }
+            Some((_, held)) => mismatch(held, &viewer, &asset, &device, at),
+        };
+        // Only the journal tells these apart: a client must not learn about the tokens of others.
+        trace.step("token", wrong.is_none(), || {
+            wrong.unwrap_or("belongs to this user, asset and device")
+        });
+        let (hash, held) = found
+            .filter(|_| wrong.is_none())
             .ok_or(PlaybackError::EntitlementInvalid)?;
         let entitlement = &held.entitlement;
         if !viewer.any_country && !allows_country(&entitlement.countries, viewer.country.as_ref()) {
@@ -86,6 +113,11 @@ impl Playback {
         }
         // The offer may have been revoked since the token was issued.
         if !self.context.still_entitled(&viewer, &asset, now) {
+            trace.step(
+                "offer",
+                false,
+                || "no offer of the user includes the asset any more",
+            );
             return Err(PlaybackError::EntitlementInvalid);
         }
         let session = SessionId::from_bytes(self.entropy.array());
@@ -136,11 +168,16 @@ impl Playback {
             issued: self.expiry.token_to_wall(entitlement.issued, now),
             now,
             at,
+            trace,
         };
         Ok(self
             .store
             .write_for(WritePriority::Session, Durability::Logged, move |txn| {
-                transaction.run(txn, playlist).map(|playlist| Started {
+                let trace = transaction.trace.clone();
+                let playlist = transaction.run(txn, playlist);
+                let playlist = playlist.inspect_err(|error| refused(error, &trace))?;
+                trace.session(session);
+                Ok(Started {
                     session,
                     playlist,
                     encrypted,
@@ -168,21 +205,28 @@ impl Playback {
     }
 }
 
-fn usable(
+/// Why an entitlement cannot be used for a start, if it cannot.
+fn mismatch(
     held: &HeldEntitlement,
     viewer: &Viewer,
     asset: &AssetId,
     device: &Device,
     at: UnixSeconds,
-) -> bool {
+) -> Option<&'static str> {
     let entitlement = &held.entitlement;
     let bound = entitlement.device.as_ref();
-    held.user == viewer.user
-        && entitlement.partner == viewer.partner
-        && entitlement.asset == *asset
-        && entitlement.holds(at)
+    if held.user != viewer.user || entitlement.partner != viewer.partner {
+        Some("the entitlement belongs to another user")
+    } else if entitlement.asset != *asset {
+        Some("the entitlement is for another asset")
+    } else if !entitlement.holds(at) {
+        Some("the entitlement has expired")
+    } else if bound.is_some_and(|bound| *bound != device.id) {
         // The first device that uses a token binds it.
-        && bound.is_none_or(|bound| *bound == device.id)
+        Some("the entitlement was used by another device before")
+    } else {
+        None
+    }
 }
 
 fn allows_country(countries: &[Country], country: Option<&Country>) -> bool {
@@ -200,6 +244,7 @@ impl StartSession {
         let mut entitlement = self.bound_entitlement(txn)?;
         let registered = self.register(txn)?;
         let sessions = stream_limits::sessions_of(txn, self.user)?;
+        self.trace.steps(|| self.stream_steps(&sessions));
         let total = self.settings.streams_total;
         let here = self.streams.unwrap_or(self.settings.streams_per_asset);
         let wanted = StreamRequest {
@@ -239,6 +284,33 @@ impl StartSession {
         txn.put::<tables::Entitlements>(&(self.user, self.hash), &entitlement)?;
         txn.put::<tables::Sessions>(&(self.user, self.session), &self.start)?;
         Ok(playlist)
+    }
+
+    /// The streams that run on other devices, as the limits count them.
+    fn stream_steps(&self, sessions: &[(SessionId, StoredSession)]) -> Vec<DecisionStep> {
+        let others = sessions
+            .iter()
+            .filter(|(_, stored)| stored.device.id != self.start.device.id);
+        let step = |(id, stored): &(SessionId, StoredSession)| {
+            let life = self.memory.get(id).map(|session| session.liveness(self.at));
+            let state = match life {
+                Some(Liveness::Idle | Liveness::Over) => "without a slot",
+                Some(Liveness::Alive) | None => "takes a slot",
+            };
+            DecisionStep {
+                check: "stream".into(),
+                subject: Some(id.to_string()),
+                finding: format!(
+                    "{state}: {} on {} {} since {}",
+                    stored.asset,
+                    stored.device.kind,
+                    stored.device.model,
+                    stored.since.in_utc()
+                ),
+                passed: true,
+            }
+        };
+        others.map(step).collect()
     }
 
     /// A session of another asset, or one that is over, passes nothing on.
@@ -282,7 +354,16 @@ impl StartSession {
         let key = (self.user, device.id.clone());
         let known = txn.get::<tables::Devices>(&key)?;
         let limit = self.settings.devices;
-        if known.is_none() && txn.scan::<tables::Devices>(&self.user, limit)?.len() >= limit {
+        let count = txn.scan::<tables::Devices>(&self.user, limit)?.len();
+        let full = known.is_none() && count >= limit;
+        self.trace.step("devices", !full || self.any_device, || {
+            let here = match known.is_some() {
+                true => "this one is registered",
+                false => "this one is new",
+            };
+            format!("{count} of {limit} devices are registered; {here}")
+        });
+        if full {
             return match self.any_device {
                 // The list keeps its usual length, and further devices are not recorded.
                 true => Ok(None),

@@ -2,7 +2,7 @@
 //! kept in memory only and is checkpointed every few minutes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use dashmap::DashMap;
 use parking_lot::RwLock;
@@ -20,6 +20,8 @@ pub(crate) const ALIVE: i64 = 35;
 /// Seconds after [`ALIVE`] during which a heartbeat may still revive the session.
 pub(crate) const REVIVE: i64 = 300;
 
+/// Before the first heartbeat.
+const NO_ANSWER: u16 = u16::MAX;
 const NO_POSITION: i64 = i64::MIN;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +77,8 @@ pub struct Session {
     /// Virtual time up to which the allowed heartbeats are used up, in seconds times the rate.
     spent: AtomicI64,
     checkpointed: AtomicI64,
+    /// How the last heartbeat was answered: 0, or the number of a refusal.
+    answer: AtomicU16,
 }
 
 struct LaterEntitlements {
@@ -98,8 +102,17 @@ impl Session {
             height: AtomicU32::new(0),
             spent: AtomicI64::new(i64::MIN),
             checkpointed: AtomicI64::new(encode_second(stored.seen)),
+            answer: AtomicU16::new(NO_ANSWER),
             start: stored,
         }
+    }
+
+    /// Records how a heartbeat was answered. Returns whether the one before was answered otherwise.
+    #[must_use]
+    pub fn answers_otherwise(&self, answer: u16) -> bool {
+        // Most heartbeats are answered as the one before: a load is cheaper than an exchange.
+        self.answer.load(Ordering::Relaxed) != answer
+            && self.answer.swap(answer, Ordering::Relaxed) != answer
     }
 
     /// Time of the last heartbeat, or of the start if there was none.

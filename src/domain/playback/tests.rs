@@ -18,6 +18,7 @@ use crate::types::{
 use super::model::{Ended, Entitlement, PlayedAsset, StoredSession};
 use super::playlist_url::ORIGIN_PATH;
 use super::*;
+use crate::domain::decision::DecisionTrace;
 use world::Small;
 
 /// Start time of most tests: not a full hour or day.
@@ -168,6 +169,7 @@ impl Lab {
             protocol: Protocol::Dash,
             token: Some(token.hash()),
             device: device(on),
+            trace: DecisionTrace::off(),
         }
     }
 
@@ -219,6 +221,7 @@ impl Lab {
                 width: 2,
                 height: 3,
             },
+            trace: &DecisionTrace::off(),
         };
         self.beaten(&heartbeat, now)
     }
@@ -248,6 +251,7 @@ impl Lab {
             device: None,
             drm,
             kids,
+            trace: &DecisionTrace::off(),
         };
         self.playback.license(&request, now).map(|_| ())
     }

@@ -78,6 +78,11 @@ impl PartnerAuth {
     pub const fn partner(&self) -> PartnerId {
         self.identity.partner
     }
+
+    #[must_use]
+    pub const fn kind(&self) -> PartnerKind {
+        self.identity.kind
+    }
 }
 
 /// Proof that a partner token and a user token of that partner were checked.
@@ -229,6 +234,14 @@ impl Proof {
     pub const fn user(&self) -> Option<UserId> {
         match self {
             Self::User(auth, _) => Some(auth.user),
+            Self::Open(..) | Self::Partner(..) | Self::Operator(..) => None,
+        }
+    }
+
+    #[must_use]
+    pub const fn login(&self) -> Option<LoginId> {
+        match self {
+            Self::User(auth, _) => Some(auth.login),
             Self::Open(..) | Self::Partner(..) | Self::Operator(..) => None,
         }
     }

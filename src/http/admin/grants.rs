@@ -1,9 +1,11 @@
 //! Handlers of grants, and of the explanation of an entitlement decision.
 
 use super::resolve;
+use crate::domain::journal::{JournalFilter, JournalRecord};
 use crate::domain::playback::Viewer;
 use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::cold;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::users::{
@@ -11,6 +13,7 @@ use crate::http::routing::endpoint::admin::users::{
 };
 use crate::http::wire::entitlement::{ExplainEntitlementReply, GrantLine};
 use crate::services::Services;
+use crate::types::{AssetId, UnixSeconds, UserId};
 
 /// `GET /admin/v1/users/{user}/grants`: lists the grants, oldest first, with expired and revoked
 /// ones.
@@ -89,6 +92,16 @@ pub(crate) async fn why(
     request: ExplainEntitlementRequest,
 ) -> Result<Reply, ApiError> {
     let user = resolve::user(services, &request.user).await?;
+    if let Some(at) = request.at {
+        return past_decision(services, user.id, request.asset, at).await;
+    }
+    let settings = services.entitlement.settings();
+    let viewer = Viewer::new(&user, settings.viewer_country(&user, request.country));
+    let (playback, asset, now) = (services.playback.clone(), request.asset.clone(), cx.now);
+    let limits = cold(services, move || {
+        playback.explain_start(&viewer, &asset, request.device.as_ref(), now)
+    })
+    .await?;
     let explained = services.entitlement.explain(
         &user,
         &request.asset,
@@ -99,6 +112,39 @@ pub(crate) async fn why(
     let playability = services.playback.playability(&request.asset);
     Reply::json(&ExplainEntitlementReply::new(
         explained,
+        limits,
         playability.as_ref(),
     ))
+}
+
+/// The last decision about the asset that the journal has from before the end of a second.
+async fn past_decision(
+    services: &Services,
+    user: UserId,
+    asset: AssetId,
+    at: UnixSeconds,
+) -> Result<Reply, ApiError> {
+    let filter = JournalFilter {
+        user: Some(user),
+        asset: Some(asset),
+        to: Some(at + 1),
+        ..JournalFilter::default()
+    };
+    let journal = services.journal.clone();
+    let found = cold(services, move || {
+        let decided = |found: &Result<JournalRecord, _>| {
+            found
+                .as_ref()
+                .map_or(true, |record| !record.steps.is_empty())
+        };
+        journal.records(filter).find(decided).transpose()
+    })
+    .await?;
+    let record = found.ok_or_else(|| {
+        ApiError::new(
+            ErrorCode::RequestNotFound,
+            "the journal has no decision about this user and asset up to that time",
+        )
+    })?;
+    Reply::json(&ExplainEntitlementReply::from(record))
 }

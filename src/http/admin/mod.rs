@@ -17,6 +17,7 @@ pub(crate) mod operators;
 pub(crate) mod partners;
 pub(crate) mod playback;
 pub(crate) mod probes;
+pub(crate) mod requests;
 pub(crate) mod resolve;
 pub(crate) mod rights;
 pub(crate) mod schedule;

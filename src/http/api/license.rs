@@ -1,6 +1,7 @@
 //! Handlers of DRM licenses and certificates.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::StatusCode;
 
@@ -67,7 +68,15 @@ pub(crate) async fn license(
         asset: asset.clone(),
         now: cx.now,
     };
+    let asked = Instant::now();
     let answer = server.license(request.challenge, subject).await;
+    cx.trace.step("licenseServer", answer.is_ok(), || {
+        let millis = asked.elapsed().as_millis();
+        match &answer {
+            Ok(_) => format!("answered with a license in {millis} ms"),
+            Err(error) => format!("{error}, after {millis} ms"),
+        }
+    });
     count(match &answer {
         // Counted apart from licenses: every player asks for it once, and it decrypts nothing.
         Ok(_) if certificate => LicenseResult::Certificate,
@@ -96,6 +105,7 @@ fn authorize(
         device: None,
         drm: request.system,
         kids: &request.kids,
+        trace: &cx.trace,
     };
     Ok(services.playback.license(&request, cx.now)?)
 }

@@ -1,6 +1,7 @@
 //! Handlers of the user's own account.
 
 use crate::domain::accounts::{Login, UserChange};
+use crate::domain::journal::JournalFilter;
 use crate::domain::telemetry::Selection;
 use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -12,6 +13,7 @@ use crate::http::routing::endpoint::users::{
     ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, UpdateUserRequest,
 };
 use crate::http::wire::entitlement::OfferReply;
+use crate::http::wire::requests::RequestPieces;
 use crate::http::wire::telemetry_export::EventPieces;
 use crate::http::wire::users::{ExportReply, UserReply};
 use crate::services::Services;
@@ -148,7 +150,7 @@ pub(crate) async fn export(
         user: Some(auth.user()),
         ..Selection::default()
     };
-    // Telemetry is the last member and is streamed: a month of events does not fit in memory.
+    // Requests and telemetry are the last members and are streamed: a month of events does not fit in memory.
     let events = cold(services, move || telemetry.events(selection)).await?;
     let snapshot = services.catalog.snapshot();
     let grants = services.grants.for_user(&auth.user());
@@ -158,7 +160,16 @@ pub(crate) async fn export(
         .collect();
     let export = ExportReply::new(&held, auth.login(), offers, played.into());
     let object = serde_json::to_vec(&export).map_err(ApiError::internal)?;
-    let pieces = EventPieces::member(object, "telemetry", events).map_err(ApiError::internal)?;
+    let filter = JournalFilter {
+        user: Some(auth.user()),
+        ..JournalFilter::default()
+    };
+    let records = services.journal.records(filter);
+    let partners = services.partners.clone();
+    let requests = RequestPieces::open_member(object, "requests", records, partners);
+    let pieces = requests
+        .map_err(ApiError::internal)?
+        .chain(EventPieces::last_member("telemetry", events));
     Ok(Reply::stream(
         media::JSON,
         None,

@@ -174,6 +174,8 @@ codes! {
     GrantNotFound = 404, "GRANT_NOT_FOUND";
     /// No rule has this number.
     RuleNotFound = 404, "RULE_NOT_FOUND";
+    /// The request journal has no request with this id.
+    RequestNotFound = 404, "REQUEST_NOT_FOUND";
     /// No mail has this id.
     MailNotFound = 404, "MAIL_NOT_FOUND";
     /// Another object already has this name.

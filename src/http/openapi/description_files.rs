@@ -22,6 +22,7 @@ const PARTNER: &[&str] = &[
     include_str!("../../../data/openapi/partner/schedule.toml"),
     include_str!("../../../data/openapi/partner/playback.toml"),
     include_str!("../../../data/openapi/partner/telemetry.toml"),
+    include_str!("../../../data/openapi/partner/lab.toml"),
     include_str!("../../../data/openapi/partner/pages.toml"),
 ];
 
@@ -33,6 +34,7 @@ const ADMIN: &[&str] = &[
     include_str!("../../../data/openapi/admin/users.toml"),
     include_str!("../../../data/openapi/admin/mail.toml"),
     include_str!("../../../data/openapi/admin/playback.toml"),
+    include_str!("../../../data/openapi/admin/requests.toml"),
     include_str!("../../../data/openapi/admin/store.toml"),
 ];
 

@@ -8,6 +8,7 @@ use http::HeaderValue;
 
 use crate::config::limits::REQUEST_ID_MAX;
 use crate::domain::audit::AuditedChange;
+use crate::domain::decision::DecisionTrace;
 use crate::http::request::headers::RequestHeaders;
 use crate::ports::geoip::GeoIp;
 use crate::types::{Country, UnixSeconds};
@@ -94,6 +95,8 @@ pub(crate) struct Context {
     pub reported_country: Option<Country>,
     pub accept_language: Option<HeaderValue>,
     pub change: Option<Box<AuditedChange>>,
+    /// Collects the decision for the request journal.
+    pub trace: DecisionTrace,
 }
 
 impl Context {

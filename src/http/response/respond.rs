@@ -14,6 +14,7 @@ use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::http::request::context::RequestId;
 use crate::http::request::headers::RequestHeaders;
 use crate::http::response::body::ResponseBody;
+use crate::http::response::journal_entry::{JournalDraft, journal};
 use crate::http::response::render::{ErrorForm, ResponseOptions, render, render_error};
 use crate::http::response::reply::Reply;
 use crate::http::response::reset_page_view::View;
@@ -46,9 +47,14 @@ pub(crate) struct RequestRecord {
     flat: bool,
     soap: bool,
     pub(crate) close: bool,
+    pub(crate) draft: JournalDraft,
 }
 
 impl RequestRecord {
+    fn route_label(&self) -> &'static str {
+        self.route.map_or("none", |(_, route)| route.label)
+    }
+
     pub(crate) fn new(
         http: &HttpState,
         table: RouteSet,
@@ -70,6 +76,7 @@ impl RequestRecord {
             // Parsers disagree about the end of some chunked bodies: `0\r\n\n` ends one for hyper, which then
             // drops the rest of the packet. Closing the connection ensures that no later request is lost or
             // read differently by a proxy.
+            draft: JournalDraft::default(),
             close: !heads.transfer_encoding.is_absent() && parts.version < Version::HTTP_2,
         }
     }
@@ -78,6 +85,7 @@ impl RequestRecord {
 pub(crate) fn finish(
     http: &HttpState,
     record: RequestRecord,
+    parts: &Parts,
     heads: &RequestHeaders<'_>,
     answer: Answer,
 ) -> Response<ResponseBody> {
@@ -86,11 +94,11 @@ pub(crate) fn finish(
         head: record.head,
         compression: Some((&http.services.compression, record.turn)),
     };
-    let mut response = match answer.and_then(|reply| render(reply, options)) {
-        Ok(response) => response,
+    let (mut response, error) = match answer.and_then(|reply| render(reply, options)) {
+        Ok(response) => (response, None),
         Err(error) => {
             log_error(&record, &error);
-            refuse(http, &record, options, &error)
+            (refuse(http, &record, options, &error), Some(error))
         }
     };
     let headers = response.headers_mut();
@@ -122,10 +130,31 @@ pub(crate) fn finish(
     let route = record.route.map(|(index, _)| index);
     http.metrics
         .answered(record.table, route, response.status(), elapsed);
+    if let Some(error) = &error {
+        let partner = record.draft.partner;
+        let name = || partner.and_then(|partner| http.services.partners.name(&partner));
+        http.metrics
+            .refusals
+            .count(record.route_label(), error.code().as_str(), partner, name);
+    }
+    journal(
+        http,
+        &record,
+        parts,
+        heads,
+        response.status(),
+        error.as_ref(),
+    );
     if http.settings.access_log {
+        let partner = record.draft.partner;
+        let partner = partner.and_then(|partner| http.services.partners.name(&partner));
         tracing::info!(
             request_id = %record.id,
-            route = record.route.map_or("none", |(_, route)| route.label),
+            method = parts.method.as_str(),
+            route = record.route_label(),
+            partner = partner.as_deref(),
+            user = record.user.map(display),
+            code = error.as_ref().map(|error| error.code().as_str()),
             status = response.status().as_u16(),
             micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
             "request"
@@ -175,7 +204,7 @@ fn successor(http: &HttpState, record: &RequestRecord) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
 }
 
-fn loggable(error: &ApiError) -> &str {
+pub(super) fn loggable(error: &ApiError) -> &str {
     // The message of an unknown path repeats the path, which may contain a token.
     match error.code() == ErrorCode::PathNotFound {
         true => "no route matches",
@@ -192,7 +221,7 @@ fn log_error(record: &RequestRecord, error: &ApiError) {
     if !ours {
         tracing::debug!(
             request_id = %record.id,
-            route = record.route.map_or("none", |(_, route)| route.label),
+            route = record.route_label(),
             code = error.code().as_str(),
             why = loggable(error),
             "request refused"
@@ -214,7 +243,7 @@ fn log_error(record: &RequestRecord, error: &ApiError) {
     }
     tracing::error!(
         request_id = %record.id,
-        route = record.route.map_or("none", |(_, route)| route.label),
+        route = record.route_label(),
         code = error.code().as_str(),
         cause = causes,
         "request failed"

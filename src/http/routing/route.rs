@@ -97,6 +97,15 @@ pub enum RateClass {
     Reset,
 }
 
+/// Which requests of a route the request journal keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalRule {
+    Refusals,
+    Everything,
+    /// Those that are answered otherwise than the one before in the same session.
+    Changes,
+}
+
 #[derive(Debug)]
 pub struct Route {
     pub method: RouteMethod,
@@ -127,6 +136,7 @@ pub struct Route {
     /// Whether the response contains secrets of users (tokens and PINs in mail), for a role that may see
     /// them.
     pub shows_secrets: bool,
+    pub journal: JournalRule,
     pub label: &'static str,
 }
 
@@ -156,6 +166,7 @@ impl Route {
             is_change: !matches!(method, RouteMethod::Get),
             has_dry_run: false,
             shows_secrets: false,
+            journal: JournalRule::Refusals,
             label,
         }
     }
@@ -212,6 +223,11 @@ impl Route {
 
     pub(crate) const fn with_secrets(mut self) -> Self {
         self.shows_secrets = true;
+        self
+    }
+
+    pub(crate) const fn journaled(mut self, rule: JournalRule) -> Self {
+        self.journal = rule;
         self
     }
 

@@ -12,6 +12,7 @@ use crate::http::routing::endpoint::admin::content::{
     ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest, RefreshSourceRequest,
     SourceRequest, UndoCatalogRequest,
 };
+use crate::http::routing::endpoint::admin::requests::{RequestRequest, RequestsRequest};
 use crate::http::routing::endpoint::admin::rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
@@ -50,6 +51,7 @@ use crate::http::routing::endpoint::users::{
 };
 use crate::http::routing::handler::{Handler, Outcome, handler, later, now};
 use crate::http::routing::route::BodyRule::{self, Gzip, Ignored, Streamed, Whole};
+use crate::http::routing::route::JournalRule::{Changes, Everything};
 use crate::http::routing::route::RouteMethod::{self, Delete, Get, Post, Put};
 use crate::http::routing::route::WorkClass::{self, Bulk, Hashing, Memory, Store, Upstream};
 use crate::http::routing::route::{Endpoint, RateClass, Route};
@@ -161,9 +163,9 @@ pub(crate) static PUBLIC: &[Route] = &[
     partner(Get, "/api/catalog/v1/livestreams", "livestreams", now!(PageRequest<LivestreamId> => api::catalog::livestreams), Ignored, Memory),
     partner(Get, "/api/catalog/v1/assets", "assets", now!(PageRequest<AssetId> => api::catalog::assets), Ignored, Memory),
     // Sign-up, login and password reset.
-    partner(Put, "/api/login/v2/auth/email", "sign_up", later!(SignUpRequest => api::login::sign_up), SMALL, Hashing).rated(RateClass::SignUp),
-    partner(Post, "/api/login/v2/auth/email", "login", later!(LoginRequest => api::login::login), SMALL, Hashing).rated(RateClass::Login),
-    user(Post, "/api/login/v2/auth/logout", "logout", later!(api::login::logout), Ignored, Store),
+    partner(Put, "/api/login/v2/auth/email", "sign_up", later!(SignUpRequest => api::login::sign_up), SMALL, Hashing).rated(RateClass::SignUp).journaled(Everything),
+    partner(Post, "/api/login/v2/auth/email", "login", later!(LoginRequest => api::login::login), SMALL, Hashing).rated(RateClass::Login).journaled(Everything),
+    user(Post, "/api/login/v2/auth/logout", "logout", later!(api::login::logout), Ignored, Store).journaled(Everything),
     partner(Post, "/api/login/v2/password/send-reset-password", "send_reset", later!(SendResetRequest => api::login::send_reset), SMALL, Store)
         .rated(RateClass::ResetMail),
     partner(Post, "/api/login/v2/password/send-reset-email", "send_reset_email", later!(SendResetRequest => api::login::send_reset), SMALL, Store)
@@ -184,24 +186,27 @@ pub(crate) static PUBLIC: &[Route] = &[
     user(Get, "/api/user/v1/users/{userId}/devices/{deviceId}", "device", later!(DeviceRequest => api::devices::device), Ignored, Store),
     user(Delete, "/api/user/v1/users/{userId}/devices/{deviceId}", "remove_device", later!(DeviceRequest => api::devices::remove_device), Ignored, Store),
     user(Get, "/api/user/v1/users/{userId}/sessions", "sessions", later!(api::sessions::sessions), Ignored, Store),
-    user(Delete, "/api/user/v1/users/{userId}/sessions", "end_sessions", later!(api::sessions::end_sessions), Ignored, Store),
+    user(Delete, "/api/user/v1/users/{userId}/sessions", "end_sessions", later!(api::sessions::end_sessions), Ignored, Store).journaled(Everything),
     user(Get, "/api/user/v1/users/{userId}/sessions/{sessionId}", "session", later!(SessionRequest => api::sessions::session), Ignored, Store),
-    user(Delete, "/api/user/v1/users/{userId}/sessions/{sessionId}", "end_session", later!(SessionRequest => api::sessions::end_session), Ignored, Store),
+    user(Delete, "/api/user/v1/users/{userId}/sessions/{sessionId}", "end_session", later!(SessionRequest => api::sessions::end_session), Ignored, Store).journaled(Everything),
     user(Get, "/api/user/v1/users/{userId}/offers", "offers", later!(api::offers::offers), Ignored, Store),
     user(Get, "/api/user/v1/users/{userId}/export", "export", later!(api::users::export), Ignored, Store),
     // Entitlement, playback, licenses and telemetry.
-    user(Post, "/api/entitlement/v2/asset/{assetId}", "entitlement", later!(EntitlementRequest => api::playback::entitlement), SMALL, Hashing),
-    user(Post, "/api/playback/v2/preflight/asset/{assetId}", "preflight", later!(PreflightRequest => api::playback::preflight), Ignored, Store),
-    user(Post, "/api/playback/v1/preflight/asset/{assetId}", "preflight_v1", later!(PreflightRequest => api::playback::preflight), Ignored, Store),
-    user(Post, "/api/playback/v1/widevine/license", "license_widevine", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream),
-    user(Post, "/api/playback/v1/playready/license", "license_playready", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).with_soap_faults(),
-    user(Post, "/api/playback/v1/fairplay/license", "license_fairplay", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream),
-    user(Post, "/api/playback/v1/clearkey/license", "license_clearkey", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream),
+    user(Post, "/api/entitlement/v2/asset/{assetId}", "entitlement", later!(EntitlementRequest => api::playback::entitlement), SMALL, Hashing).journaled(Everything),
+    user(Post, "/api/playback/v2/preflight/asset/{assetId}", "preflight", later!(PreflightRequest => api::playback::preflight), Ignored, Store).journaled(Everything),
+    user(Post, "/api/playback/v1/preflight/asset/{assetId}", "preflight_v1", later!(PreflightRequest => api::playback::preflight), Ignored, Store).journaled(Everything),
+    user(Post, "/api/playback/v1/widevine/license", "license_widevine", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).journaled(Everything),
+    user(Post, "/api/playback/v1/playready/license", "license_playready", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).with_soap_faults().journaled(Everything),
+    user(Post, "/api/playback/v1/fairplay/license", "license_fairplay", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).journaled(Everything),
+    user(Post, "/api/playback/v1/clearkey/license", "license_clearkey", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).journaled(Everything),
     partner(Get, "/api/playback/v1/fairplay/certificate", "fairplay_certificate", later!(api::license::fairplay_certificate), Ignored, Memory),
-    user(Post, "/api/playback/v1/heartbeat", "heartbeat", now!(HeartbeatRequest => api::playback::heartbeat), Ignored, Memory),
-    user(Delete, "/api/playback/v1/heartbeat", "end_playback", later!(EndPlaybackRequest => api::playback::end_playback), Ignored, Store),
+    user(Post, "/api/playback/v1/heartbeat", "heartbeat", now!(HeartbeatRequest => api::playback::heartbeat), Ignored, Memory).journaled(Changes),
+    user(Delete, "/api/playback/v1/heartbeat", "end_playback", later!(EndPlaybackRequest => api::playback::end_playback), Ignored, Store).journaled(Everything),
     user(Post, "/api/tracker/v1/telemetry-events", "telemetry", later!(TelemetryRequest => api::telemetry::telemetry), EVENTS, Store),
     form("/api/tracker/v1/cmcd/{token}", "cmcd", later!(CmcdRequest => api::telemetry::cmcd), Store).with_body(EVENTS),
+    // The request journal, for the developers of lab partners.
+    partner(Get, "/api/lab/v1/requests", "lab_requests", later!(RequestsRequest => admin::requests::lab_requests), Ignored, Bulk),
+    partner(Get, "/api/lab/v1/requests/{request}", "lab_request", later!(RequestRequest => admin::requests::lab_request), Ignored, Store),
     open("/origin/v1/{token}/{*path}", "origin", later!(OriginRequest => api::media::origin), Store),
     // The front page for browsers, and the player page of demo and lab installations.
     open("/", "front_page", now!(FrontPageRequest => api::front_page::show), Memory),
@@ -288,6 +293,9 @@ pub(crate) static OPS: &[Route] = &[
     ops(Get, "/admin/v1/telemetry/events", "admin_export_telemetry", READ_SYSTEM, later!(ExportTelemetryRequest => admin::telemetry::export), Ignored, Bulk),
     ops(Get, "/admin/v1/telemetry/report", "admin_report_telemetry", READ_CONTENT, later!(ReportTelemetryRequest => admin::telemetry::report), Ignored, Bulk),
     ops(Get, "/admin/v1/telemetry/series", "admin_telemetry_series", READ_CONTENT, later!(TelemetrySeriesRequest => admin::telemetry::series), Ignored, Bulk),
+    ops(Get, "/admin/v1/requests", "admin_requests", READ_USERS, later!(RequestsRequest => admin::requests::requests), Ignored, Bulk),
+    ops(Get, "/admin/v1/requests.har", "admin_requests_har", READ_USERS, later!(RequestsRequest => admin::requests::archive), Ignored, Bulk),
+    ops(Get, "/admin/v1/requests/{request}", "admin_request", READ_USERS, later!(RequestRequest => admin::requests::request), Ignored, Store),
     ops(Post, "/admin/v1/store/verify", "admin_verify_store", EDIT_SYSTEM, later!(admin::store::verify), Ignored, Bulk).read_only(),
     ops(Post, "/admin/v1/store/rebuild", "admin_rebuild_store", EDIT_SYSTEM, later!(admin::store::rebuild), Ignored, Bulk),
     ops(Post, "/admin/v1/store/base", "admin_renew_base", EDIT_SYSTEM, later!(admin::store::base), Ignored, Bulk).read_only(),

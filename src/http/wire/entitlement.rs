@@ -1,9 +1,12 @@
 //! Grants, and the explanation of an entitlement decision.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::domain::catalog::{CatalogSnapshot, Offer, OfferKind};
 use crate::domain::entitlement::{DecisionStep, EntitlementExplanation, Grant};
+use crate::domain::journal::JournalRecord;
 use crate::domain::playback::Playability;
 use crate::http::errors::mapping::denial;
 use crate::types::UnixSeconds;
@@ -97,49 +100,72 @@ pub(crate) struct ExplainEntitlementReply {
     /// Whether the user gets an entitlement, possibly after entering the PIN.
     granted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'static str>,
+    code: Option<Cow<'static, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pin_needed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     playable: Option<bool>,
+    /// The request that was decided, for a past decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<i64>,
     steps: Vec<StepLine>,
 }
 
 #[derive(Serialize)]
 pub(crate) struct StepLine {
-    check: &'static str,
+    pub(super) check: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<String>,
-    finding: String,
-    passed: bool,
+    pub(super) subject: Option<String>,
+    pub(super) finding: String,
+    pub(super) passed: bool,
 }
 
 impl ExplainEntitlementReply {
     #[must_use]
     pub(crate) fn new(
         explained: EntitlementExplanation,
+        limits: Vec<DecisionStep>,
         playability: Option<&Playability>,
     ) -> Self {
-        let line = |step: DecisionStep| StepLine {
-            check: step.check,
-            subject: step.subject,
-            finding: step.finding,
-            passed: step.passed,
-        };
         // Preflight decides this later. Operators who ask why a viewer cannot play want to see it at once.
         let playback = playability.map(|found| StepLine {
-            check: "playback",
+            check: "playback".into(),
             subject: None,
             finding: found.describe(),
             passed: found.can_play(),
         });
-        let steps = explained.steps.into_iter().map(line);
+        let allowed = limits.iter().all(|step| step.passed);
+        let steps = explained
+            .steps
+            .into_iter()
+            .chain(limits)
+            .map(StepLine::from);
         Self {
             granted: explained.denied.is_none(),
-            code: explained.denied.map(|denied| denial(denied).as_str()),
+            code: explained
+                .denied
+                .map(|denied| denial(denied).as_str().into()),
             pin_needed: explained.pin_needed,
-            playable: playability.map(Playability::can_play),
+            playable: playability.map(|found| allowed && found.can_play()),
+            request_id: None,
+            at: None,
             steps: steps.chain(playback).collect(),
+        }
+    }
+}
+
+impl From<JournalRecord> for ExplainEntitlementReply {
+    fn from(record: JournalRecord) -> Self {
+        Self {
+            granted: !record.is_refusal(),
+            code: record.code.map(Cow::Owned),
+            pin_needed: None,
+            playable: None,
+            request_id: Some(record.id),
+            at: Some(record.at_millis.div_euclid(1_000)),
+            steps: record.steps.into_iter().map(StepLine::from).collect(),
         }
     }
 }

@@ -133,6 +133,15 @@ const RIGHTS: [(&str, Getter); 7] = [
     ("fastForward", |says| says.fast_forward.map(Value::from)),
 ];
 
+/// Each right with the layer that decides it, in one line.
+pub(crate) fn deciding_rules(explained: &ExplainedRight) -> String {
+    let lines = rights(explained);
+    let lines = lines
+        .iter()
+        .map(|line| format!("{} {} by {}", line.right, line.value, line.by));
+    lines.collect::<Vec<_>>().join(", ")
+}
+
 fn rights(explained: &ExplainedRight) -> Vec<RightLine> {
     let line = |(right, said): &(&'static str, Getter)| {
         let layer = explained.winner(|says| said(says).is_some())?;

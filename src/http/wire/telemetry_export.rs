@@ -25,25 +25,15 @@ impl EventPieces {
         }
     }
 
-    /// Appends the events as a member to a JSON object that has at least one other member.
-    ///
-    /// # Errors
-    /// `object` is not such an object, which is a defect of the caller.
-    pub(crate) fn member(
-        mut object: Vec<u8>,
-        name: &str,
-        events: Events,
-    ) -> Result<Self, BodyError> {
-        if object.len() < 3 || object.pop() != Some(b'}') {
-            return Err("cannot append events: not a JSON object".into());
-        }
-        object.extend_from_slice(format!(",\"{name}\":[").as_bytes());
-        Ok(Self {
-            head: Some(object.into()),
+    /// The events as the last member of an object that has members before it.
+    #[must_use]
+    pub(crate) fn last_member(name: &str, events: Events) -> Self {
+        Self {
+            head: Some(format!(",\"{name}\":[").into()),
             events,
             element: Some(false),
             end: Some(b"]}"),
-        })
+        }
     }
 
     fn piece(&mut self) -> Result<Vec<u8>, BodyError> {

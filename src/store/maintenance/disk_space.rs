@@ -24,13 +24,16 @@ pub enum WritePriority {
     Change,
     Session,
     Telemetry,
+    /// Records that only explain what happened: rejected first.
+    Journal,
 }
 
-pub const NEEDS: [WritePriority; 4] = [
+pub const NEEDS: [WritePriority; 5] = [
     WritePriority::Login,
     WritePriority::Change,
     WritePriority::Session,
     WritePriority::Telemetry,
+    WritePriority::Journal,
 ];
 
 impl WritePriority {
@@ -41,6 +44,7 @@ impl WritePriority {
             Self::Change => "change",
             Self::Session => "session",
             Self::Telemetry => "telemetry",
+            Self::Journal => "journal",
         }
     }
 
@@ -48,6 +52,7 @@ impl WritePriority {
     #[must_use]
     pub const fn refusal(self) -> &'static str {
         match self {
+            Self::Journal => "the request journal is paused",
             Self::Telemetry => "telemetry is refused",
             Self::Session => "new playback sessions and telemetry are refused",
             Self::Change => {
@@ -65,6 +70,7 @@ impl WritePriority {
             Self::Change => (2, 4 * MIB, 128 * MIB),
             Self::Session => (4, 6 * MIB, 256 * MIB),
             Self::Telemetry => (8, 10 * MIB, 1024 * MIB),
+            Self::Journal => (9, 12 * MIB, 1152 * MIB),
         };
         (total / 100).saturating_mul(percent).clamp(least, most)
     }
@@ -76,6 +82,7 @@ impl WritePriority {
             Self::Change => 8,
             Self::Session => 12,
             Self::Telemetry => 16,
+            Self::Journal => 20,
         }
     }
 }
@@ -278,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn telemetry_is_rejected_first_and_logins_last() {
+    fn the_journal_is_rejected_first_and_logins_last() {
         let of = |free| {
             Disk {
                 free,
@@ -288,6 +295,7 @@ mod tests {
             .refuses()
         };
         assert_eq!(of(60 * MIB), None);
+        assert_eq!(of(19 * MIB), Some(WritePriority::Journal));
         assert_eq!(of(12 * MIB), Some(WritePriority::Telemetry));
         assert_eq!(of(7 * MIB), Some(WritePriority::Session));
         assert_eq!(of(3 * MIB), Some(WritePriority::Change));
@@ -313,7 +321,7 @@ mod tests {
     fn a_large_disk_is_not_kept_empty() {
         let terabyte = 1024 * 1024 * MIB;
         let disk = Disk {
-            free: 1024 * MIB,
+            free: 1152 * MIB,
             total: terabyte,
             files: 1_000,
         };

@@ -2,6 +2,7 @@
 
 use super::world::{KEY, program};
 use super::*;
+use crate::domain::decision::DecisionTrace;
 use crate::types::{BroadcastId, TokenKind, time::DAY};
 
 /// `news`: a program with live rights, one without, one that needs a PIN; half an hour each.
@@ -43,6 +44,7 @@ fn heartbeat_errors_have_their_precedence() {
         token: Some(player.token.hash()),
         device: "tv",
         beat: Beat::default(),
+        trace: &DecisionTrace::off(),
     };
     let mismatch = || Err(PlaybackError::SessionMismatch);
     let not_found = || Err(PlaybackError::SessionNotFound);
@@ -291,6 +293,7 @@ fn license_reports_each_error() {
         device: Some("tv"),
         drm: Drm::Clearkey,
         kids: &kids,
+        trace: &DecisionTrace::off(),
     };
     let invalid = || Some(PlaybackError::EntitlementInvalid);
     let cases: [(Option<PlaybackError>, Change<LicenseAttempt<'_>>); 11] = [

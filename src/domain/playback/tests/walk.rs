@@ -9,6 +9,7 @@ use proptest::sample::{Index, select};
 
 use super::world::{CATCHUP, program};
 use super::*;
+use crate::domain::decision::DecisionTrace;
 use crate::types::BroadcastId;
 
 const USERS: u8 = 2;
@@ -520,6 +521,7 @@ impl Walk {
                 position: now.0 - behind,
                 ..Beat::default()
             },
+            trace: &DecisionTrace::off(),
         };
         let found = self.lab.beaten(&heartbeat, now);
         assert_eq!(found, self.expected_beat(user, nth, ticket, device, behind));
@@ -583,6 +585,7 @@ impl Walk {
             device: None,
             drm: Drm::Clearkey,
             kids: &[],
+            trace: &DecisionTrace::off(),
         };
         let found = self.lab.playback.license(&request, self.now).map(|_| ());
         let valid = run.user == user

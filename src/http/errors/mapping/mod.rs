@@ -9,6 +9,7 @@ mod backups;
 mod catalog;
 mod epg_sources;
 mod identities;
+mod journal;
 mod playback;
 mod schedule;
 

@@ -11,8 +11,8 @@ use crate::http::routing::endpoint::login::password;
 use crate::http::routing::endpoint::users::ParentalControlChange;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{
-    AssetId, BirthDate, Country, Email, LiveOffset, Locale, Malformed, OfferId, PersonName, Pin,
-    UnixSeconds, UserId,
+    AssetId, BirthDate, Country, DeviceId, Email, LiveOffset, Locale, Malformed, OfferId,
+    PersonName, Pin, UnixSeconds, UserId,
 };
 
 /// A user by id or by e-mail address. With an address the partner may be omitted if there is only
@@ -31,6 +31,18 @@ fn partner(input: &Input<'_>) -> Result<Option<PartnerRef>, ApiError> {
 }
 
 impl UserRef {
+    /// Reads the parameters `user` and `partner` of the query.
+    pub(crate) fn from_query(input: &Input<'_>) -> Result<Option<Self>, ApiError> {
+        let Some(text) = input.query.one("user")? else {
+            return Ok(None);
+        };
+        if let Ok(user) = UserId::parse(&text) {
+            return Ok(Some(Self::Id(user)));
+        }
+        let email = known(Email::parse(&text), ErrorCode::UserNotFound)?;
+        Ok(Some(Self::Email(email, partner(input)?)))
+    }
+
     pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         let text = input.text("user")?;
         // An id contains no `@`, so it cannot be an address.
@@ -344,15 +356,21 @@ pub(crate) struct ExplainEntitlementRequest {
     pub asset: AssetId,
     pub offset: LiveOffset,
     pub country: Option<Country>,
+    pub device: Option<DeviceId>,
+    /// Explains a past decision from the journal instead of one now.
+    pub at: Option<UnixSeconds>,
 }
 
 impl ParseRequest for ExplainEntitlementRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        let (user, asset, offset, country) = (
+        let at = input.number("at", 12, "must be a time in Unix seconds");
+        let (user, asset, offset, country, device, at) = (
             UserRef::parse(input),
             input.parsed("asset", AssetId::parse),
             input.query.parsed("offset", LiveOffset::parse),
             input.query.parsed("country", Country::parse),
+            input.query.parsed("device", DeviceId::parse),
+            at,
         )
             .combine()?;
         Ok(Self {
@@ -360,6 +378,8 @@ impl ParseRequest for ExplainEntitlementRequest {
             asset,
             offset: offset.unwrap_or(LiveOffset::LIVE),
             country,
+            device,
+            at: at.map(UnixSeconds),
         })
     }
 }

@@ -1,0 +1,281 @@
+//! `playgate requests`: the request journal.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::admin::{Admin, path, with_query};
+use super::exit::CommandResult;
+use super::time_arg::{TimeArg, server_time};
+use super::{Global, output};
+
+/// Request journal: what clients asked, what they were answered, and why
+#[derive(Subcommand)]
+pub(super) enum RequestsCommand {
+    /// List requests, newest first
+    List {
+        #[command(flatten)]
+        filter: RequestFilter,
+        /// Only requests before this one: its number or id
+        #[arg(long, value_name = "NUMBER")]
+        before: Option<String>,
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a request and the decision behind its answer
+    Show {
+        /// Request id, as in X-Request-Id
+        id: String,
+        /// Print a curl command that repeats the request; tokens are left for you to fill in
+        #[arg(long, conflicts_with = "json")]
+        curl: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print requests as an HTTP archive (HAR 1.2), oldest first
+    Har {
+        #[command(flatten)]
+        filter: RequestFilter,
+        /// Only requests before this one: its number or id
+        #[arg(long, value_name = "NUMBER")]
+        before: Option<String>,
+    },
+    /// Print requests as they come, oldest first; ends with Ctrl-C
+    Tail {
+        #[command(flatten)]
+        filter: RequestFilter,
+        /// Print one JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args)]
+pub(super) struct RequestFilter {
+    /// Only requests of this partner: id or name
+    #[arg(long)]
+    partner: Option<String>,
+    /// Only requests of this user: id or e-mail address
+    #[arg(long)]
+    user: Option<String>,
+    /// Only requests of this playback session
+    #[arg(long, allow_hyphen_values = true)]
+    session: Option<String>,
+    /// Only this route, by its operation id, such as entitlement or heartbeat
+    #[arg(long)]
+    route: Option<String>,
+    /// Only this status, such as 403, or class, such as 4xx
+    #[arg(long)]
+    status: Option<String>,
+    /// Only this error code, such as NOT_ENTITLED
+    #[arg(long)]
+    code: Option<String>,
+    /// Start of the time span: Unix seconds, RFC 3339, or a span such as -15m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<TimeArg>,
+    /// End of the time span (exclusive)
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<TimeArg>,
+    /// Maximum number of requests
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+}
+
+/// Seconds for which the server holds a request of `tail` open.
+const WAIT: &str = "20";
+/// Requests that `tail` shows at its start.
+const TAIL_BEGIN: u16 = 10;
+
+const COLUMNS: [output::Column; 8] = [
+    ("TIME", "at"),
+    ("PARTNER", "partner"),
+    ("USER", "user"),
+    ("ROUTE", "route"),
+    ("ASSET", "asset"),
+    ("STATUS", "status"),
+    ("CODE", "code"),
+    ("ID", "id"),
+];
+
+impl RequestFilter {
+    /// The path of the list with this filter and more parameters. Spans count back from `now`.
+    fn target(&self, limit: u16, more: &[(&str, Option<&str>)], now: i64) -> String {
+        let instant = |time: &Option<TimeArg>| time.map(|time| time.at(now).to_string());
+        let (from, to, limit) = (instant(&self.from), instant(&self.to), limit.to_string());
+        let mut parameters = vec![
+            ("partner", self.partner.as_deref()),
+            ("user", self.user.as_deref()),
+            ("session", self.session.as_deref()),
+            ("route", self.route.as_deref()),
+            ("status", self.status.as_deref()),
+            ("code", self.code.as_deref()),
+            ("from", from.as_deref()),
+            ("to", to.as_deref()),
+            ("limit", Some(limit.as_str())),
+        ];
+        parameters.extend(more);
+        with_query(path(&["requests"]), &parameters)
+    }
+}
+
+pub(super) async fn run(command: RequestsCommand, global: &Global) -> CommandResult {
+    let mut admin = global.admin().await?;
+    match command {
+        RequestsCommand::List {
+            filter,
+            before,
+            json,
+        } => {
+            let now = server_time(&mut admin).await?;
+            let more = [("before", before.as_deref())];
+            let target = filter.target(filter.limit, &more, now);
+            output::list(&admin.get(&target).await?, &COLUMNS, json)
+        }
+        RequestsCommand::Show { id, curl, json } => {
+            let record = admin.get(&path(&["requests", &id])).await?;
+            if curl {
+                let base = admin.get(&path(&["about"])).await?;
+                return output::line(&curl_command(&record, &output::text(&base, "publicUrl")));
+            }
+            show(&record, json)
+        }
+        RequestsCommand::Har { filter, before } => {
+            let now = server_time(&mut admin).await?;
+            let more = [("before", before.as_deref())];
+            let target = filter.target(filter.limit, &more, now);
+            admin
+                .download(&target.replacen("/requests", "/requests.har", 1))
+                .await
+        }
+        RequestsCommand::Tail { filter, json } => tail(&mut admin, &filter, json).await,
+    }
+}
+
+async fn tail(admin: &mut Admin, filter: &RequestFilter, json: bool) -> CommandResult {
+    let now = server_time(admin).await?;
+    let mut last = 0;
+    let mut records = admin.get(&filter.target(TAIL_BEGIN, &[], now)).await?;
+    loop {
+        for record in records.as_array().into_iter().flatten().rev() {
+            last = record["number"].as_u64().unwrap_or(last).max(last);
+            match json {
+                true => output::json(record)?,
+                false => output::line(&one_line(record))?,
+            }
+        }
+        let number = last.to_string();
+        let more = [("after", Some(number.as_str())), ("wait", Some(WAIT))];
+        records = admin.get(&filter.target(filter.limit, &more, now)).await?;
+        // A burst is printed in pieces, not record by record.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn one_line(record: &Value) -> String {
+    let cells = COLUMNS.map(|(_, member)| output::cell(member, record.get(member)));
+    cells.join("  ")
+}
+
+fn show(record: &Value, json: bool) -> CommandResult {
+    if json {
+        return output::json(record);
+    }
+    let mut facts = record.clone();
+    let steps = facts
+        .as_object_mut()
+        .and_then(|facts| facts.remove("steps"));
+    output::record(&facts, false)?;
+    for step in steps
+        .as_ref()
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        super::explain_output::show_step(step)?;
+    }
+    Ok(())
+}
+
+/// The request as far as the journal has it; what it never has is named in angle brackets.
+fn curl_command(record: &Value, base: &str) -> String {
+    let text = |member: &str| output::text(record, member);
+    let mut target = format!("{}{}", base.trim_end_matches('/'), text("path"));
+    let pairs = |member: &str| -> Vec<(String, String)> {
+        let pairs = record.get(member).and_then(Value::as_object);
+        let pairs = pairs.into_iter().flatten();
+        pairs
+            .map(|(name, value)| {
+                let value = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned);
+                (name.clone(), value)
+            })
+            .collect()
+    };
+    let query: Vec<(String, String)> = pairs("query");
+    let query: Vec<(&str, Option<&str>)> = query
+        .iter()
+        .map(|(name, value)| (name.as_str(), Some(value.as_str())))
+        .collect();
+    target = with_query(target, &query);
+    let mut parts = vec![format!("curl -X {} {}", text("method"), quoted(&target))];
+    let mut header = |name: &str, value: &str| {
+        parts.push(format!("-H {}", quoted(&format!("{name}: {value}"))));
+    };
+    if record.get("tokenId").is_some() {
+        header("Service-AccessToken", "<partner token>");
+    }
+    if record.get("user").is_some() {
+        header("Authorization", "Bearer <user token>");
+    }
+    if record.get("entitlement").is_some() {
+        header("Service-Play-EntitlementId", "<entitlement token>");
+    }
+    if record.pointer("/device/idHash").is_some() {
+        header("Service-Play-DeviceId", "<device id>");
+    }
+    for (name, value) in pairs("headers") {
+        header(&name, &value);
+    }
+    let body = record.get("body").filter(|body| {
+        let members = body.as_object();
+        members.is_some_and(|members| !members.is_empty())
+    });
+    if let Some(body) = body {
+        header("Content-Type", "application/json");
+        parts.push(format!("-d {}", quoted(&body.to_string())));
+    }
+    parts.join(" \\\n  ")
+}
+
+/// Quoted for a POSIX shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_curl_command_names_what_the_journal_never_has() {
+        let record = json!({
+            "method": "POST", "path": "/api/entitlement/v2/asset/it's", "query": {"offset": "-60"},
+            "headers": {"User-Agent": "tv"}, "body": {"pinCode": "***"}, "tokenId": "a", "user": "b",
+        });
+        assert_eq!(
+            curl_command(&record, "https://tv.example/"),
+            r#"curl -X POST 'https://tv.example/api/entitlement/v2/asset/it'\''s?offset=-60' \
+  -H 'Service-AccessToken: <partner token>' \
+  -H 'Authorization: Bearer <user token>' \
+  -H 'User-Agent: tv' \
+  -H 'Content-Type: application/json' \
+  -d '{"pinCode":"***"}'"#
+        );
+    }
+}

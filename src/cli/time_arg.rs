@@ -1,0 +1,75 @@
+//! A time on the command line: Unix seconds, RFC 3339, or a span such as `-15m` that counts back from now.
+
+use std::str::FromStr;
+
+use chrono::DateTime;
+
+use super::admin::{Admin, path};
+use super::exit::Failure;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TimeArg {
+    Instant(i64),
+    /// Seconds from now.
+    Span(i64),
+}
+
+impl TimeArg {
+    pub(super) const fn at(self, now: i64) -> i64 {
+        match self {
+            Self::Instant(seconds) => seconds,
+            Self::Span(seconds) => now.saturating_add(seconds),
+        }
+    }
+}
+
+impl FromStr for TimeArg {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong =
+            "must be Unix seconds, a time such as 2027-01-31T18:00:00Z, or a span such as -15m";
+        if let Some(span) = text.strip_prefix('-') {
+            let (number, unit) = span.split_at(span.len().saturating_sub(1));
+            let unit = match unit {
+                "s" => 1,
+                "m" => 60,
+                "h" => 3_600,
+                "d" => 86_400,
+                _ => return Err(wrong),
+            };
+            // Digits only: `parse` would accept a second sign.
+            let number: u32 = match number.bytes().all(|byte| byte.is_ascii_digit()) {
+                true => number.parse().map_err(|_| wrong)?,
+                false => return Err(wrong),
+            };
+            return Ok(Self::Span(-i64::from(number) * unit));
+        }
+        let instant = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
+        let instant = instant.or_else(|_| text.parse());
+        instant.map(Self::Instant).map_err(|_| wrong)
+    }
+}
+
+/// The time as the server sees it: a lab's clock may be moved.
+pub(super) async fn server_time(admin: &mut Admin) -> Result<i64, Failure> {
+    let clock = admin.get(&path(&["clock"])).await?;
+    Ok(clock["now"].as_i64().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_typed_in_three_ways() {
+        let at = |text: &str| text.parse::<TimeArg>().map(|time| time.at(1_000_000));
+        assert_eq!(at("1767225600"), Ok(1_767_225_600));
+        assert_eq!(at("2026-01-01T00:00:00Z"), Ok(1_767_225_600));
+        assert_eq!(at("-15m"), Ok(999_100));
+        assert_eq!(at("-2d"), Ok(827_200));
+        for wrong in ["", "-", "-m", "-15", "-1x", "--1m", "-+1m", "noon"] {
+            assert!(at(wrong).is_err(), "{wrong}");
+        }
+    }
+}

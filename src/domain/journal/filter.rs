@@ -1,0 +1,107 @@
+//! Which records a reader wants.
+
+use super::index::IndexKey;
+use super::record::JournalRecord;
+use super::segment::SegmentSummary;
+use crate::types::{AssetId, Malformed, PartnerId, SessionId, UnixSeconds, UserId};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JournalFilter {
+    pub id: Option<String>,
+    pub partner: Option<PartnerId>,
+    pub user: Option<UserId>,
+    pub session: Option<SessionId>,
+    pub asset: Option<AssetId>,
+    pub route: Option<String>,
+    pub status: Option<StatusFilter>,
+    pub code: Option<String>,
+    /// Bounds of the time, the upper one exclusive.
+    pub from: Option<UnixSeconds>,
+    pub to: Option<UnixSeconds>,
+    /// Only records with a smaller number.
+    pub before: Option<u64>,
+    /// Only records with a greater number.
+    pub after: Option<u64>,
+}
+
+/// A status such as 403, or a class such as 4xx.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusFilter {
+    Exact(u16),
+    Class(u16),
+}
+
+impl StatusFilter {
+    pub fn parse(text: &str) -> Result<Self, Malformed> {
+        let class = text.strip_suffix("xx").and_then(|class| class.parse().ok());
+        let status = match class {
+            Some(class @ 1..=5) => Some(Self::Class(class)),
+            _ => text
+                .parse()
+                .ok()
+                .filter(|status| (100..=599).contains(status))
+                .map(Self::Exact),
+        };
+        status.ok_or(Malformed(
+            "must be a status such as 403, or a class such as 4xx",
+        ))
+    }
+
+    const fn selects(self, status: u16) -> bool {
+        match self {
+            Self::Exact(exact) => exact == status,
+            Self::Class(class) => class == status / 100,
+        }
+    }
+}
+
+impl JournalFilter {
+    #[must_use]
+    pub fn selects(&self, record: &JournalRecord) -> bool {
+        fn is<T: PartialEq>(wanted: Option<&T>, is: Option<&T>) -> bool {
+            wanted.is_none() || wanted == is
+        }
+        is(self.id.as_ref(), Some(&record.id))
+            && is(self.partner.as_ref(), record.partner.as_ref())
+            && is(self.user.as_ref(), record.user.as_ref())
+            && is(self.session.as_ref(), record.session.as_ref())
+            && is(self.asset.as_ref(), record.asset.as_ref())
+            && is(self.route.as_ref(), Some(&record.route))
+            && is(self.code.as_ref(), record.code.as_ref())
+            && self
+                .status
+                .is_none_or(|status| status.selects(record.status))
+            && self
+                .from
+                .is_none_or(|from| record.at_millis >= millis(from))
+            && self.to.is_none_or(|to| record.at_millis < millis(to))
+            && self.before.is_none_or(|before| record.number < before)
+            && self.after.is_none_or(|after| record.number > after)
+    }
+
+    /// Whether a segment can contain a selected record, judged by its bounds.
+    pub(super) fn reaches(&self, segment: &SegmentSummary) -> bool {
+        self.from.is_none_or(|from| segment.last_at >= millis(from))
+            && self.to.is_none_or(|to| segment.first_at < millis(to))
+            && self.before.is_none_or(|before| segment.first < before)
+            && self.after.is_none_or(|after| segment.last > after)
+    }
+
+    /// The values that a segment's index can rule out.
+    pub(super) fn keys(&self) -> Vec<IndexKey> {
+        let texts = [
+            self.id.as_deref().map(IndexKey::of_id),
+            self.user.as_ref().map(IndexKey::of_user),
+            self.partner.as_ref().map(IndexKey::of_partner),
+            self.session.as_ref().map(IndexKey::of_session),
+            self.asset.as_ref().map(IndexKey::of_asset),
+            self.route.as_deref().map(IndexKey::of_route),
+            self.code.as_deref().map(IndexKey::of_code),
+        ];
+        texts.into_iter().flatten().collect()
+    }
+}
+
+const fn millis(seconds: UnixSeconds) -> i64 {
+    seconds.0.saturating_mul(1_000)
+}

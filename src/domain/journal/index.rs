@@ -1,0 +1,164 @@
+//! The index of a finished segment: its bounds, and a Bloom filter over the values that readers filter by. It is a file
+//! next to the segment. Without a sound index the segment is read instead.
+
+use std::collections::HashSet;
+
+use ring::digest;
+
+use super::record::JournalRecord;
+use crate::types::{AssetId, PartnerId, SessionId, UserId};
+
+/// Start of the file. The last byte is the version.
+const MARK: [u8; 4] = *b"PGi\x01";
+/// With ten bits for each value and five probes, about one value in a hundred is found by mistake.
+const BITS_PER_KEY: usize = 10;
+const PROBES: u64 = 5;
+
+/// Hash of a value that readers filter by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct IndexKey(u64);
+
+impl IndexKey {
+    /// The hash is stored, so it must be the same in every version: not that of the standard library.
+    fn new(kind: u8, value: &[u8]) -> Self {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(&[kind]);
+        context.update(value);
+        let hash = context.finish();
+        let first = hash.as_ref().first_chunk::<8>().copied();
+        Self(u64::from_le_bytes(first.unwrap_or_default()))
+    }
+
+    pub(super) fn of_id(id: &str) -> Self {
+        Self::new(0, id.as_bytes())
+    }
+
+    pub(super) fn of_user(user: &UserId) -> Self {
+        Self::new(1, user.as_bytes())
+    }
+
+    pub(super) fn of_partner(partner: &PartnerId) -> Self {
+        Self::new(2, partner.as_bytes())
+    }
+
+    pub(super) fn of_session(session: &SessionId) -> Self {
+        Self::new(3, session.as_bytes())
+    }
+
+    pub(super) fn of_asset(asset: &AssetId) -> Self {
+        Self::new(4, asset.as_str().as_bytes())
+    }
+
+    pub(super) fn of_route(route: &str) -> Self {
+        Self::new(5, route.as_bytes())
+    }
+
+    pub(super) fn of_code(code: &str) -> Self {
+        Self::new(6, code.as_bytes())
+    }
+
+    fn bits(self, bits: u64) -> impl Iterator<Item = u64> {
+        let (first, step) = (self.0 & 0xffff_ffff, (self.0 >> 32) | 1);
+        (0..PROBES).map(move |probe| first.wrapping_add(probe.wrapping_mul(step)) % bits)
+    }
+}
+
+/// The values of a segment's records.
+#[derive(Default)]
+pub(super) struct SegmentKeys(HashSet<IndexKey>);
+
+impl SegmentKeys {
+    pub(super) fn add(&mut self, record: &JournalRecord) {
+        let keys = [
+            Some(IndexKey::of_id(&record.id)),
+            record.user.as_ref().map(IndexKey::of_user),
+            record.partner.as_ref().map(IndexKey::of_partner),
+            record.session.as_ref().map(IndexKey::of_session),
+            record.asset.as_ref().map(IndexKey::of_asset),
+            Some(IndexKey::of_route(&record.route)),
+            record.code.as_deref().map(IndexKey::of_code),
+        ];
+        self.0.extend(keys.into_iter().flatten());
+    }
+
+    pub(super) fn contains(&self, key: IndexKey) -> bool {
+        self.0.contains(&key)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SegmentBounds {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) first_at: i64,
+    pub(super) last_at: i64,
+    /// How many records the segment has. Fewer that can be read mean damage.
+    pub(super) count: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SegmentIndex {
+    pub(super) bounds: SegmentBounds,
+    bloom: Vec<u8>,
+}
+
+impl SegmentIndex {
+    pub(super) fn new(bounds: SegmentBounds, keys: &SegmentKeys) -> Self {
+        let mut bloom = vec![0; (keys.0.len() * BITS_PER_KEY).div_ceil(8).max(8)];
+        let bits = bloom.len() as u64 * 8;
+        for bit in keys.0.iter().flat_map(|key| key.bits(bits)) {
+            let at = usize::try_from(bit / 8).unwrap_or(0);
+            if let Some(byte) = bloom.get_mut(at) {
+                *byte |= 1 << (bit % 8);
+            }
+        }
+        Self { bounds, bloom }
+    }
+
+    pub(super) fn may_contain(&self, key: IndexKey) -> bool {
+        let bits = self.bloom.len() as u64 * 8;
+        key.bits(bits).all(|bit| {
+            let at = usize::try_from(bit / 8).unwrap_or(0);
+            self.bloom
+                .get(at)
+                .is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+        })
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let bounds = &self.bounds;
+        let mut bytes = MARK.to_vec();
+        bytes.extend(bounds.first.to_le_bytes());
+        bytes.extend(bounds.last.to_le_bytes());
+        bytes.extend(bounds.first_at.to_le_bytes());
+        bytes.extend(bounds.last_at.to_le_bytes());
+        bytes.extend(bounds.count.to_le_bytes());
+        bytes.extend(&self.bloom);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (body, sum) = bytes.split_last_chunk::<4>()?;
+        if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let body = body.strip_prefix(&MARK)?;
+        let (first, body) = body.split_first_chunk::<8>()?;
+        let (last, body) = body.split_first_chunk::<8>()?;
+        let (first_at, body) = body.split_first_chunk::<8>()?;
+        let (last_at, body) = body.split_first_chunk::<8>()?;
+        let (count, bloom) = body.split_first_chunk::<8>()?;
+        let bounds = SegmentBounds {
+            first: u64::from_le_bytes(*first),
+            last: u64::from_le_bytes(*last),
+            first_at: i64::from_le_bytes(*first_at),
+            last_at: i64::from_le_bytes(*last_at),
+            count: u64::from_le_bytes(*count),
+        };
+        (!bloom.is_empty()).then(|| Self {
+            bounds,
+            bloom: bloom.to_vec(),
+        })
+    }
+}

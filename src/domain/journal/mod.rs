@@ -1,0 +1,252 @@
+//! The request journal: what was asked, what was answered, and why at that moment.
+//!
+//! Records are queued by requests, which never wait, and written by one thread to append-only segments. A finished
+//! segment is compressed and gets an index. The journal explains the service; nothing in the service depends on it, so
+//! a failure of its files costs records and never a request.
+
+mod erasure;
+mod filter;
+mod index;
+mod read;
+mod record;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use parking_lot::Mutex;
+
+pub use erasure::{request_erasure, schema};
+pub use filter::{JournalFilter, StatusFilter};
+pub use read::JournalRecords;
+pub use record::{JournalDevice, JournalRecord, NamedText};
+
+use crate::store::{Store, StoreError, WritePriority};
+use crate::types::UnixSeconds;
+use segment::{SegmentDirectory, SegmentSummary};
+use writer::{Job, WriterThread};
+
+#[derive(Clone, Debug)]
+pub struct JournalSettings {
+    pub directory: PathBuf,
+    /// Seconds for which records are kept.
+    pub keep: i64,
+    /// Limit of all files together; the oldest segments are deleted first.
+    pub max_bytes: u64,
+    /// Whether files are synced. Only the control runs of durability tests switch this off.
+    pub sync: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the thread of the request journal has stopped")]
+    Stopped,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalCounts {
+    pub written: u64,
+    /// The queue was full, or the thread has stopped.
+    pub dropped: u64,
+    /// Disk space was low, or a write failed.
+    pub unwritten: u64,
+    /// Refusals without a partner above their rate.
+    pub limited: u64,
+    pub bytes: u64,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct RequestJournal {
+    shared: Arc<Shared>,
+    /// The thread writes what is queued and stops when the last handle is dropped.
+    writer: Arc<WriterThread>,
+}
+
+struct Shared {
+    store: Store,
+    settings: JournalSettings,
+    directory: SegmentDirectory,
+    /// Every segment by the number of its first record, the open one included.
+    segments: Mutex<BTreeMap<u64, SegmentSummary>>,
+    /// Whether the segments that exist are known: otherwise a new one could replace one of them.
+    usable: bool,
+    /// Held while finished files are replaced or deleted, so that an erasure cannot bring back a deleted segment.
+    rewriting: Mutex<()>,
+    /// Number of the last record that readers can see.
+    last: AtomicU64,
+    written: AtomicU64,
+    dropped: AtomicU64,
+    unwritten: AtomicU64,
+    limited: AtomicU64,
+    unpartnered: Mutex<RefusalRate>,
+}
+
+impl RequestJournal {
+    /// Finishes the segment that the last process left open.
+    ///
+    /// # Errors
+    /// The thread cannot be started. If the files cannot be read, the error is logged and nothing is recorded: a
+    /// service without its journal serves.
+    pub fn open(store: Store, settings: JournalSettings) -> io::Result<Self> {
+        let directory = SegmentDirectory::new(&settings.directory, settings.sync);
+        let (segments, usable) = match directory.load() {
+            Ok(segments) => (segments, true),
+            Err(error) => {
+                tracing::error!(%error, "failed to open the request journal; nothing is recorded until the next start");
+                (BTreeMap::new(), false)
+            }
+        };
+        let last = segments.values().map(|segment| segment.last).max();
+        let shared = Arc::new(Shared {
+            store,
+            settings,
+            directory,
+            segments: Mutex::new(segments),
+            usable,
+            rewriting: Mutex::default(),
+            last: AtomicU64::new(last.unwrap_or(0)),
+            written: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            unwritten: AtomicU64::new(0),
+            limited: AtomicU64::new(0),
+            unpartnered: Mutex::default(),
+        });
+        let writer = WriterThread::start(Arc::clone(&shared))?;
+        Ok(Self {
+            shared,
+            writer: Arc::new(writer),
+        })
+    }
+
+    /// Queues a record and never waits. A record that finds no place is dropped and counted.
+    pub fn record(&self, record: JournalRecord) {
+        // Requests without a partner token come from anyone: a flood of them must not push out the records of partners.
+        if record.partner.is_none() && !self.shared.unpartnered.lock().admit(record.at_millis) {
+            self.shared.limited.fetch_add(1, Relaxed);
+        } else if !self.writer.offer(record) {
+            self.shared.dropped.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Number of the last record that readers can see.
+    #[must_use]
+    pub fn last_number(&self) -> u64 {
+        self.shared.last.load(Relaxed)
+    }
+
+    /// Waits until everything queued so far is written and readable.
+    pub fn flush(&self) -> Result<(), JournalError> {
+        self.writer.run(Job::Flush)
+    }
+
+    /// Deletes what is too old and, oldest first, what exceeds the size limit. Returns how many segments were
+    /// deleted.
+    pub fn retain(&self, now: UnixSeconds) -> Result<usize, JournalError> {
+        let oldest = (now.0 - self.shared.settings.keep).saturating_mul(1_000);
+        Ok(self.shared.drop_expired(oldest)? + self.shared.make_room()?)
+    }
+
+    #[must_use]
+    pub fn counts(&self) -> JournalCounts {
+        let shared = &self.shared;
+        JournalCounts {
+            written: shared.written.load(Relaxed),
+            dropped: shared.dropped.load(Relaxed),
+            unwritten: shared.unwritten.load(Relaxed),
+            limited: shared.limited.load(Relaxed),
+            bytes: shared.bytes(),
+        }
+    }
+}
+
+impl Shared {
+    fn bytes(&self) -> u64 {
+        let segments = self.segments.lock();
+        segments.values().map(|segment| segment.bytes).sum()
+    }
+
+    /// The journal is the first to stop when the disk fills.
+    fn has_room(&self) -> bool {
+        self.usable && self.store.admits(WritePriority::Journal).is_ok()
+    }
+
+    /// `oldest` in Unix milliseconds.
+    fn drop_expired(&self, oldest: i64) -> io::Result<usize> {
+        self.drop_segments(|segment, _| segment.last_at < oldest)
+    }
+
+    fn make_room(&self) -> io::Result<usize> {
+        // The open segment grows, and its compressed form is written next to it.
+        let most = self
+            .settings
+            .max_bytes
+            .saturating_sub(2 * segment::SEGMENT_MAX);
+        self.drop_segments(|_, total| total > most)
+    }
+
+    /// Deletes finished segments from the oldest on while `condemned`, which gets the bytes that are left.
+    fn drop_segments(&self, condemned: impl Fn(&SegmentSummary, u64) -> bool) -> io::Result<usize> {
+        let mut dropped = 0;
+        loop {
+            let _rewriting = self.rewriting.lock();
+            let total = self.bytes();
+            let oldest = {
+                let segments = self.segments.lock();
+                let oldest = segments.values().find(|segment| segment.finished).cloned();
+                oldest.filter(|segment| condemned(segment, total))
+            };
+            let Some(oldest) = oldest else {
+                return Ok(dropped);
+            };
+            self.directory.remove(oldest.first)?;
+            self.segments.lock().remove(&oldest.first);
+            dropped += 1;
+        }
+    }
+}
+
+/// Bounds the records of refusals whose sender no partner token identifies.
+struct RefusalRate {
+    left: u32,
+    second: i64,
+}
+
+const REFUSALS_PER_SECOND: u32 = 20;
+const REFUSALS_BURST: u32 = 2_000;
+
+impl Default for RefusalRate {
+    fn default() -> Self {
+        Self {
+            left: REFUSALS_BURST,
+            second: i64::MIN,
+        }
+    }
+}
+
+impl RefusalRate {
+    fn admit(&mut self, at_millis: i64) -> bool {
+        let second = at_millis.div_euclid(1_000);
+        if second != self.second {
+            // A clock that goes back counts as one second.
+            let passed = u32::try_from(second.saturating_sub(self.second)).unwrap_or(1);
+            let more = passed.saturating_mul(REFUSALS_PER_SECOND);
+            self.left = self.left.saturating_add(more).min(REFUSALS_BURST);
+            self.second = second;
+        }
+        let admitted = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        admitted
+    }
+}

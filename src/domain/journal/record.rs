@@ -1,0 +1,173 @@
+//! The record of a request, and its form in a segment.
+//!
+//! What may be in a record is decided by its author, from lists of allowed names. This module bounds it and removes
+//! control characters, which no frame may contain.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::entitlement::DecisionStep;
+use crate::domain::segment_file::frame::FrameBody;
+use crate::store::{Record, VALUE_MAX, decode_note};
+use crate::types::{AssetId, PartnerId, SessionId, UserId};
+
+/// Characters of most texts.
+const TEXT_MAX: usize = 256;
+const MESSAGE_MAX: usize = 512;
+/// Steps of a record that is too long.
+const STEPS_KEPT: usize = 12;
+/// JSON: cut text would not parse, so longer details are left out.
+const DETAILS_MAX: usize = 4_096;
+const LIST_MAX: usize = 32;
+
+/// An answered request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalRecord {
+    /// Position in the journal, from 1. Set by the journal.
+    pub number: u64,
+    /// The request id, which a client may have chosen: several records can have the same.
+    pub id: String,
+    /// When the request was checked, in Unix milliseconds.
+    pub at_millis: i64,
+    /// How long the answer took.
+    pub micros: u64,
+    pub partner: Option<PartnerId>,
+    /// Names the partner token without telling it.
+    pub token_id: Option<String>,
+    pub user: Option<UserId>,
+    /// The login session of the user.
+    pub login: Option<String>,
+    /// Playback session.
+    pub session: Option<SessionId>,
+    pub asset: Option<AssetId>,
+    /// Names the Entitlement Token without telling it.
+    pub entitlement: Option<String>,
+    pub device: Option<JournalDevice>,
+    /// The client's network: /24 of IPv4, /48 of IPv6.
+    pub network: Option<String>,
+    pub method: String,
+    /// Label of the route, `none` if no route matches.
+    pub route: String,
+    /// The path of the route, with the values of harmless parameters.
+    pub path: String,
+    pub query: Vec<NamedText>,
+    pub headers: Vec<NamedText>,
+    /// Members of the body, as JSON.
+    pub body: Vec<NamedText>,
+    pub status: u16,
+    pub code: Option<String>,
+    pub message: Option<String>,
+    /// JSON.
+    pub details: Option<String>,
+    /// The decision as it was made.
+    pub steps: Vec<DecisionStep>,
+    /// The fault that a lab applied.
+    pub fault: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalDevice {
+    pub platform: Option<String>,
+    pub kind: Option<String>,
+    pub model: Option<String>,
+    /// Shows whether two requests come from the same device, and not which.
+    pub id_hash: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedText {
+    pub name: String,
+    pub value: String,
+}
+
+impl JournalRecord {
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        self.status >= 400
+    }
+
+    /// Without what a client can make long: its refusal is recorded in any case.
+    pub(super) fn shortened(&self) -> Self {
+        let mut steps = self.steps.clone();
+        steps.truncate(STEPS_KEPT);
+        Self {
+            query: Vec::new(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            details: None,
+            steps,
+            ..self.clone()
+        }
+    }
+
+    /// Enforces the bounds that keep a record storable, and removes control characters.
+    pub(super) fn bounded(mut self) -> Self {
+        for text in [
+            &mut self.id,
+            &mut self.method,
+            &mut self.route,
+            &mut self.path,
+        ] {
+            bound(text, TEXT_MAX);
+        }
+        let device = self.device.iter_mut().flat_map(|device| {
+            [
+                &mut device.platform,
+                &mut device.kind,
+                &mut device.model,
+                &mut device.id_hash,
+            ]
+        });
+        let optional = [
+            &mut self.token_id,
+            &mut self.login,
+            &mut self.entitlement,
+            &mut self.network,
+            &mut self.code,
+            &mut self.fault,
+        ];
+        for text in device.chain(optional).flatten() {
+            bound(text, TEXT_MAX);
+        }
+        self.message
+            .iter_mut()
+            .for_each(|text| bound(text, MESSAGE_MAX));
+        for list in [&mut self.query, &mut self.headers, &mut self.body] {
+            list.truncate(LIST_MAX);
+            for NamedText { name, value } in list {
+                bound(name, TEXT_MAX);
+                bound(value, TEXT_MAX);
+            }
+        }
+        self.details = self.details.filter(|text| text.len() <= DETAILS_MAX);
+        self.steps.truncate(LIST_MAX);
+        for step in &mut self.steps {
+            step.subject
+                .iter_mut()
+                .for_each(|text| bound(text, TEXT_MAX));
+            bound(&mut step.finding, MESSAGE_MAX);
+        }
+        self
+    }
+}
+
+fn bound(text: &mut String, most: usize) {
+    if let Some((end, _)) = text.char_indices().nth(most) {
+        text.truncate(end);
+    }
+    if text.contains(char::is_control) {
+        *text = text.replace(char::is_control, " ");
+    }
+}
+
+impl Record for JournalRecord {}
+
+impl FrameBody for JournalRecord {
+    /// Texts of a record contain no control characters, and a body has a checksum of its own.
+    const MARK: [u8; 4] = *b"PGj\x01";
+    const HOLE: [u8; 4] = *b"PGj\x02";
+    const BODY_MAX: usize = VALUE_MAX;
+
+    fn parse(body: &[u8]) -> Option<Self> {
+        decode_note(body)
+    }
+}

@@ -1,0 +1,332 @@
+//! Segment files of the journal: the open one, and compressed ones with an index.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use super::index::{IndexKey, SegmentBounds, SegmentIndex, SegmentKeys};
+use super::record::JournalRecord;
+use crate::domain::segment_file::frame::{Frames, write_frame};
+use crate::domain::segment_file::lengths::Lengths;
+use crate::domain::segment_file::packed::{Packer, SegmentReader};
+use crate::domain::segment_file::{options, replace};
+use crate::store::{encode_note, make_directory, sync_data, sync_directory};
+
+/// Bytes after which a segment is finished.
+pub(super) const SEGMENT_MAX: u64 = 4 * 1024 * 1024;
+
+type RecordFrames<R> = Frames<JournalRecord, R>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SegmentSummary {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// Bounds of the time, in Unix milliseconds. The clock may go back within a segment.
+    pub(super) first_at: i64,
+    pub(super) last_at: i64,
+    /// Of all its files.
+    pub(super) bytes: u64,
+    /// Whether it has its last form.
+    pub(super) finished: bool,
+}
+
+impl SegmentSummary {
+    const fn new(bounds: SegmentBounds, bytes: u64, finished: bool) -> Self {
+        Self {
+            first: bounds.first,
+            last: bounds.last,
+            first_at: bounds.first_at,
+            last_at: bounds.last_at,
+            bytes,
+            finished,
+        }
+    }
+}
+
+impl SegmentBounds {
+    fn add(&mut self, record: &JournalRecord) {
+        if self.count == 0 {
+            *self = Self {
+                first: record.number,
+                last: record.number,
+                first_at: record.at_millis,
+                last_at: record.at_millis,
+                count: 1,
+            };
+            return;
+        }
+        self.first = self.first.min(record.number);
+        self.last = self.last.max(record.number);
+        self.first_at = self.first_at.min(record.at_millis);
+        self.last_at = self.last_at.max(record.at_millis);
+        self.count += 1;
+    }
+}
+
+pub(super) struct SegmentDirectory {
+    path: PathBuf,
+    sync: bool,
+}
+
+impl SegmentDirectory {
+    pub(super) fn new(path: &Path, sync: bool) -> Self {
+        Self {
+            path: path.to_owned(),
+            sync,
+        }
+    }
+
+    pub(super) fn records(&self, first: u64) -> PathBuf {
+        self.path.join(format!("{first:020}.records"))
+    }
+
+    fn index_file(&self, first: u64) -> PathBuf {
+        self.path.join(format!("{first:020}.index"))
+    }
+
+    fn lengths(&self, first: u64) -> PathBuf {
+        self.path.join(format!("{first:020}.length"))
+    }
+
+    /// `None` if there is no sound index.
+    pub(super) fn index(&self, first: u64) -> Option<SegmentIndex> {
+        SegmentIndex::parse(&fs::read(self.index_file(first)).ok()?)
+    }
+
+    /// Finds all segments. One without a sound index, such as the one that was open, is finished now.
+    pub(super) fn load(&self) -> io::Result<BTreeMap<u64, SegmentSummary>> {
+        make_directory(&self.path, self.sync)?;
+        let mut segments = BTreeMap::new();
+        for entry in fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            if name.to_str().is_some_and(|name| name.ends_with(".new")) {
+                // Left by a process that was killed while it wrote.
+                let _ = fs::remove_file(self.path.join(name));
+                continue;
+            }
+            let number = name.to_str().and_then(|name| name.strip_suffix(".records"));
+            let Some(first) = number.and_then(|number| number.parse().ok()) else {
+                continue;
+            };
+            let known = self.index(first).filter(|_| !self.lengths(first).exists());
+            let summary = match known {
+                Some(index) => Some(SegmentSummary::new(index.bounds, self.size(first), true)),
+                None => match self.rewrite(first, |_| true) {
+                    Ok(summary) => summary,
+                    // A full or read-only disk: the records stay readable in the plain form.
+                    Err(error) => {
+                        tracing::warn!(%error, first, "failed to finish a segment of the request journal");
+                        self.survey(first)?
+                    }
+                },
+            };
+            segments.extend(summary.map(|summary| (first, summary)));
+        }
+        Ok(segments)
+    }
+
+    fn survey(&self, first: u64) -> io::Result<Option<SegmentSummary>> {
+        let mut bounds = SegmentBounds::default();
+        for record in self.read(first)? {
+            bounds.add(&record);
+        }
+        // The name of the segment, also if its first record is lost.
+        bounds.first = first;
+        let summary = SegmentSummary::new(bounds, self.size(first), true);
+        Ok((bounds.count > 0).then_some(summary))
+    }
+
+    fn size(&self, first: u64) -> u64 {
+        let files = [
+            self.records(first),
+            self.index_file(first),
+            self.lengths(first),
+        ];
+        let files = files.iter().filter_map(|path| fs::metadata(path).ok());
+        files.map(|file| file.len()).sum()
+    }
+
+    /// Reads all records of a segment, oldest first. Damage is reported; what is intact is returned.
+    pub(super) fn read(&self, first: u64) -> io::Result<Vec<JournalRecord>> {
+        let mut records = Vec::new();
+        self.scan(first, |record| records.push(record))?;
+        // Behind the records: an erasure replaces them before their index.
+        let expected = self.index(first).map_or(0, |index| index.bounds.count);
+        let missing = expected.saturating_sub(records.len() as u64);
+        if missing > 0 {
+            let file = file_name(&self.records(first));
+            tracing::error!(%file, missing, "a segment of the request journal is damaged: records are missing");
+        }
+        Ok(records)
+    }
+
+    fn scan(&self, first: u64, mut each: impl FnMut(JournalRecord)) -> io::Result<()> {
+        let path = self.records(first);
+        // Only an open segment has the file: it says how much a power cut cannot have taken. Before the records, which
+        // may be appended to.
+        let lengths = Lengths::read(&self.lengths(first));
+        let mut frames = RecordFrames::new(SegmentReader::open(&path)?);
+        while let Some(record) = frames.next()? {
+            each(record);
+        }
+        if frames.damaged() > 0 {
+            let (file, bytes) = (file_name(&path), frames.damaged());
+            tracing::error!(%file, bytes, "a segment of the request journal is damaged; skipped the damaged bytes");
+        }
+        lengths.compare(&path, frames.sound_end());
+        Ok(())
+    }
+
+    /// Brings a segment into its last form, with the records that `retained` selects. Deletes a segment that has
+    /// none left. A kill leaves either the old or the new form.
+    pub(super) fn rewrite(
+        &self,
+        first: u64,
+        retained: impl Fn(&JournalRecord) -> bool,
+    ) -> io::Result<Option<SegmentSummary>> {
+        let (mut bounds, mut keys) = (SegmentBounds::default(), SegmentKeys::default());
+        replace(&self.records(first), self.sync, |target| {
+            let mut packer = Packer::new(target);
+            let mut written = Ok(());
+            let mut frame = Vec::new();
+            self.scan(first, |record| {
+                if retained(&record) && written.is_ok() {
+                    frame.clear();
+                    if encode(&record, &mut frame) {
+                        bounds.add(&record);
+                        keys.add(&record);
+                        written = packer.write_all(&frame);
+                    }
+                }
+            })?;
+            written?;
+            packer.finish()?;
+            // An index must never rule out what its segment has. Without one the next start writes it again.
+            remove_if_present(&self.index_file(first))
+        })?;
+        if bounds.count == 0 {
+            self.remove(first)?;
+            return Ok(None);
+        }
+        // The name of the segment: records before the first one may have been erased.
+        bounds.first = first;
+        let index = SegmentIndex::new(bounds, &keys).to_bytes();
+        replace(&self.index_file(first), self.sync, |file| {
+            file.write_all(&index)
+        })?;
+        remove_if_present(&self.lengths(first))?;
+        self.sync()?;
+        Ok(Some(SegmentSummary::new(bounds, self.size(first), true)))
+    }
+
+    pub(super) fn remove(&self, first: u64) -> io::Result<()> {
+        for path in [
+            self.records(first),
+            self.lengths(first),
+            self.index_file(first),
+        ] {
+            remove_if_present(&path)?;
+        }
+        self.sync()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.sync {
+            true => sync_directory(&self.path),
+            false => Ok(()),
+        }
+    }
+}
+
+fn remove_if_present(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// Appends the frame of a record; `false` if it is too long to be stored.
+pub(super) fn encode(record: &JournalRecord, out: &mut Vec<u8>) -> bool {
+    let Ok(body) = encode_note(record).or_else(|_| encode_note(&record.shortened())) else {
+        return false;
+    };
+    write_frame::<JournalRecord>(out, |out| out.extend_from_slice(&body));
+    true
+}
+
+/// The segment that is appended to.
+pub(super) struct OpenSegment {
+    pub(super) first: u64,
+    path: PathBuf,
+    lengths: PathBuf,
+    file: File,
+    sync: bool,
+    synced: u64,
+    length: u64,
+    bounds: SegmentBounds,
+    keys: SegmentKeys,
+}
+
+impl OpenSegment {
+    pub(super) fn create(directory: &SegmentDirectory, first: u64) -> io::Result<Self> {
+        let (path, lengths) = (directory.records(first), directory.lengths(first));
+        // Marks the segment as open before it exists.
+        Lengths::default().write(&lengths)?;
+        let file = options().truncate(true).open(&path)?;
+        directory.sync()?;
+        Ok(Self {
+            first,
+            path,
+            lengths,
+            file,
+            sync: directory.sync,
+            synced: 0,
+            length: 0,
+            bounds: SegmentBounds::default(),
+            keys: SegmentKeys::default(),
+        })
+    }
+
+    /// After an error nothing of the frames is in the file.
+    pub(super) fn append(&mut self, frames: &[u8], records: &[JournalRecord]) -> io::Result<()> {
+        // Written at the known end and not in append mode, so that a partial write is overwritten.
+        if let Err(error) = self.file.write_all_at(frames, self.length) {
+            self.file.set_len(self.length)?;
+            return Err(error);
+        }
+        self.length += frames.len() as u64;
+        for record in records {
+            self.bounds.add(record);
+            self.keys.add(record);
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if self.synced < self.length && self.sync {
+            sync_data(&self.file, &self.path)?;
+            Lengths::from_synced(self.length).write(&self.lengths)?;
+        }
+        self.synced = self.length;
+        Ok(())
+    }
+
+    pub(super) fn summary(&self) -> SegmentSummary {
+        SegmentSummary::new(self.bounds, self.length, false)
+    }
+
+    pub(super) const fn length(&self) -> u64 {
+        self.length
+    }
+
+    pub(super) fn contains(&self, key: IndexKey) -> bool {
+        self.keys.contains(key)
+    }
+}

@@ -1,0 +1,283 @@
+//! The thread that writes the journal.
+//!
+//! Requests hand their records over through a bounded queue and go on. The thread writes whatever waits as one piece,
+//! syncs every few seconds, and finishes a segment that is full or an hour old.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::erasure::Subject;
+use super::record::JournalRecord;
+use super::segment::{OpenSegment, SEGMENT_MAX, encode};
+use super::{JournalError, Shared};
+
+/// Records that may wait. At 1 KiB each this is 8 MiB, or the time of a slow sync at some thousand requests a second.
+const QUEUE: usize = 8_192;
+/// Records written as one piece.
+const BATCH: usize = 512;
+/// A power cut costs at most the records of this time. A sync waits for the disk that the store needs, too.
+const SYNC_EVERY: Duration = Duration::from_secs(5);
+const FINISH_AFTER: Duration = Duration::from_secs(3_600);
+const WAKE_EVERY: Duration = Duration::from_secs(1);
+/// Longer than any request runs: an answer to an erased user may still be on its way.
+const FORGET_FOR: Duration = Duration::from_secs(600);
+const REPORT_EVERY: Duration = Duration::from_secs(60);
+
+pub(super) enum Job {
+    Flush,
+    /// Finishes the open segment.
+    Finish,
+    /// Finishes the open segment if it has records of the subject, whose records are dropped from then on.
+    Forget(Subject),
+}
+
+enum Message {
+    Record(Box<JournalRecord>),
+    Job(Job, SyncSender<()>),
+}
+
+pub(super) struct WriterThread {
+    queue: Option<SyncSender<Message>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl WriterThread {
+    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+        let (queue, messages) = sync_channel(QUEUE);
+        let mut writer = JournalWriter {
+            next: shared.last.load(Relaxed) + 1,
+            shared,
+            open: None,
+            batch: Vec::new(),
+            forgotten: VecDeque::new(),
+            synced: Instant::now(),
+            reported: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || writer.run(&messages))?;
+        Ok(Self {
+            queue: Some(queue),
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns whether the record found a place.
+    pub(super) fn offer(&self, record: JournalRecord) -> bool {
+        let message = Message::Record(Box::new(record));
+        match self.queue.as_ref().map(|queue| queue.try_send(message)) {
+            Some(Ok(())) => true,
+            Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) | None => false,
+        }
+    }
+
+    /// Waits until the thread has done the job, behind everything queued before.
+    pub(super) fn run(&self, job: Job) -> Result<(), JournalError> {
+        let (done, end) = sync_channel(1);
+        let queue = self.queue.as_ref().ok_or(JournalError::Stopped)?;
+        let sent = queue.send(Message::Job(job, done));
+        sent.map_err(|_| JournalError::Stopped)?;
+        end.recv().map_err(|_| JournalError::Stopped)
+    }
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        // Dropping the sender ends the wait of the thread.
+        self.queue.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct JournalWriter {
+    shared: Arc<Shared>,
+    next: u64,
+    open: Option<(OpenSegment, Instant)>,
+    batch: Vec<JournalRecord>,
+    forgotten: VecDeque<(Subject, Instant)>,
+    synced: Instant,
+    reported: Option<Instant>,
+}
+
+impl JournalWriter {
+    fn run(&mut self, messages: &Receiver<Message>) {
+        loop {
+            let mut waiting = match messages.recv_timeout(WAKE_EVERY) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            while let Some(message) = waiting {
+                match message {
+                    Message::Record(record) => self.batch.push(*record),
+                    Message::Job(job, done) => {
+                        self.write();
+                        self.work(job);
+                        // Nobody waits any more if the caller is gone.
+                        let _ = done.send(());
+                    }
+                }
+                if self.batch.len() >= BATCH {
+                    self.write();
+                    // Under load the queue is never empty.
+                    self.tidy();
+                }
+                waiting = messages.try_recv().ok();
+            }
+            self.write();
+            self.tidy();
+        }
+        self.write();
+        self.sync();
+    }
+
+    fn work(&mut self, job: Job) {
+        match job {
+            Job::Flush => {}
+            Job::Finish => self.finish(),
+            Job::Forget(subject) => {
+                let key = subject.key();
+                self.forgotten.push_back((subject, Instant::now()));
+                if self
+                    .open
+                    .as_ref()
+                    .is_some_and(|(open, _)| open.contains(key))
+                {
+                    self.finish();
+                }
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.retain(|record| !self.forgotten.iter().any(|(gone, _)| gone.owns(record)));
+        if batch.is_empty() {
+            return;
+        }
+        if !self.shared.has_room() {
+            self.shared.unwritten.fetch_add(batch.len() as u64, Relaxed);
+            return;
+        }
+        let (mut frames, mut records) = (Vec::new(), Vec::new());
+        for record in batch {
+            let mut record = record.bounded();
+            record.number = self.next;
+            if encode(&record, &mut frames) {
+                self.next += 1;
+                records.push(record);
+            } else {
+                self.shared.unwritten.fetch_add(1, Relaxed);
+            }
+        }
+        match self.append(&frames, &records) {
+            Ok(()) => {
+                self.shared.written.fetch_add(records.len() as u64, Relaxed);
+                self.shared.last.store(self.next - 1, Relaxed);
+            }
+            Err(error) => {
+                self.shared
+                    .unwritten
+                    .fetch_add(records.len() as u64, Relaxed);
+                self.report(
+                    &error,
+                    "failed to write to the request journal; its records are lost",
+                );
+            }
+        }
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|(open, _)| open.length() >= SEGMENT_MAX)
+        {
+            self.finish();
+        }
+    }
+
+    fn append(&mut self, frames: &[u8], records: &[JournalRecord]) -> io::Result<()> {
+        let Some(first) = records.first() else {
+            return Ok(());
+        };
+        let (open, _) = match &mut self.open {
+            Some(open) => open,
+            none => {
+                let open = OpenSegment::create(&self.shared.directory, first.number)?;
+                none.insert((open, Instant::now()))
+            }
+        };
+        open.append(frames, records)?;
+        let summary = open.summary();
+        self.shared.segments.lock().insert(open.first, summary);
+        Ok(())
+    }
+
+    fn tidy(&mut self) {
+        let now = Instant::now();
+        while self
+            .forgotten
+            .front()
+            .is_some_and(|(_, at)| now - *at > FORGET_FOR)
+        {
+            self.forgotten.pop_front();
+        }
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|(_, since)| now - *since > FINISH_AFTER)
+        {
+            self.finish();
+        } else if now - self.synced > SYNC_EVERY {
+            self.synced = now;
+            self.sync();
+        }
+    }
+
+    fn sync(&mut self) {
+        let synced = self.open.as_mut().map_or(Ok(()), |(open, _)| open.sync());
+        if let Err(error) = synced {
+            // What the kernel kept of the segment is unknown: nothing may be appended to it.
+            self.report(&error, "failed to sync the request journal");
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        let Some((open, _)) = self.open.take() else {
+            return;
+        };
+        let finished = {
+            let _rewriting = self.shared.rewriting.lock();
+            let finished = self.shared.directory.rewrite(open.first, |_| true);
+            let mut segments = self.shared.segments.lock();
+            match &finished {
+                Ok(Some(summary)) => segments.insert(open.first, summary.clone()),
+                Ok(None) => segments.remove(&open.first),
+                // It stays readable in its plain form, and the next start tries again.
+                Err(_) => segments.get_mut(&open.first).map(|open| {
+                    open.finished = true;
+                    open.clone()
+                }),
+            };
+            finished.map(drop)
+        };
+        let tidied = finished.and_then(|()| self.shared.make_room().map(drop));
+        if let Err(error) = tidied {
+            self.report(&error, "failed to finish a segment of the request journal");
+        }
+    }
+
+    /// Once a minute: a full disk fails every write.
+    fn report(&mut self, error: &io::Error, what: &str) {
+        if self.reported.is_none_or(|at| at.elapsed() > REPORT_EVERY) {
+            self.reported = Some(Instant::now());
+            tracing::error!(%error, "{what}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Explains to an operator whether the limits of a user allow a start.
+
+use crate::domain::entitlement::DecisionStep;
+use crate::types::{AssetId, DeviceId, UnixSeconds};
+
+use super::context::Viewer;
+use super::error::PlaybackError;
+use super::session::{Liveness, Session};
+use super::{Playback, WhenFull, stream_limits};
+
+impl Playback {
+    /// The steps that a preflight would add after the entitlement: devices, running streams, and their limits.
+    /// Without `device` a device that is not registered is assumed. Reads the devices from disk.
+    pub fn explain_start(
+        &self,
+        viewer: &Viewer,
+        asset: &AssetId,
+        device: Option<&DeviceId>,
+        now: UnixSeconds,
+    ) -> Result<Vec<DecisionStep>, PlaybackError> {
+        let at = self.expiry.at(now);
+        let mut steps = vec![self.device_step(viewer, device)?];
+        let sessions = self.sessions.sessions_of_user(&viewer.user);
+        let mut streams: Vec<_> = sessions
+            .iter()
+            // The session of the same device is replaced.
+            .filter(|session| Some(&session.start.device.id) != device)
+            .filter(|session| session.liveness(at) == Liveness::Alive)
+            .collect();
+        streams.sort_by_key(|session| (session.start.since, session.id));
+        steps.extend(streams.iter().map(|session| stream_step(session)));
+        let here = |session: &&&std::sync::Arc<Session>| {
+            stream_limits::place(&session.start.playing, &session.start.asset) == asset.as_str()
+        };
+        let (count, count_here) = (streams.len(), streams.iter().filter(here).count());
+        let total = self.settings.streams_total;
+        let limit_here = self.streams_of(asset).min(total);
+        let full = count >= total as usize || count_here >= limit_here as usize;
+        let displaces = self.settings.when_full == WhenFull::Displace;
+        let end = if full && displaces {
+            "; the oldest would end"
+        } else {
+            ""
+        };
+        steps.push(DecisionStep {
+            check: "streams".into(),
+            subject: None,
+            finding: format!(
+                "{count} of {total} streams run, {count_here} of {limit_here} of this asset{end}"
+            ),
+            passed: !full || displaces,
+        });
+        Ok(steps)
+    }
+
+    fn device_step(
+        &self,
+        viewer: &Viewer,
+        device: Option<&DeviceId>,
+    ) -> Result<DecisionStep, PlaybackError> {
+        let (registered, limit) = (self.devices_of(&viewer.user)?, self.settings.devices);
+        let known = device.is_some_and(|id| registered.iter().any(|one| one.device.id == *id));
+        let room = registered.len() < limit;
+        let this = match (device, known) {
+            (None, _) => "",
+            (Some(_), true) => "; this one is",
+            (Some(_), false) => "; this one is not",
+        };
+        let exempt = if viewer.any_device {
+            "; a tag switches the limit off"
+        } else {
+            ""
+        };
+        Ok(DecisionStep {
+            check: "devices".into(),
+            subject: None,
+            finding: format!(
+                "{} of {limit} devices are registered{this}{exempt}",
+                registered.len()
+            ),
+            passed: known || room || viewer.any_device,
+        })
+    }
+
+    fn streams_of(&self, asset: &AssetId) -> u32 {
+        let playlists = self.context.playlists(asset);
+        let protocols = playlists.map(|found| found.protocols).unwrap_or_default();
+        let playable = protocols
+            .first()
+            .and_then(|protocol| self.context.playable(asset, *protocol));
+        playable
+            .and_then(|found| found.streams)
+            .unwrap_or(self.settings.streams_per_asset)
+    }
+}
+
+fn stream_step(session: &Session) -> DecisionStep {
+    let start = &session.start;
+    DecisionStep {
+        check: "stream".into(),
+        subject: Some(session.id.to_string()),
+        finding: format!(
+            "{} runs on {} {} since {}",
+            start.asset,
+            start.device.kind,
+            start.device.model,
+            start.since.in_utc()
+        ),
+        passed: true,
+    }
+}

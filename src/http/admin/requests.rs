@@ -1,0 +1,189 @@
+//! Handlers of the request journal, for operators and for the developers of lab partners.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::resolve;
+use crate::domain::journal::{JournalFilter, JournalRecord};
+use crate::http::access::auth::{OperatorAuth, PartnerAuth};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::cold;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::requests::{
+    RecordPosition, RequestRequest, RequestsRequest,
+};
+use crate::http::routing::endpoint::admin::system::PartnerRef;
+use crate::http::routing::endpoint::admin::users::UserRef;
+use crate::http::state::HttpState;
+use crate::http::wire::har::HarReply;
+use crate::http::wire::requests::RequestLine;
+use crate::services::Services;
+use crate::types::{PartnerId, PartnerKind, UserId};
+
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub(crate) async fn requests(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: RequestsRequest,
+) -> Result<Reply, ApiError> {
+    let records = list(services, request, None).await?;
+    Reply::json(&lines(services, records))
+}
+
+pub(crate) async fn archive(
+    http: &HttpState,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: RequestsRequest,
+) -> Result<Reply, ApiError> {
+    let records = list(&http.services, request, None).await?;
+    Reply::json(&HarReply::new(records, &http.settings.public_url))
+}
+
+pub(crate) async fn request(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: RequestRequest,
+) -> Result<Reply, ApiError> {
+    let record = find(services, request.id, None).await?;
+    Reply::json(&line(services, record))
+}
+
+pub(crate) async fn lab_requests(
+    services: &Services,
+    _cx: &Context,
+    auth: PartnerAuth,
+    request: RequestsRequest,
+) -> Result<Reply, ApiError> {
+    let records = list(services, request, Some(lab_partner(auth)?)).await?;
+    Reply::json(&lines(services, records))
+}
+
+pub(crate) async fn lab_request(
+    services: &Services,
+    _cx: &Context,
+    auth: PartnerAuth,
+    request: RequestRequest,
+) -> Result<Reply, ApiError> {
+    let partner = lab_partner(auth)?;
+    let record = find(services, request.id, Some(partner)).await?;
+    Reply::json(&line(services, record))
+}
+
+fn line(services: &Services, record: JournalRecord) -> RequestLine {
+    let partner = record.partner.and_then(|id| services.partners.name(&id));
+    RequestLine::new(record, partner)
+}
+
+fn lines(services: &Services, records: Vec<JournalRecord>) -> Vec<RequestLine> {
+    let records = records.into_iter();
+    records.map(|record| line(services, record)).collect()
+}
+
+async fn list(
+    services: &Services,
+    request: RequestsRequest,
+    own: Option<PartnerId>,
+) -> Result<Vec<JournalRecord>, ApiError> {
+    let (limit, wait) = (request.limit, request.wait);
+    let filter = resolve_filter(services, request, own).await?;
+    let until = Instant::now() + Duration::from_secs(wait.into());
+    loop {
+        // Before the records are read: one that comes meanwhile is looked for.
+        let known = services.journal.last_number();
+        let (journal, wanted) = (services.journal.clone(), filter.clone());
+        let records = cold(services, move || journal.list(wanted, limit)).await?;
+        if !records.is_empty() || Instant::now() >= until {
+            return Ok(records);
+        }
+        while services.journal.last_number() == known && Instant::now() < until {
+            sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// `own` limits the records to those of a partner.
+async fn resolve_filter(
+    services: &Services,
+    request: RequestsRequest,
+    own: Option<PartnerId>,
+) -> Result<JournalFilter, ApiError> {
+    let partner = match (own, &request.partner) {
+        (Some(own), _) => Some(own),
+        (None, Some(named)) => Some(resolve::partner(services, named)?),
+        (None, None) => None,
+    };
+    let user = match request.user {
+        Some(named) => Some(user(services, named, own).await?),
+        None => None,
+    };
+    let number = async |position| match position {
+        Some(RecordPosition::Number(number)) => Ok(Some(number)),
+        Some(RecordPosition::Id(id)) => Ok(Some(find(services, id, own).await?.number)),
+        None => Ok::<_, ApiError>(None),
+    };
+    Ok(JournalFilter {
+        partner,
+        user,
+        before: number(request.before).await?,
+        after: number(request.after).await?,
+        ..request.filter
+    })
+}
+
+async fn user(
+    services: &Services,
+    named: UserRef,
+    own: Option<PartnerId>,
+) -> Result<UserId, ApiError> {
+    let named = match (named, own) {
+        (UserRef::Email(email, _), Some(own)) => UserRef::Email(email, Some(PartnerRef::Id(own))),
+        (named, _) => named,
+    };
+    let user = resolve::user(services, &named).await?;
+    // A partner must not learn which users another one has.
+    if own.is_some_and(|own| user.partner != own) {
+        return Err(ApiError::new(
+            ErrorCode::UserNotFound,
+            "there is no such user",
+        ));
+    }
+    Ok(user.id)
+}
+
+async fn find(
+    services: &Services,
+    id: String,
+    own: Option<PartnerId>,
+) -> Result<JournalRecord, ApiError> {
+    let journal = services.journal.clone();
+    let filter = JournalFilter {
+        id: Some(id),
+        partner: own,
+        ..JournalFilter::default()
+    };
+    let mut found = cold(services, move || journal.list(filter, 1)).await?;
+    found.pop().ok_or_else(|| {
+        ApiError::new(
+            ErrorCode::RequestNotFound,
+            "the journal has no request with this id: it keeps refusals, sign-ups, logins, entitlements, preflights, \
+             licenses and ends of sessions, and heartbeats whose answer changes, for `journal.keep`",
+        )
+    })
+}
+
+/// Returns the partner if its developers may read the journal.
+fn lab_partner(auth: PartnerAuth) -> Result<PartnerId, ApiError> {
+    match auth.kind() {
+        PartnerKind::Lab => Ok(auth.partner()),
+        PartnerKind::Standard => Err(ApiError::new(
+            ErrorCode::LabNotAllowed,
+            "only a lab partner can read its requests; `playgate partner add NAME --lab` makes one",
+        )),
+    }
+}

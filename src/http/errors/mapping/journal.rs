@@ -1,0 +1,13 @@
+//! Maps errors of the request journal to API errors.
+
+use crate::domain::journal::JournalError;
+use crate::http::errors::api_error::ApiError;
+
+impl From<JournalError> for ApiError {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Store(error) => error.into(),
+            JournalError::Io(_) | JournalError::Stopped => Self::internal(error),
+        }
+    }
+}

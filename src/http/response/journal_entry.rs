@@ -1,0 +1,340 @@
+//! Writes answered requests to the request journal.
+//!
+//! What a record may contain of a request is listed here by name; everything else of it is left out. So a new header,
+//! parameter or member never reaches the journal by itself, and no token, password, PIN or challenge does.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use http::header::{IF_NONE_MATCH, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderName, StatusCode};
+use ring::digest;
+use serde_json::Value;
+
+use crate::config::limits::BODY_SMALL;
+use crate::domain::decision::DecisionTrace;
+use crate::domain::journal::{JournalDevice, JournalRecord, NamedText};
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
+use crate::http::request::path_validation::decode;
+use crate::http::request::query::Query;
+use crate::http::response::respond::{RequestRecord, loggable};
+use crate::http::routing::route::{BodyRule, JournalRule, Route};
+use crate::http::routing::router::RouteSet;
+use crate::http::state::HttpState;
+use crate::types::{AssetId, LoginId, PartnerId, SessionId, TokenHash, TokenKind, UnixSeconds};
+
+/// What the pipeline learns of a request for its record.
+#[derive(Default)]
+pub(crate) struct JournalDraft {
+    /// When the request was checked; `None` if it was refused before.
+    pub(crate) at_millis: Option<i64>,
+    pub(crate) partner: Option<PartnerId>,
+    /// Whether it is a lab partner, all of whose requests are recorded.
+    pub(crate) lab: bool,
+    pub(crate) login: Option<LoginId>,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) body: Option<Bytes>,
+    pub(crate) trace: DecisionTrace,
+    /// The fault that a lab applied to the answer.
+    pub(crate) fault: Option<String>,
+}
+
+/// Parameters of paths whose values are ids of the catalogue or dates.
+const PATH_PARAMETERS: [&str; 5] = [
+    "{assetId}",
+    "{broadcastId}",
+    "{date}",
+    "{livestreamId}",
+    "{manifest}",
+];
+/// Not `accessToken`, and not the `token` of the reset page.
+const QUERY_PARAMETERS: [&str; 5] = ["after", "broadcasts", "limit", "livestreams", "offset"];
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Members of bodies that tell nothing of the person.
+const BODY_MEMBERS: [&str; 3] = ["country", "locale", "type"];
+/// Members that show what the client tried, and whose values are secrets.
+const MASKED_MEMBERS: [&str; 6] = [
+    "accessKey",
+    "currentPassword",
+    "newPassword",
+    "newPinCode",
+    "password",
+    "pinCode",
+];
+const MASKED_ID: &str = "***";
+const MASK: &str = "\"***\"";
+const TOKENS: [TokenKind; 4] = [
+    TokenKind::User,
+    TokenKind::Entitlement,
+    TokenKind::Reset,
+    TokenKind::Operator,
+];
+
+/// Records an answered request of the partner interface, if it is of those that are kept.
+pub(crate) fn journal(
+    http: &HttpState,
+    record: &RequestRecord,
+    parts: &Parts,
+    heads: &RequestHeaders<'_>,
+    status: StatusCode,
+    error: Option<&ApiError>,
+) {
+    if record.table != RouteSet::Public || !is_kept(record, status) {
+        return;
+    }
+    let draft = &record.draft;
+    let clock = &http.services.clock;
+    let decision = draft.trace.collected();
+    let route = record.route.map(|(_, route)| route);
+    let session = heads.play.session.ascii();
+    let entry = JournalRecord {
+        number: 0,
+        id: id(record, heads),
+        at_millis: draft.at_millis.unwrap_or_else(|| clock.now_millis()),
+        micros: u64::try_from(record.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        partner: draft.partner,
+        token_id: draft.partner.and_then(|_| token_id(heads)),
+        user: record.user.or(decision.user),
+        login: draft.login.map(|login| login.to_string()),
+        session: decision
+            .session
+            .or_else(|| session.and_then(|text| SessionId::parse(text).ok())),
+        asset: decision
+            .asset
+            .or_else(|| route.and_then(|route| asset(route, parts.uri.path()))),
+        entitlement: entitlement_id(heads),
+        device: device(heads),
+        network: draft.peer.map(network),
+        method: parts.method.as_str().to_owned(),
+        route: route.map_or("none", |route| route.label).to_owned(),
+        path: route.map_or_else(String::new, |route| path(record, route, parts.uri.path())),
+        query: query(parts.uri.query().unwrap_or_default()),
+        headers: headers(&http.names, parts, heads),
+        body: draft.body.as_deref().map(members).unwrap_or_default(),
+        status: status.as_u16(),
+        code: error.map(|error| error.code().as_str().to_owned()),
+        message: error.map(|error| loggable(error).to_owned()),
+        details: error
+            .and_then(ApiError::details)
+            .and_then(|details| serde_json::to_string(details).ok()),
+        steps: decision.steps,
+        fault: draft.fault.clone(),
+    };
+    http.services.journal.record(entry);
+}
+
+/// The request id, unless the client sent a token as its id. Ids often have the form of a partner token, so only the
+/// token of this request counts.
+fn id(record: &RequestRecord, heads: &RequestHeaders<'_>) -> String {
+    let id = record.id.to_string();
+    let is_token = has_prefix(&id) || heads.access_token.ascii() == Some(&id);
+    if is_token { MASKED_ID.to_owned() } else { id }
+}
+
+fn is_kept(record: &RequestRecord, status: StatusCode) -> bool {
+    let refused = status.as_u16() >= 400;
+    let rule = record
+        .route
+        .map_or(JournalRule::Refusals, |(_, route)| route.journal);
+    let kept = match rule {
+        JournalRule::Refusals => refused,
+        JournalRule::Everything => true,
+        JournalRule::Changes => !record.draft.trace.is_unchanged(),
+    };
+    kept || record.draft.lab
+}
+
+/// The partner of a request that was refused behind its partner token.
+pub(crate) fn partner_of(
+    http: &HttpState,
+    heads: &RequestHeaders<'_>,
+    now: UnixSeconds,
+) -> Option<PartnerId> {
+    let token = TokenHash::hash_partner_token(heads.access_token.ascii()?)?;
+    Some(http.authenticator.partner(&token, now)?.partner)
+}
+
+fn token_id(heads: &RequestHeaders<'_>) -> Option<String> {
+    let hash = TokenHash::hash_partner_token(heads.access_token.ascii()?)?;
+    Some(hash.handle())
+}
+
+/// Shows whether two requests carry the same token.
+fn entitlement_id(heads: &RequestHeaders<'_>) -> Option<String> {
+    let token = heads.play.entitlement.ascii()?;
+    Some(TokenHash::hash_presented(TokenKind::Entitlement, token)?.handle())
+}
+
+fn asset(route: &Route, path: &str) -> Option<AssetId> {
+    let mut segments = route.pattern.split('/').zip(path.split('/'));
+    let (_, text) = segments.find(|(name, _)| *name == "{assetId}")?;
+    let text = decode(text).filter(|text| !has_token(text))?;
+    AssetId::parse(&text).ok()
+}
+
+fn path(record: &RequestRecord, route: &Route, path: &str) -> String {
+    let user = record.user.map(|user| user.to_string());
+    let segments = route.pattern.split('/').zip(path.split('/'));
+    let named = segments.map(|(name, text)| {
+        let own = name == "{userId}" && user.as_deref() == Some(text);
+        let shown = own || PATH_PARAMETERS.contains(&name);
+        if shown && !has_token(text) {
+            text
+        } else {
+            name
+        }
+    });
+    named.collect::<Vec<_>>().join("/")
+}
+
+fn query(text: &str) -> Vec<NamedText> {
+    let query = Query::new(text);
+    let known = QUERY_PARAMETERS.into_iter();
+    known
+        .filter_map(|name| named(name, &query.one(name).ok()??))
+        .collect()
+}
+
+fn headers(names: &HeaderNames, parts: &Parts, heads: &RequestHeaders<'_>) -> Vec<NamedText> {
+    let play = &heads.play;
+    let of_player = [
+        ("Play-DRM", play.drm),
+        ("Play-Protocol", play.protocol),
+        ("Play-DevicePlatform", play.device_platform),
+        ("Play-DeviceType", play.device_type),
+        ("Play-DeviceModel", play.device_model),
+        ("Play-Session", play.session),
+        ("Play-Timestamp", play.timestamp),
+        ("Play-Bitrate", play.bitrate),
+        ("Play-ResolutionWidth", play.width),
+        ("Play-ResolutionHeight", play.height),
+    ];
+    let of_player = of_player
+        .into_iter()
+        .filter_map(|(name, value)| named(&names.full(name), utf8(value)?));
+    let general = [
+        ("User-Agent", USER_AGENT),
+        ("If-None-Match", IF_NONE_MATCH),
+        ("traceparent", TRACEPARENT),
+    ];
+    let general = general.into_iter().filter_map(|(name, header)| {
+        let value = parts.headers.get(header)?;
+        named(name, std::str::from_utf8(value.as_bytes()).ok()?)
+    });
+    of_player.chain(general).collect()
+}
+
+fn utf8(header: SingleHeader<'_>) -> Option<&str> {
+    std::str::from_utf8(header.value()?.as_bytes()).ok()
+}
+
+/// `None` for a value with a token in it, which a client may send in any place by mistake.
+fn named(name: &str, value: &str) -> Option<NamedText> {
+    (!has_token(value)).then(|| NamedText {
+        name: name.to_owned(),
+        value: value.to_owned(),
+    })
+}
+
+fn has_token(text: &str) -> bool {
+    let other = |c: char| !c.is_ascii_hexdigit() && c != '-';
+    has_prefix(text)
+        || text
+            .split(other)
+            .any(|word| TokenHash::hash_partner_token(word).is_some())
+}
+
+fn has_prefix(text: &str) -> bool {
+    TOKENS.iter().any(|kind| text.contains(kind.prefix()))
+}
+
+fn device(heads: &RequestHeaders<'_>) -> Option<JournalDevice> {
+    let play = &heads.play;
+    let text = |header| {
+        utf8(header)
+            .filter(|text| !has_token(text))
+            .map(str::to_owned)
+    };
+    let device = JournalDevice {
+        platform: text(play.device_platform),
+        kind: text(play.device_type),
+        model: text(play.device_model),
+        id_hash: utf8(play.device_id).map(|id| {
+            let hash = digest::digest(&digest::SHA256, id.as_bytes());
+            HEXLOWER.encode(hash.as_ref().first_chunk::<8>().unwrap_or(&[0; 8]))
+        }),
+    };
+    (device != JournalDevice::default()).then_some(device)
+}
+
+fn network(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [a, b, c, _] = address.octets();
+            format!("{a}.{b}.{c}.0/24")
+        }
+        IpAddr::V6(address) => {
+            let [a, b, c, ..] = address.segments();
+            format!("{a:x}:{b:x}:{c:x}::/48")
+        }
+    }
+}
+
+/// Whether the body of a request may be read for its record. Other bodies are challenges, events and files.
+pub(crate) fn reads_body(route: &Route) -> bool {
+    route.body == BodyRule::Whole(BODY_SMALL)
+}
+
+fn members(body: &[u8]) -> Vec<NamedText> {
+    let Ok(Value::Object(object)) = serde_json::from_slice(body) else {
+        return Vec::new();
+    };
+    let member = |(name, value): (&String, &Value)| {
+        if MASKED_MEMBERS.contains(&name.as_str()) {
+            return named(name, MASK);
+        }
+        let simple = value.is_string() || value.is_number() || value.is_boolean();
+        if !simple || !BODY_MEMBERS.contains(&name.as_str()) {
+            return None;
+        }
+        named(name, &value.to_string())
+    };
+    object.iter().filter_map(member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shortened_to_its_network() {
+        let of = |address: &str| network(address.parse().unwrap());
+        assert_eq!(of("203.0.113.77"), "203.0.113.0/24");
+        assert_eq!(of("::ffff:203.0.113.77"), "203.0.113.0/24");
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1::/48");
+    }
+
+    #[test]
+    fn only_listed_members_of_a_body_are_recorded() {
+        let body =
+            br#"{"identity":"ann@x.example","accessKey":"hunter22","country":"AT","locale":"pgu_x",
+            "name":"Ann","pinCode":"1234","type":{"a":1}}"#;
+        let recorded = members(body);
+        let shown: Vec<_> = recorded
+            .iter()
+            .map(|member| (member.name.as_str(), member.value.as_str()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("accessKey", MASK),
+                ("country", "\"AT\""),
+                ("pinCode", MASK)
+            ]
+        );
+        assert!(members(b"[1]").is_empty() && members(b"{").is_empty());
+    }
+}

@@ -1,0 +1,107 @@
+//! Requests about the request journal.
+
+use crate::domain::journal::{JournalFilter, StatusFilter};
+use crate::http::errors::api_error::ApiError;
+use crate::http::errors::combine::CombineResults;
+use crate::http::routing::endpoint::admin::system::PartnerRef;
+use crate::http::routing::endpoint::admin::users::UserRef;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::types::{AssetId, Malformed, SessionId, UnixSeconds};
+
+/// Seconds. Proxies close a connection that is silent for a minute.
+const WAIT_MAX: u32 = 30;
+
+/// Which records, as far as a request can tell without a look at users and partners.
+pub(crate) struct RequestsRequest {
+    pub partner: Option<PartnerRef>,
+    pub user: Option<UserRef>,
+    pub filter: JournalFilter,
+    pub before: Option<RecordPosition>,
+    pub after: Option<RecordPosition>,
+    pub limit: usize,
+    pub wait: u32,
+}
+
+/// The number of a record, or its request id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RecordPosition {
+    Number(u64),
+    Id(String),
+}
+
+impl RecordPosition {
+    fn parse(text: &str) -> Result<Self, Malformed> {
+        // Ids that the service makes have 32 digits.
+        let plain = (1..=19).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+        match text.parse() {
+            Ok(number) if plain => Ok(Self::Number(number)),
+            _ if text.is_empty() => Err(Malformed("must be the number or the id of a record")),
+            _ => Ok(Self::Id(text.to_owned())),
+        }
+    }
+}
+
+impl ParseRequest for RequestsRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let query = &input.query;
+        let text = |text: &str| Ok::<_, Malformed>(text.to_owned());
+        let wait = query.parsed("wait", |text| {
+            let seconds = text.parse().ok().filter(|seconds| *seconds <= WAIT_MAX);
+            seconds.ok_or(Malformed("must be from 0 to 30 seconds"))
+        });
+        let (user, session, asset, status, from, to) = (
+            UserRef::from_query(input),
+            query.parsed("session", SessionId::parse),
+            query.parsed("asset", AssetId::parse),
+            query.parsed("status", StatusFilter::parse),
+            instant(input, "from"),
+            instant(input, "to"),
+        )
+            .combine()?;
+        let (partner, route, code, before, after, wait, limit) = (
+            query.parsed("partner", |text| Ok(PartnerRef::read(text))),
+            query.parsed("route", text),
+            query.parsed("code", text),
+            query.parsed("before", RecordPosition::parse),
+            query.parsed("after", RecordPosition::parse),
+            wait,
+            input.page(),
+        )
+            .combine()?;
+        Ok(Self {
+            partner,
+            user,
+            filter: JournalFilter {
+                session,
+                asset,
+                route,
+                status,
+                code,
+                from,
+                to,
+                ..JournalFilter::default()
+            },
+            before,
+            after,
+            limit,
+            wait: wait.unwrap_or(0),
+        })
+    }
+}
+
+fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>, ApiError> {
+    let seconds = input.number(name, 12, "must be a time in Unix seconds")?;
+    Ok(seconds.map(UnixSeconds))
+}
+
+pub(crate) struct RequestRequest {
+    pub id: String,
+}
+
+impl ParseRequest for RequestRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            id: input.text("request")?.into_owned(),
+        })
+    }
+}
