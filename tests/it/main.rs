@@ -51,6 +51,7 @@ mod quality;
 mod real_guides;
 mod reload;
 mod request_pipeline;
+mod requests;
 mod reset;
 mod reset_page;
 mod responses;

@@ -236,7 +236,8 @@ impl Cast {
         let partner = house
             .services
             .partners
-            .add(&format!("Acme{act}"), PartnerKind::Standard, NOON)
+            // Its developers may read the request journal.
+            .add(&format!("Acme{act}"), PartnerKind::Lab, NOON)
             .unwrap()
             .wait();
         let (admin, partner) = (operator.unwrap().1, partner.unwrap().1);
@@ -252,7 +253,9 @@ impl Cast {
         let email = call.email("ann");
         let body = json!({"identity": email, "accessKey": PASSWORD, "name": "Ann"});
         let sign_up = "/api/login/v2/auth/email";
-        let ann = viewer(&house.partner_with(call.partner, "PUT", sign_up, &body));
+        let signed_up = house.partner_with(call.partner, "PUT", sign_up, &body);
+        let ann = viewer(&signed_up);
+        house.services.journal.flush().unwrap();
         let mut cast = Self {
             values: BTreeMap::new(),
             bodies: BTreeMap::new(),
@@ -268,6 +271,7 @@ impl Cast {
         for (place, value) in STANDING {
             cast.set(place, value);
         }
+        cast.set("request", signed_up.header("x-request-id").unwrap());
         cast.users(&call, &ann, &email);
         cast.spares(&call);
         cast.players(&call);

@@ -10,6 +10,7 @@
 //! | `raw_http` | a client that sends exactly the given bytes |
 //! | `audience`, `attackers` | viewers who play and count errors; clients that hold connections |
 //! | `openapi_conformance` | compares each response of a test with its description |
+//! | `journal_completeness` | finds each answer of a test exactly once in the request journal |
 //! | `certificates`, `external_tools` | keys and certificates by openssl; programs of Debian packages |
 
 pub mod appliance;
@@ -18,6 +19,7 @@ pub mod audience;
 pub mod certificates;
 pub mod external_tools;
 pub mod gate_only;
+pub mod journal_completeness;
 pub mod openapi_conformance;
 pub mod playback_fixture;
 pub mod raw_http;

@@ -12,6 +12,7 @@ use playgate::http::routing::route::Route;
 use playgate::http::routing::router::{RouteMatch, RouteSet};
 use serde_json::{Map, Value};
 
+use crate::support::journal_completeness;
 use crate::support::raw_http::{Answer, WATCH};
 
 /// The descriptions of both interfaces.
@@ -30,7 +31,12 @@ fn described(table: RouteSet) -> Value {
 
 /// Compares every answer to [`ask`](super::wire::ask) from now on.
 pub fn watch() {
-    WATCH.get_or_init(|| compare);
+    WATCH.get_or_init(|| {
+        |address, request, answer| {
+            compare(request, answer);
+            journal_completeness::note(address, request, answer);
+        }
+    });
 }
 
 pub fn compare(request: &[u8], answer: &Answer) {
@@ -101,7 +107,7 @@ pub fn has_code(response: &Value, body: &Value) -> Result<(), String> {
 }
 
 /// Method and target of a request that is sent as one text.
-fn asked(request: &[u8]) -> Option<(Method, &str)> {
+pub fn asked(request: &[u8]) -> Option<(Method, &str)> {
     let end = request.iter().position(|byte| *byte == b'\r')?;
     let line = std::str::from_utf8(&request[..end]).ok()?;
     let mut words = line.split(' ');
@@ -109,7 +115,7 @@ fn asked(request: &[u8]) -> Option<(Method, &str)> {
     Some((method, words.next()?))
 }
 
-fn route(table: RouteSet, method: &Method, path: &str) -> Option<&'static Route> {
+pub fn route(table: RouteSet, method: &Method, path: &str) -> Option<&'static Route> {
     match table.find(method, path) {
         Ok(RouteMatch::Route(_, route, _)) => Some(route),
         Ok(RouteMatch::Path(_)) | Err(_) => None,

@@ -234,7 +234,7 @@ impl<S: Read + Write> Wire<S> {
 }
 
 /// Looks at what was asked and how it was answered.
-pub type Watch = fn(&[u8], &Answer);
+pub type Watch = fn(SocketAddr, &[u8], &Answer);
 
 /// Who looks at every answer to [`ask`].
 pub static WATCH: OnceLock<Watch> = OnceLock::new();
@@ -244,7 +244,7 @@ pub fn ask(address: SocketAddr, bytes: impl AsRef<[u8]>) -> Answer {
     let bytes = bytes.as_ref();
     let answer = Wire::to(address).send(bytes).answer().expect("an answer");
     if let Some(watch) = WATCH.get() {
-        watch(bytes, &answer);
+        watch(address, bytes, &answer);
     }
     answer
 }

@@ -21,6 +21,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::support::gate_only::NOON;
+use crate::support::journal_completeness;
 use crate::support::openapi_conformance;
 use crate::support::raw_http::{Answer, ask, request};
 
@@ -196,12 +197,13 @@ impl TestServer {
 }
 
 impl Drop for TestServer {
-    /// Whatever a test did, the indexes have followed the records.
+    /// Whatever a test did, the indexes have followed the records, and the journal has its answers.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             for report in self.services.store.verify().unwrap().tables {
                 assert!(report.is_sound(), "{report:?}");
             }
+            journal_completeness::check(self);
         }
     }
 }

@@ -1,0 +1,123 @@
+//! Every answer of a test is in the request journal exactly once, or is left out by the rule of its route. And no
+//! record has a token or the password of the tests.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{LazyLock, Mutex};
+
+use http::Method;
+use playgate::domain::journal::{JournalFilter, JournalRecord};
+use playgate::http::routing::route::JournalRule;
+use playgate::http::routing::router::RouteSet;
+use playgate::types::PartnerKind;
+
+use crate::support::openapi_conformance::{asked, route};
+use crate::support::raw_http::Answer;
+use crate::support::server::{PASSWORD, TestServer};
+
+struct SeenAnswer {
+    id: String,
+    method: Method,
+    target: String,
+    status: u16,
+}
+
+static SEEN: LazyLock<Mutex<HashMap<SocketAddr, Vec<SeenAnswer>>>> = LazyLock::new(Mutex::default);
+
+pub fn note(address: SocketAddr, request: &[u8], answer: &Answer) {
+    let id = answer.header("x-request-id");
+    if let (Some(id), Some((method, target))) = (id, asked(request)) {
+        let seen = SeenAnswer {
+            id: id.to_owned(),
+            method,
+            target: target.to_owned(),
+            status: answer.status,
+        };
+        SEEN.lock().unwrap().entry(address).or_default().push(seen);
+    }
+}
+
+impl SeenAnswer {
+    /// `None` if the answer alone does not tell.
+    fn is_kept(&self) -> Option<bool> {
+        let path = self.target.split('?').next().unwrap();
+        let refused = self.status >= 400;
+        match route(RouteSet::Public, &self.method, path).map(|route| route.journal) {
+            Some(JournalRule::Everything) => Some(true),
+            Some(JournalRule::Changes) => None,
+            Some(JournalRule::Refusals) | None => Some(refused),
+        }
+    }
+
+    fn erases(&self) -> bool {
+        self.method == Method::DELETE && self.target.starts_with("/api/user/v1/users/")
+    }
+}
+
+pub fn check(server: &TestServer) {
+    let seen = {
+        let mut seen = SEEN.lock().unwrap();
+        // A later server may get the address of either listener.
+        seen.remove(&server.ops);
+        seen.remove(&server.public).unwrap_or_default()
+    };
+    let (services, journal) = (&server.services, &server.services.journal);
+    journal.flush().unwrap();
+    let records: Vec<JournalRecord> = journal
+        .records(JournalFilter::default())
+        .map(|record| record.unwrap())
+        .collect();
+    for record in &records {
+        let text = format!("{record:?}");
+        let secrets = [
+            PASSWORD,
+            &server.partner,
+            &server.admin,
+            "pgu_",
+            "pge_",
+            "pgr_",
+            "pgo_",
+        ];
+        let found = secrets.iter().find(|secret| text.contains(**secret));
+        assert_eq!(found, None, "a secret in the journal: {text}");
+    }
+    let counts = journal.counts();
+    let complete = counts.dropped + counts.unwritten + counts.limited == 0
+        && !seen.iter().any(SeenAnswer::erases);
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    for answer in &seen {
+        *times.entry(&answer.id).or_default() += 1;
+    }
+    for answer in &seen {
+        let found: Vec<_> = records
+            .iter()
+            .filter(|record| record.id == answer.id)
+            .collect();
+        // A test may choose the same id twice, and a lab partner keeps everything.
+        let in_lab = found.iter().any(|record| {
+            let partner = record
+                .partner
+                .and_then(|partner| services.partners.kind(&partner));
+            partner == Some(PartnerKind::Lab)
+        });
+        let masked = answer.id.contains("pg") && answer.id.contains('_');
+        if times[answer.id.as_str()] > 1 || in_lab || masked {
+            continue;
+        }
+        let SeenAnswer {
+            id,
+            method,
+            target,
+            status,
+        } = answer;
+        let what = format!("{method} {target}: {status}, {id}");
+        match answer.is_kept() {
+            Some(true) if complete => assert_eq!(found.len(), 1, "{what}"),
+            Some(false) => assert_eq!(found.len(), 0, "{what}"),
+            Some(true) | None => assert!(found.len() <= 1, "{what}"),
+        }
+        for record in found {
+            assert_eq!(record.status, *status, "{what}");
+        }
+    }
+}
