@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use chrono::DateTime;
+use serde_json::Value;
 
 use super::admin::{Admin, path};
 use super::exit::Failure;
@@ -54,7 +55,8 @@ impl FromStr for TimeArg {
 /// The time as the server sees it: a lab's clock may be moved.
 pub(super) async fn server_time(admin: &mut Admin) -> Result<i64, Failure> {
     let clock = admin.get(&path(&["clock"])).await?;
-    Ok(clock["now"].as_i64().unwrap_or_default())
+    let now = clock.get("now").and_then(Value::as_i64);
+    Ok(now.unwrap_or_default())
 }
 
 #[cfg(test)]

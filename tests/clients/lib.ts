@@ -63,8 +63,11 @@ export function refused<E extends ErrorBody>(sent: { error?: E | string; respons
   return error.error;
 }
 
-/** What applications do not call: players report by CMCD themselves, and browsers load the front page and the lab's. */
-const BY_OTHERS = /^\/$|^\/lab($|\/)|^\/api\/tracker\/v1\/cmcd\//;
+/**
+ * What applications do not call: players report by CMCD themselves, browsers load the front page and the lab's,
+ * and the routes below `/api/lab` answer lab partners only.
+ */
+const BY_OTHERS = /^\/$|^\/(api\/)?lab($|\/)|^\/api\/tracker\/v1\/cmcd\//;
 
 /** Fails unless each operation of the description was called. */
 export class Coverage {

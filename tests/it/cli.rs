@@ -179,13 +179,7 @@ fn administer(data: &Data) {
         "--json",
     ];
     let second = data.json(&add);
-    let tokens = data.json(&["partner", "token", "list", "Acme", "--json"]);
-    let listed = tokens
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|token| token["tokenId"] == second["tokenId"])
-        .unwrap();
+    let listed = listed_token(data, &second["tokenId"]);
     assert_eq!(
         (&listed["label"], listed.get("lastUsedTimestamp")),
         (&json!("television"), None)
@@ -243,6 +237,16 @@ fn administer(data: &Data) {
     data.ok(&["partner", "remove", "Acme"]);
     assert_eq!(data.json(&["user", "list", "--json"]), json!([]));
     assert_eq!(data.fails(&["partner", "remove", "Acme"]).0, 3);
+}
+
+/// The token of partner Acme with this id.
+fn listed_token(data: &Data, id: &Value) -> Value {
+    let tokens = data.json(&["partner", "token", "list", "Acme", "--json"]);
+    let mut tokens = tokens.as_array().unwrap().iter();
+    tokens
+        .find(|token| token["tokenId"] == *id)
+        .unwrap()
+        .clone()
 }
 
 fn import_guides(data: &Data) {

@@ -93,33 +93,8 @@ impl Playback {
         // Must come before the token check: no token can exist for an unknown asset, so the error would blame
         // the entitlement.
         let playable = playable.ok_or(PlaybackError::AssetNotFound)?;
-        let found = token.and_then(|hash| Some((hash, self.tokens.get(&hash)?)));
-        let wrong = match &found {
-            None => {
-                Some("no entitlement has this token: it is unknown, or was forgotten after its end")
-            }
-            Some((_, held)) => mismatch(held, &viewer, &asset, &device, at),
-        };
-        // Only the journal tells these apart: a client must not learn about the tokens of others.
-        trace.step("token", wrong.is_none(), || {
-            wrong.unwrap_or("belongs to this user, asset and device")
-        });
-        let (hash, held) = found
-            .filter(|_| wrong.is_none())
-            .ok_or(PlaybackError::EntitlementInvalid)?;
+        let (hash, held) = self.usable_entitlement(token, &viewer, &asset, &device, now, &trace)?;
         let entitlement = &held.entitlement;
-        if !viewer.any_country && !allows_country(&entitlement.countries, viewer.country.as_ref()) {
-            return Err(PlaybackError::GeoBlocked);
-        }
-        // The offer may have been revoked since the token was issued.
-        if !self.context.still_entitled(&viewer, &asset, now) {
-            trace.step(
-                "offer",
-                false,
-                || "no offer of the user includes the asset any more",
-            );
-            return Err(PlaybackError::EntitlementInvalid);
-        }
         let session = SessionId::from_bytes(self.entropy.array());
         let values = UrlValues {
             asset: &asset,
@@ -184,6 +159,43 @@ impl Playback {
                     report_token,
                 })
             }))
+    }
+
+    /// The entitlement of the token, if this start may use it.
+    fn usable_entitlement(
+        &self,
+        token: Option<TokenHash>,
+        viewer: &Viewer,
+        asset: &AssetId,
+        device: &Device,
+        now: UnixSeconds,
+        trace: &DecisionTrace,
+    ) -> Result<(TokenHash, Arc<HeldEntitlement>), PlaybackError> {
+        let found = token.and_then(|hash| Some((hash, self.tokens.get(&hash)?)));
+        let wrong = match &found {
+            None => {
+                Some("no entitlement has this token: it is unknown, or was forgotten after its end")
+            }
+            Some((_, held)) => mismatch(held, viewer, asset, device, self.expiry.at(now)),
+        };
+        // Only the journal tells these apart: a client must not learn about the tokens of others.
+        trace.step("token", wrong.is_none(), || {
+            wrong.unwrap_or("belongs to this user, asset and device")
+        });
+        let (hash, held) = found
+            .filter(|_| wrong.is_none())
+            .ok_or(PlaybackError::EntitlementInvalid)?;
+        let countries = &held.entitlement.countries;
+        if !viewer.any_country && !allows_country(countries, viewer.country.as_ref()) {
+            return Err(PlaybackError::GeoBlocked);
+        }
+        // The offer may have been revoked since the token was issued.
+        if !self.context.still_entitled(viewer, asset, now) {
+            let finding = "no offer of the user includes the asset any more";
+            trace.step("offer", false, || finding);
+            return Err(PlaybackError::EntitlementInvalid);
+        }
+        Ok((hash, held))
     }
 
     fn check_pair(

@@ -1,0 +1,75 @@
+//! Segments that are cut short or have flipped bits.
+
+use std::fs;
+
+use super::{Bench, all, record};
+
+#[test]
+fn a_segment_that_is_cut_short_loses_its_end_only() {
+    let bench = Bench::new();
+    let journal = bench.open();
+    for at in 0..3 {
+        journal.record(record(at, 1));
+    }
+    drop(journal);
+    let journal = bench.open();
+    journal.record(record(7, 1));
+    drop(journal);
+    // The open segment, as a power cut leaves it; then the finished one, as damage leaves it.
+    let open = &bench.files("records")[1];
+    let bytes = fs::read(open).unwrap();
+    fs::write(open, &bytes[..bytes.len() - 1]).unwrap();
+    assert_eq!(all(&bench.open()).len(), 3);
+    let finished = &bench.files("records")[0];
+    let bytes = fs::read(finished).unwrap();
+    for length in [bytes.len() - 10, bytes.len() / 2, 1, 0] {
+        fs::write(finished, &bytes[..length]).unwrap();
+        let journal = bench.open();
+        journal.record(record(8, 2));
+        let read = all(&journal);
+        assert_eq!(read[0], "request-8-2", "cut at {length}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_costs_records_and_never_the_journal() {
+    let bench = Bench::new();
+    let journal = bench.open();
+    for at in 0..40 {
+        journal.record(record(at, 1));
+    }
+    journal.flush().unwrap();
+    // The plain form: one record of forty.
+    let path = &bench.files("records")[0];
+    let sound = fs::read(path).unwrap();
+    for bit in (0..sound.len() * 8).step_by(97) {
+        let mut damaged = sound.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        fs::write(path, &damaged).unwrap();
+        let read = all(&journal).len();
+        assert!((39..=40).contains(&read), "bit {bit}: {read}");
+    }
+    fs::write(path, &sound).unwrap();
+    drop(journal);
+    // The compressed form: one member, here all of the segment.
+    drop(bench.open());
+    let path = &bench.files("records")[0];
+    let sound = fs::read(path).unwrap();
+    for bit in (0..sound.len() * 8).step_by(97) {
+        let mut damaged = sound.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        fs::write(path, &damaged).unwrap();
+        let journal = bench.open();
+        assert!(all(&journal).len() <= 40, "bit {bit}");
+        journal.record(record(100, 2));
+        assert_eq!(all(&journal)[0], "request-100-2");
+        drop(journal);
+        for later in &bench.files("records")[1..] {
+            fs::remove_file(later).unwrap();
+        }
+    }
+    // A damaged index is written again.
+    fs::write(path, &sound).unwrap();
+    fs::write(path.with_extension("index"), b"PGi").unwrap();
+    assert_eq!(all(&bench.open()).len(), 40);
+}
