@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use chrono::DateTime;
 use serde_json::{Value, json};
@@ -138,6 +138,7 @@ fn json_output_of_commands_equals_the_golden_file() {
     of_content(&mut seen, &server);
     of_users(&mut seen, &server);
     of_mail_and_telemetry(&mut seen);
+    of_requests(&mut seen);
     of_upkeep(&mut seen, server);
     of_the_machine(&mut seen);
     of_the_demo(&mut seen);
@@ -240,6 +241,18 @@ fn of_mail_and_telemetry(seen: &mut Seen) {
     seen.tells("telemetry report", &[]);
 }
 
+/// `tail` runs until it is ended, so its first line is read.
+fn of_requests(seen: &mut Seen) {
+    let kept = seen.tells("requests list", &["--user", ANN]);
+    let mut kept = kept.as_array().unwrap().iter();
+    let entitlement = kept.find(|one| one["route"] == "entitlement").unwrap();
+    seen.tells("requests show", &[entitlement["id"].as_str().unwrap()]);
+    let mut tail = playgate(&seen.data());
+    tail.args(["requests", "tail", "--route", "entitlement", "--json"]);
+    let first = first_line(&mut tail);
+    seen.takes_down("requests tail", &first);
+}
+
 fn of_upkeep(seen: &mut Seen, mut server: Appliance) {
     let backup = seen.tells("backup create", &[]);
     let backup = backup["path"].as_str().unwrap();
@@ -281,11 +294,17 @@ fn of_the_machine(seen: &mut Seen) {
 fn of_the_demo(seen: &mut Seen) {
     let mut demo = binary();
     demo.args(["demo", "--listen", "127.0.0.1:0", "--json"]);
-    let mut demo = demo.stdout(Stdio::piped()).spawn().unwrap();
+    let first = first_line(&mut demo);
+    seen.takes_down("demo", &first);
+}
+
+/// The first line of JSON of a command that does not end by itself.
+fn first_line(command: &mut Command) -> Value {
+    let mut running = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
-    let mut told = BufReader::new(demo.stdout.take().unwrap());
+    let mut told = BufReader::new(running.stdout.take().unwrap());
     told.read_line(&mut line).unwrap();
-    demo.kill().unwrap();
-    demo.wait().unwrap();
-    seen.takes_down("demo", &serde_json::from_str(&line).unwrap());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    serde_json::from_str(&line).unwrap()
 }
