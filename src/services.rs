@@ -1,6 +1,7 @@
 //! The services of this process: what a request, a job or a command may use. Knows nothing of HTTP.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::config::Config;
 use crate::config::http::Environment;
@@ -11,8 +12,9 @@ use crate::domain::backups::Backups;
 use crate::domain::catalog::Catalog;
 use crate::domain::clock_guard::ClockGuard;
 use crate::domain::entitlement::{EntitlementService, Grants};
-use crate::domain::epg_sources::EpgSources;
+use crate::domain::epg_sources::{EpgSources, GuideMaker};
 use crate::domain::journal::RequestJournal;
+use crate::domain::lab::Lab;
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
@@ -37,7 +39,7 @@ use crate::worker_pool::recent_failures::RecentFailures;
 pub struct Services {
     /// The clock. The service reads it once per request.
     pub clock: Arc<dyn Clock>,
-    pub lab: Option<Arc<LabClock>>,
+    pub lab_clock: Option<Arc<LabClock>>,
     /// Detects clock jumps; expiry is judged by its time.
     pub clock_guard: Arc<ClockGuard>,
     pub entropy: Arc<dyn Entropy>,
@@ -49,6 +51,12 @@ pub struct Services {
     pub activity: Arc<Activity>,
 
     pub partners: Partners,
+    /// Faults and clocks of lab partners.
+    pub lab: Arc<Lab>,
+    /// Runs the background jobs that are due, after the clock was moved.
+    pub due_jobs: Arc<DueJobs>,
+    /// Makes the guide of the demo for any time, so that a moved clock still finds programs.
+    pub demo_guide: Arc<OnceLock<GuideMaker>>,
     pub operators: Operators,
     pub audit: Audit,
     pub accounts: Accounts,
@@ -83,6 +91,26 @@ pub struct Services {
 
     /// The store. The last field, so that it is dropped after the services that use it.
     pub store: Store,
+}
+
+/// Runs all background jobs once, and returns the names of those that did not end within the time.
+type RunJobs = Box<dyn Fn(Duration) -> Vec<&'static str> + Send + Sync>;
+
+/// Access to the background jobs, which are started after the services.
+#[derive(Default)]
+pub struct DueJobs(OnceLock<RunJobs>);
+
+impl DueJobs {
+    pub fn set(&self, run: RunJobs) {
+        // Jobs are started once; a second start would find the jobs of the first.
+        let _ = self.0.set(run);
+    }
+
+    /// Blocks up to `patience`. Without jobs, as in commands without a server, nothing is due.
+    #[must_use]
+    pub fn run(&self, patience: Duration) -> Vec<&'static str> {
+        self.0.get().map(|run| run(patience)).unwrap_or_default()
+    }
 }
 
 impl Services {

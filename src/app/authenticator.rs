@@ -1,10 +1,12 @@
 //! Authentication and first rate limits of requests, from memory.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use dashmap::DashMap;
 
 use crate::domain::accounts::{Accounts, AccountsError};
+use crate::domain::lab::Lab;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::http::access::auth::{
@@ -12,12 +14,13 @@ use crate::http::access::auth::{
 };
 use crate::http::routing::route::RateClass;
 use crate::services::Services;
-use crate::types::{LimitReached, Locale, PartnerId, TokenHash, UnixSeconds, UserId};
+use crate::types::{LimitReached, Locale, PartnerId, PartnerKind, TokenHash, UnixSeconds, UserId};
 
 pub(super) struct TokenAuthenticator {
     partners: Partners,
     operators: Operators,
     accounts: Accounts,
+    lab: Arc<Lab>,
     rates: PartnerRateLimiter,
 }
 
@@ -29,6 +32,7 @@ impl TokenAuthenticator {
             partners: services.partners.clone(),
             operators: services.operators.clone(),
             accounts: services.accounts.clone(),
+            lab: Arc::clone(&services.lab),
             rates: PartnerRateLimiter::new(limit),
         }
     }
@@ -37,7 +41,15 @@ impl TokenAuthenticator {
 impl Authenticator for TokenAuthenticator {
     fn partner(&self, token: &TokenHash, now: UnixSeconds) -> Option<PartnerIdentity> {
         let (partner, kind) = self.partners.authenticate(token, now)?;
-        Some(PartnerIdentity { partner, kind })
+        let clock_offset = match kind {
+            PartnerKind::Lab => self.lab.clock_offset(&partner),
+            PartnerKind::Standard => 0,
+        };
+        Some(PartnerIdentity {
+            partner,
+            kind,
+            clock_offset,
+        })
     }
 
     fn user(

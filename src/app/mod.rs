@@ -176,7 +176,10 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
     let journal = RequestJournal::open(store.clone(), settings::journal(&config, sync))
         .map_err(AppError::Threads)?;
     let services = Services {
-        lab: ports.lab,
+        lab_clock: ports.lab,
+        lab: Arc::default(),
+        due_jobs: Arc::default(),
+        demo_guide: Arc::default(),
         limits: config.limits.clone(),
         hashing: worker_pools::hashing(&metrics)?,
         recent_failures: RecentFailures::default(),

@@ -19,6 +19,7 @@ mod explain_output;
 mod healthcheck;
 mod inherited_sockets;
 mod instant;
+mod lab;
 mod listeners;
 mod mail;
 mod missing_media;
@@ -240,9 +241,12 @@ enum Command {
     Audit(audit::AuditCommand),
     #[command(subcommand)]
     Requests(requests::RequestsCommand),
-    /// Accept the system clock after a jump
+    /// Show and move the clock of a lab, accept the system clock after a jump
     #[command(subcommand)]
     Clock(clock::ClockCommand),
+    /// Test clients: faults, resets and scenarios of lab partners
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
     /// Verify, reindex, export and repair the store
     #[command(subcommand)]
     Store(store::StoreCommand),
@@ -300,6 +304,7 @@ fn run(arguments: Arguments) -> CommandResult {
         Command::Audit(command) => wait(audit::run(command, &global)),
         Command::Requests(command) => wait(requests::run(command, &global)),
         Command::Clock(command) => wait(clock::run(command, &global)),
+        Command::Lab(command) => wait(lab::run(command, &global)),
         Command::Store(command) => wait(store::run(command, &global)),
         Command::Config(command) => config::run(command, &global),
         Command::Doctor(command) => wait(doctor::run(command, &global)),

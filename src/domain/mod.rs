@@ -14,6 +14,7 @@ pub(crate) mod entitlement;
 pub(crate) mod epg_sources;
 pub(crate) mod identities;
 pub mod journal;
+pub(crate) mod lab;
 pub(crate) mod mail;
 pub(crate) mod operators;
 pub(crate) mod partners;

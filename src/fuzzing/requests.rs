@@ -35,6 +35,7 @@ impl Authenticator for Open {
         Some(PartnerIdentity {
             partner: PartnerId::from_bytes([1; 16]),
             kind: PartnerKind::Standard,
+            clock_offset: 0,
         })
     }
 

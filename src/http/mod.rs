@@ -12,6 +12,7 @@ pub(crate) mod connection;
 pub(crate) mod console;
 pub(crate) mod deadline;
 pub mod errors;
+pub(crate) mod faults;
 pub mod lab_player;
 pub(crate) mod metrics;
 pub(crate) mod offload;

@@ -3,7 +3,7 @@
 //! 1. `call` begins the request. Whatever it needs only the head and memory for is answered right here, without boxing
 //!    a future, because most requests are of that kind.
 //! 2. `check` runs every check that comes before the body, in a fixed order: framing, path (404), method (405), partner
-//!    (401), user (401), rate limit (429), body size (413), content coding (415).
+//!    (401), user (401), rate limit (429), fault of a lab partner, body size (413), content coding (415).
 //! 3. `answer_later` reads the body, if there is one, and waits for the handler within its deadline.
 //! 4. `answer` looks into the response cache, and hands the request to the handler that its row of the route table names.
 //! 5. `Call::serve` parses the request (400) and calls the handler, through the audit record or the cache if they
@@ -14,17 +14,15 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Method, Request};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
@@ -35,6 +33,7 @@ use crate::http::access::{cors, rate_limits};
 use crate::http::connection::state::ConnectionState;
 use crate::http::deadline::{panicked, with_deadline};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::faults::{self, ConnectionCut, LabRequest};
 use crate::http::request::body::{self, BodyStream, Coding, drain, gunzip};
 use crate::http::request::client_addr;
 use crate::http::request::context::Context;
@@ -44,8 +43,8 @@ use crate::http::request::path_validation::check_path;
 use crate::http::request::query::Query;
 use crate::http::response::body::{InFlightGuard, ResponseBody};
 use crate::http::response::cache_lookup::CacheLookup;
+use crate::http::response::future::{Answered, ResponseFuture};
 use crate::http::response::journal_entry::{partner_of, reads_body};
-use crate::http::response::reply::Reply;
 use crate::http::response::respond::{RequestRecord, finish};
 use crate::http::routing::endpoint::users::check_own_record;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
@@ -74,7 +73,8 @@ struct AdmittedRequest {
 }
 
 enum CheckResult {
-    Options(Reply),
+    /// To an OPTIONS request, or by a fault of the lab.
+    Answered(Answer),
     Go(AdmittedRequest),
 }
 
@@ -86,7 +86,7 @@ enum PipelineStep {
 
 impl hyper::service::Service<Request<Incoming>> for Service {
     type Response = Answered;
-    type Error = Infallible;
+    type Error = ConnectionCut;
     type Future = ResponseFuture;
 
     fn call(&self, request: Request<Incoming>) -> ResponseFuture {
@@ -102,9 +102,16 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let step = step.unwrap_or_else(|_| PipelineStep::Answered(Err(panicked(http))));
         match step {
             // No body is left to drain, so the response needs no boxed future.
-            PipelineStep::Answered(answer) if body.is_end_stream() => ResponseFuture::Ready(Some(
-                build_response(http, &self.conn_state, record, &parts, &heads, answer),
-            )),
+            PipelineStep::Answered(answer) if body.is_end_stream() && record.fault.is_none() => {
+                ResponseFuture::Ready(Some(build_response(
+                    http,
+                    &self.conn_state,
+                    record,
+                    &parts,
+                    &heads,
+                    answer,
+                )))
+            }
             step @ (PipelineStep::Answered(_)
             | PipelineStep::Read(_)
             | PipelineStep::Waiting(_)) => ResponseFuture::Later(Box::pin(answer_later(
@@ -130,7 +137,7 @@ impl Service {
     ) -> PipelineStep {
         match self.check(record, parts, heads, body, fragment) {
             Err(error) => PipelineStep::Answered(Err(error)),
-            Ok(CheckResult::Options(reply)) => PipelineStep::Answered(Ok(reply)),
+            Ok(CheckResult::Answered(answer)) => PipelineStep::Answered(answer),
             Ok(CheckResult::Go(entry)) => {
                 // The handler of a streamed body takes the stream even if it is empty.
                 let streamed = matches!(entry.route.body, BodyRule::Streamed(_));
@@ -177,7 +184,8 @@ impl Service {
         let (index, route, params) = match self.table.find(&parts.method, path)? {
             RouteMatch::Route(index, route, params) => (index, route, params),
             RouteMatch::Path(entry) if parts.method == Method::OPTIONS => {
-                return Ok(CheckResult::Options(cors::options(entry, &parts.headers)));
+                let reply = cors::options(entry, &parts.headers);
+                return Ok(CheckResult::Answered(Ok(reply)));
             }
             RouteMatch::Path(entry) => {
                 return Err(entry.refuse(&parts.method));
@@ -203,7 +211,9 @@ impl Service {
         let proof = proof.inspect_err(|error| {
             // The partner token was accepted: the partner's developers look for this refusal.
             if error.code() == ErrorCode::UserTokenInvalid {
-                record.draft.partner = partner_of(http, heads, now);
+                let identity = partner_of(http, heads, now);
+                record.draft.partner = identity.map(|identity| identity.partner);
+                record.draft.lab = identity.is_some_and(|identity| identity.is_lab());
             }
         })?;
         record.user = proof.user();
@@ -218,6 +228,11 @@ impl Service {
         // After authentication, because the limits of a partner count by partner, and before the body, which costs the
         // most.
         rate_limits::check(&*http.authenticator, route.rate, proof.partner(), peer, now)?;
+        let now = now + proof.clock_offset();
+        let lab = LabRequest::new(&proof, route, path, params, heads);
+        if let Some(answer) = lab.and_then(|request| faults::begin(http, record, &request, now)) {
+            return Ok(CheckResult::Answered(answer));
+        }
         let coding = if body.is_end_stream() {
             Coding::Identity
         } else {
@@ -350,7 +365,7 @@ async fn answer_later(
     parts: Parts,
     body: Incoming,
     step: PipelineStep,
-) -> Answered {
+) -> Result<Answered, ConnectionCut> {
     let deadline = record
         .route
         .map_or(Duration::MAX, |(_, route)| route.work.deadline());
@@ -376,8 +391,11 @@ async fn answer_later(
             Err(error) => Err(error),
         },
     };
+    let answer = faults::apply(&http, &mut record, answer).await;
     let heads = RequestHeaders::read(&parts.headers, &http.names);
-    build_response(&http, &conn_state, record, &parts, &heads, answer)
+    let fault = record.fault.clone();
+    let response = build_response(&http, &conn_state, record, &parts, &heads, answer);
+    faults::cut(fault.as_ref(), response)
 }
 
 /// Drains the body of a request that was refused before its body was read. Otherwise the client, still
@@ -437,22 +455,4 @@ fn build_response(
         ResponseBody::Empty | ResponseBody::Full(_) => conn_state.end(),
     }
     answer
-}
-
-type Answered = Response<ResponseBody>;
-
-pub(crate) enum ResponseFuture {
-    Ready(Option<Answered>),
-    Later(Pin<Box<dyn Future<Output = Answered> + Send>>),
-}
-
-impl Future for ResponseFuture {
-    type Output = Result<Answered, Infallible>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        match self.get_mut() {
-            Self::Ready(answer) => answer.take().map_or(Poll::Pending, |a| Poll::Ready(Ok(a))),
-            Self::Later(future) => future.as_mut().poll(cx).map(Ok),
-        }
-    }
 }

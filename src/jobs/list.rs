@@ -7,15 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use super::Task;
+use super::{JobFailure, Task};
 use crate::domain::accounts::AccountsError;
+use crate::domain::epg_sources::Refresh;
 use crate::domain::identities::IdentityError;
 use crate::domain::telemetry::TelemetryError;
 use crate::observe::activity::STEP;
 use crate::services::Services;
+use crate::types::UnixSeconds;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
+/// Seconds from the middle of the demo's guide; it reaches 26 hours both ways, and players go back a few.
+const DEMO_GUIDE_REACH: i64 = 18 * 3_600;
 
 pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
     let mut tasks = vec![clock(services), activity(services)];
@@ -24,6 +28,7 @@ pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
     tasks.extend(playback(services));
     tasks.push(schedule(services));
     tasks.extend(epg_sources(services));
+    tasks.extend(demo_guide(services));
     tasks.extend(telemetry(services));
     tasks.extend(quality(services));
     tasks.extend(journal(services));
@@ -164,6 +169,33 @@ fn epg_sources(services: &Arc<Services>) -> Option<Task> {
     let any = !services.config.epg.sources.is_empty();
     // An import omits broadcasts older than the retention, so the clock must be right.
     any.then(|| Task::new("guides", 5 * SECOND, move |now| sources.run_due(now)).needs_time())
+}
+
+/// Extends the guide of the demo when the clock gets near its end. `None` where the clock cannot be moved.
+fn demo_guide(services: &Arc<Services>) -> Option<Task> {
+    services.lab_clock.as_ref()?;
+    let (guide, sources) = (
+        Arc::clone(&services.demo_guide),
+        services.epg_sources.clone(),
+    );
+    let mut made: Option<UnixSeconds> = None;
+    Some(Task::new("demo-guide", SECOND, move |now| {
+        let Some(guide) = guide.get() else {
+            return Ok(0);
+        };
+        if made.is_some_and(|made| made.since(now).abs() < DEMO_GUIDE_REACH) {
+            return Ok(0);
+        }
+        // Accepted whatever it changes: after a long move nothing of the last guide is left.
+        let how = Refresh {
+            accept: true,
+            ..Refresh::default()
+        };
+        let draft = sources.read("", guide(now).as_bytes())?;
+        sources.import(draft, &sources.options("", how, now), false)?;
+        made = Some(now);
+        Ok::<_, JobFailure>(1)
+    }))
 }
 
 fn telemetry(services: &Arc<Services>) -> [Task; 5] {

@@ -17,6 +17,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
+
 use crate::domain::clock_guard::ClockGuard;
 use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
 use crate::services::Services;
@@ -95,6 +97,7 @@ impl Task {
 pub struct Jobs {
     stopping: Arc<AtomicBool>,
     wakers: Vec<JobWaker>,
+    rounds: Vec<Rounds>,
     interrupts: Vec<Interrupt>,
     running: Receiver<()>,
 }
@@ -103,11 +106,16 @@ impl Jobs {
     /// Starts the jobs of the service. If a thread cannot be started, the jobs that were started are stopped
     /// again.
     pub fn start(services: &Arc<Services>) -> io::Result<Self> {
-        Self::run(
+        let jobs = Self::run(
             list::tasks(services),
             &services.clock_guard,
             &services.metrics,
-        )
+        )?;
+        let rounds = jobs.rounds.clone();
+        services
+            .due_jobs
+            .set(Box::new(move |patience| run_all(&rounds, patience)));
+        Ok(jobs)
     }
 
     fn run(tasks: Vec<Task>, guard: &Arc<ClockGuard>, metrics: &Registry) -> io::Result<Self> {
@@ -115,16 +123,20 @@ impl Jobs {
         let mut jobs = Self {
             stopping: Arc::default(),
             wakers: Vec::with_capacity(tasks.len()),
+            rounds: Vec::new(),
             interrupts: Vec::new(),
             running,
         };
         for mut task in tasks {
             jobs.wakers.push(task.waker.clone());
+            let rounds = Rounds::new(task.name, task.waker.clone());
+            jobs.rounds.push(rounds.clone());
             jobs.interrupts.extend(task.interrupt.take());
             let runner = Runner {
                 observed: Observed::new(task.name, metrics),
                 guard: Arc::clone(guard),
                 stopping: Arc::clone(&jobs.stopping),
+                rounds,
                 task,
                 _alive: alive.clone(),
             };
@@ -159,6 +171,68 @@ impl Drop for Jobs {
     fn drop(&mut self) {
         self.begin_shutdown();
     }
+}
+
+/// Counts the runs of a job, for those who wait for one.
+#[derive(Clone)]
+struct Rounds {
+    name: &'static str,
+    waker: JobWaker,
+    counts: Arc<(Mutex<RoundCounts>, Condvar)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct RoundCounts {
+    begun: u64,
+    ended: u64,
+}
+
+impl Rounds {
+    fn new(name: &'static str, waker: JobWaker) -> Self {
+        Self {
+            name,
+            waker,
+            counts: Arc::default(),
+        }
+    }
+
+    fn begin(&self) {
+        self.counts.0.lock().begun += 1;
+    }
+
+    fn end(&self) {
+        self.counts.0.lock().ended += 1;
+        self.counts.1.notify_all();
+    }
+
+    /// The number of the next run that begins after this call.
+    fn next(&self) -> u64 {
+        self.counts.0.lock().begun + 1
+    }
+
+    fn wait(&self, run: u64, deadline: Instant) -> bool {
+        let mut counts = self.counts.0.lock();
+        while counts.ended < run {
+            if self.counts.1.wait_until(&mut counts, deadline).timed_out() {
+                return counts.ended >= run;
+            }
+        }
+        true
+    }
+}
+
+/// Runs every job once, at the same time; returns the names of those that did not end within `patience`.
+fn run_all(jobs: &[Rounds], patience: Duration) -> Vec<&'static str> {
+    let deadline = Instant::now() + patience;
+    let runs: Vec<u64> = jobs.iter().map(Rounds::next).collect();
+    for job in jobs {
+        job.waker.wake();
+    }
+    let late = jobs
+        .iter()
+        .zip(runs)
+        .filter(|(job, run)| !job.wait(*run, deadline));
+    late.map(|(job, _)| job.name).collect()
 }
 
 struct Observed {
@@ -207,6 +281,7 @@ struct Runner {
     stopping: Arc<AtomicBool>,
     guard: Arc<ClockGuard>,
     observed: Observed,
+    rounds: Rounds,
     /// Dropped when the thread ends.
     _alive: Sender<()>,
 }
@@ -220,7 +295,9 @@ impl Runner {
             if self.stopping.load(Ordering::SeqCst) {
                 return;
             }
+            self.rounds.begin();
             self.run_once();
+            self.rounds.end();
             wait = self.task.every;
         }
     }
@@ -270,6 +347,8 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
     use crate::domain::clock_guard;
     use crate::ports::Clock;
@@ -343,6 +422,30 @@ mod tests {
             run_receiver.recv_timeout(LONG),
             Err(RecvTimeoutError::Disconnected)
         );
+    }
+
+    #[test]
+    fn running_all_jobs_waits_for_each_and_names_the_late_ones() {
+        let (release, released) = channel::<()>();
+        let (run_sender, run_receiver) = channel();
+        let quick = Task::new("quick", LONG, move |_| {
+            let _ = run_sender.send(());
+            Ok::<_, Infallible>(0)
+        });
+        let slow = Task::new("slow", LONG, move |_| {
+            let _ = released.recv();
+            Ok::<_, Infallible>(0)
+        });
+        let (jobs, _metrics) = run(vec![quick, slow]);
+        assert_eq!(run_all(&jobs.rounds, SOON * 20), ["slow"]);
+        assert_eq!(run_receiver.try_recv(), Ok(()));
+        // One run is under way, and the next is the one that is waited for.
+        release.send(()).unwrap();
+        release.send(()).unwrap();
+        assert!(run_all(&jobs.rounds, LONG).is_empty());
+        assert_eq!(run_receiver.try_recv(), Ok(()));
+        drop(release);
+        assert!(jobs.stop(LONG));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::RwLock;
+
 use crate::types::UnixSeconds;
 
 pub trait Clock: Send + Sync {
@@ -53,43 +55,98 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock for test installations that an operator can move: another clock plus an offset.
+/// A clock for test installations that an operator can move, stop and speed up.
 pub struct LabClock {
     base: Arc<dyn Clock>,
-    offset_millis: AtomicI64,
+    state: RwLock<LabTime>,
+}
+
+/// Milliseconds. The clock shows `shown` when the base shows `anchor`, and runs on at `pace`.
+#[derive(Clone, Copy)]
+struct LabTime {
+    anchor: i64,
+    shown: i64,
+    /// Thousandths of the pace of the base; 0 stops the clock.
+    pace: i64,
+}
+
+impl LabTime {
+    const REAL: Self = Self {
+        anchor: 0,
+        shown: 0,
+        pace: LabClock::REAL_PACE,
+    };
+
+    const fn at(&self, base: i64) -> i64 {
+        let passed = base.saturating_sub(self.anchor);
+        // Exact also for long times: products overflow only after millions of years.
+        let passed = match self.pace {
+            LabClock::REAL_PACE => passed,
+            pace => passed.saturating_mul(pace) / LabClock::REAL_PACE,
+        };
+        self.shown.saturating_add(passed)
+    }
 }
 
 impl LabClock {
+    pub const REAL_PACE: i64 = 1_000;
+
     #[must_use]
     pub fn new(base: Arc<dyn Clock>) -> Self {
         Self {
             base,
-            offset_millis: AtomicI64::new(0),
+            state: RwLock::new(LabTime::REAL),
         }
     }
 
+    /// The pace stays as it is.
     pub fn set_now(&self, now: UnixSeconds) {
-        let offset = now
-            .0
-            .saturating_mul(1_000)
-            .saturating_sub(self.base.now_millis());
-        self.offset_millis.store(offset, Ordering::SeqCst);
+        self.set(|_, _| now.0.saturating_mul(1_000));
     }
 
+    /// Sets the distance from real time; the pace stays as it is.
     pub fn set_offset(&self, seconds: i64) {
-        self.offset_millis
-            .store(seconds.saturating_mul(1_000), Ordering::SeqCst);
+        self.set(|base, _| base.saturating_add(seconds.saturating_mul(1_000)));
+    }
+
+    pub fn advance(&self, seconds: i64) {
+        self.set(|_, now| now.saturating_add(seconds.saturating_mul(1_000)));
+    }
+
+    fn set(&self, shown: impl FnOnce(i64, i64) -> i64) {
+        let mut state = self.state.write();
+        let anchor = self.base.now_millis();
+        let now = state.at(anchor);
+        state.shown = shown(anchor, now);
+        state.anchor = anchor;
+    }
+
+    /// Runs on from the present time, at this many thousandths of real time; 0 stops the clock.
+    pub fn set_pace(&self, pace: i64) {
+        self.set(|_, now| now);
+        self.state.write().pace = pace;
     }
 
     #[must_use]
+    pub fn pace(&self) -> i64 {
+        self.state.read().pace
+    }
+
+    /// Returns to real time.
+    pub fn reset(&self) {
+        *self.state.write() = LabTime::REAL;
+    }
+
+    /// Seconds between this clock and real time.
+    #[must_use]
     pub fn offset(&self) -> i64 {
-        self.offset_millis.load(Ordering::SeqCst).div_euclid(1_000)
+        self.moved_millis().div_euclid(1_000)
     }
 }
 
 impl Clock for LabClock {
     fn now_millis(&self) -> i64 {
-        self.base.now_millis().saturating_add(self.moved_millis())
+        self.state.read().at(self.base.now_millis())
     }
 
     fn uptime_millis(&self) -> Option<i64> {
@@ -98,7 +155,8 @@ impl Clock for LabClock {
     }
 
     fn moved_millis(&self) -> i64 {
-        self.offset_millis.load(Ordering::SeqCst)
+        let base = self.base.now_millis();
+        self.state.read().at(base).saturating_sub(base)
     }
 }
 
@@ -129,5 +187,42 @@ impl Clock for ManualClock {
 
     fn uptime_millis(&self) -> Option<i64> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lab_clock_moves_stops_and_runs_at_another_pace() {
+        let base = Arc::new(ManualClock::at(UnixSeconds(1_000)));
+        let lab = LabClock::new(Arc::clone(&base) as Arc<dyn Clock>);
+        let at = |shown: i64, offset: i64| {
+            assert_eq!((lab.now(), lab.offset()), (UnixSeconds(shown), offset));
+        };
+        at(1_000, 0);
+        lab.set_now(UnixSeconds(5_000));
+        base.advance(10);
+        at(5_010, 4_000);
+        lab.set_pace(0);
+        base.advance(100);
+        at(5_010, 3_900);
+        // A stopped clock can be moved and stays stopped.
+        lab.advance(-10);
+        base.advance(1);
+        at(5_000, 3_889);
+        lab.set_pace(60_000);
+        base.advance(2);
+        at(5_120, 4_007);
+        lab.set_pace(500);
+        base.advance(4);
+        at(5_122, 4_005);
+        lab.set_pace(LabClock::REAL_PACE);
+        lab.set_offset(-100);
+        base.advance(7);
+        at(1_024, -100);
+        lab.reset();
+        at(1_124, 0);
     }
 }

@@ -14,6 +14,7 @@ mod profile;
 pub(crate) mod rate_limit;
 pub(crate) mod role;
 pub(crate) mod secret;
+mod span;
 pub(crate) mod text;
 pub mod time;
 pub(crate) mod token;
@@ -31,6 +32,7 @@ pub use profile::{BirthDate, Country, Locale, PersonName};
 pub use rate_limit::LimitReached;
 pub use role::Role;
 pub use secret::{Password, Pin};
+pub use span::{format_span, parse_span};
 pub use time::{LiveOffset, TvDay, UnixSeconds};
 pub use token::{Token, TokenHash, TokenInfo, TokenKind};
 

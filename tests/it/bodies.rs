@@ -267,5 +267,5 @@ fn an_aborted_body_changes_nothing() {
     wire.send(format!("PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"offset\":7"));
     wire.stream.shutdown(std::net::Shutdown::Write).unwrap();
     assert!(wire.answer().is_none_or(|answer| answer.status == 400));
-    assert_eq!(server.services.lab.as_ref().unwrap().offset(), 0);
+    assert_eq!(server.services.lab_clock.as_ref().unwrap().offset(), 0);
 }

@@ -283,6 +283,8 @@ fn offers_are_granted_explained_and_revoked() {
             {"check": "country", "finding": "DE, by the address", "passed": true},
             {"check": "offer", "subject": "premium", "finding": "subscription offer: the user does not have it", "passed": false},
             {"check": "rights", "finding": "is within its availability", "passed": true},
+            {"check": "devices", "finding": "0 of 5 devices are registered", "passed": true},
+            {"check": "streams", "finding": "0 of 3 streams run, 0 of 3 of this asset", "passed": true},
             {"check": "playback", "finding": "no playlist: the catalogue names none for dash, hls or sstr", "passed": false},
         ])
     );
@@ -402,7 +404,7 @@ fn users_see_only_their_own_offers() {
         }])
     };
     assert_eq!(offers(&user.to_string()).json(), own("active"));
-    server.services.lab.as_ref().unwrap().set_now(until);
+    server.services.lab_clock.as_ref().unwrap().set_now(until);
     assert_eq!(offers(&user.to_string()).json(), own("expired"));
     assert_eq!(offers("AAAAAAAAAAAAAAAAAAAAAA").status, 404);
 }

@@ -249,7 +249,7 @@ fn of_requests(seen: &mut Seen) {
     seen.tells("requests show", &[entitlement["id"].as_str().unwrap()]);
     let mut tail = playgate(&seen.data());
     tail.args(["requests", "tail", "--route", "entitlement", "--json"]);
-    let first = first_line(&mut tail);
+    let first = first_line(&mut tail, || ());
     seen.takes_down("requests tail", &first);
 }
 
@@ -291,19 +291,41 @@ fn of_the_machine(seen: &mut Seen) {
     seen.ends(1, "healthcheck", &[]);
 }
 
+/// What only a running demo does.
+fn of_the_lab(seen: &mut Seen) {
+    let of_demo = |seen: &mut Seen, command: &str, arguments: &[&str]| {
+        let place = ["--data-dir", "demo"];
+        seen.tells(command, &[arguments, &place].concat())
+    };
+    of_demo(seen, "clock show", &[]);
+    of_demo(seen, "clock advance", &["15m"]);
+    of_demo(seen, "clock freeze", &[]);
+    of_demo(seen, "clock scale", &["60"]);
+    of_demo(seen, "clock set", &["-15m"]);
+    of_demo(seen, "clock reset", &["--partner", "demo"]);
+    let fault = r#"{"route": "live", "times": 1, "until": "1m", "do": {"delay": "1s"}}"#;
+    of_demo(seen, "lab fault add", &[fault]);
+    of_demo(seen, "lab fault list", &[]);
+    of_demo(seen, "lab reset", &["demo", "--fixture", "demo"]);
+    of_demo(seen, "lab run", &[]);
+}
+
 fn of_the_demo(seen: &mut Seen) {
     let mut demo = binary();
+    demo.current_dir(seen.folder.path());
     demo.args(["demo", "--listen", "127.0.0.1:0", "--json"]);
-    let first = first_line(&mut demo);
+    demo.args(["--data-dir", "demo"]);
+    let first = first_line(&mut demo, || of_the_lab(seen));
     seen.takes_down("demo", &first);
 }
 
-/// The first line of JSON of a command that does not end by itself.
-fn first_line(command: &mut Command) -> Value {
+/// The first line of JSON of a command that does not end by itself, and is ended after the work beside it.
+fn first_line(command: &mut Command, beside: impl FnOnce()) -> Value {
     let mut running = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     let mut told = BufReader::new(running.stdout.take().unwrap());
     told.read_line(&mut line).unwrap();
+    beside();
     running.kill().unwrap();
     running.wait().unwrap();
     serde_json::from_str(&line).unwrap()

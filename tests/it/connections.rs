@@ -237,7 +237,7 @@ fn the_admin_socket_acts_as_administrator() {
     let mut first = [0; 12];
     std::io::Read::read_exact(&mut stream, &mut first).unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
-    assert_eq!(server.services.lab.as_ref().unwrap().offset(), 9);
+    assert_eq!(server.services.lab_clock.as_ref().unwrap().offset(), 9);
     assert_eq!(ask(server.ops, put).status, 401);
 }
 

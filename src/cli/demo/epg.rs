@@ -38,6 +38,14 @@ pub(super) fn around(now: UnixSeconds) -> Guide {
     }
 }
 
+/// Builds the guide for `now` of a demo that started at `start`. All such guides fit together: the grid of `blackout`
+/// goes on from the start, and the others have one of their own.
+pub(super) fn continued(start: UnixSeconds, now: UnixSeconds) -> Guide {
+    const PERIOD: i64 = 2 * BLACKOUT_SLOT;
+    let passed = now.since(start);
+    around(start + (passed - passed.rem_euclid(PERIOD)))
+}
+
 /// The id depends only on livestream and start, so that a restarted demo recognises the broadcast.
 fn id(livestream: &str, start: i64) -> String {
     format!("{livestream}-{}", start / 60)
@@ -163,6 +171,25 @@ mod tests {
                 .find(|b| b["id"] == guide.catchup.as_str())
                 .unwrap();
             assert!(finished["stop"].as_i64().unwrap() < now);
+        }
+    }
+
+    #[test]
+    fn guide_of_a_moved_clock_continues_the_first_one() {
+        let start = UnixSeconds(1_768_064_477);
+        for days in [-40, -1, 0, 1, 21, 400] {
+            let now = start + days * 24 * HOUR + 1_234;
+            let guide = continued(start, now).json;
+            for livestream in ["open", "blackout", "cinema", "news"] {
+                for hours in [-20, 0, 20] {
+                    find(&guide, livestream, now.0 + hours * HOUR);
+                }
+            }
+            let program = find(&guide, "blackout", now.0);
+            let since = program["start"].as_i64().unwrap() - (start.0 - BLACKOUT_SINCE);
+            assert_eq!(since.rem_euclid(BLACKOUT_SLOT), 0);
+            let is_match = program["title"].as_str().unwrap().starts_with("Match: ");
+            assert_eq!(is_match, (since / BLACKOUT_SLOT) % 2 == 0);
         }
     }
 

@@ -39,10 +39,14 @@ pub(super) async fn fill(http: &Arc<HttpState>) -> Result<Filled, Failure> {
         content::CATALOG.to_owned(),
     )
     .await?;
-    let guide = epg::around(services.clock.now());
+    let start = services.clock.now();
+    let guide = epg::around(start);
     // After a long pause between two demos on one store, the guide would be held as implausible.
     let target = with_query(path(&["epg", "import"]), &[("accept", Some("true"))]);
     import(&mut admin, target, guide.json.to_string()).await?;
+    let continued = move |now| epg::continued(start, now).json.to_string();
+    // A process fills one demo only, so that the guide is not set yet.
+    let _ = services.demo_guide.set(Box::new(continued));
     // A demo that was set to production has a standard partner.
     let lab = services.config.server.environment != Environment::Production;
     let partner_token = partner(&mut admin, lab).await?;

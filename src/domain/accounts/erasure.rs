@@ -106,6 +106,38 @@ impl Accounts {
         Ok(removed)
     }
 
+    /// Removes all users of a lab partner with their counters of attempts and mails; returns their number. Blocking.
+    pub fn reset_partner(
+        &self,
+        partner: PartnerId,
+        now: UnixSeconds,
+    ) -> Result<usize, AccountsError> {
+        let mut removed = 0;
+        loop {
+            let batch = self.change(move |inner, txn| {
+                let users = txn.scan_index::<UsersByEmail>(&partner, BATCH)?;
+                for (_, user) in &users {
+                    let email = user_record(txn, user)?.email;
+                    inner.erase(txn, user, now)?;
+                    // A lab starts again: unlike elsewhere, also the counters of mails go.
+                    for subject in [
+                        AttemptSubject::account(AttemptKind::ResetMailAccount, &partner, &email),
+                        AttemptSubject::user(AttemptKind::PinMail, user),
+                        AttemptSubject::user(AttemptKind::NoticeMail, user),
+                    ] {
+                        txn.delete::<Throttles>(&subject.key())?;
+                    }
+                }
+                Ok(users.len())
+            });
+            let batch = batch.wait()?;
+            removed += batch;
+            if batch < BATCH {
+                return Ok(removed);
+            }
+        }
+    }
+
     fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
         let mut removed = 0;
         loop {

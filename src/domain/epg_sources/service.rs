@@ -58,6 +58,9 @@ impl From<StoreError> for EpgSourceError {
     }
 }
 
+/// Makes the guide around a time, in the JSON form of an import.
+pub(crate) type GuideMaker = Box<dyn Fn(UnixSeconds) -> String + Send + Sync>;
+
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Refresh {
     pub dry_run: bool,

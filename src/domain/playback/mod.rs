@@ -86,10 +86,10 @@ pub(crate) use heartbeat::{Heartbeat, HeartbeatOutcome, LicenseAttempt};
 pub(crate) use lifecycle::PlaybackData;
 pub(crate) use model::{Device, EndReason, Registered, SessionView};
 pub(crate) use playability::Playability;
-pub(crate) use playlist_url::Playlist;
+pub(crate) use playlist_url::{ORIGIN_PATH, Playlist};
 pub(crate) use preflight::{Start, Started};
 pub(crate) use session::{Beat, BeatRate, Session};
-pub(crate) use signing::{CdnScheme, Key, Scheme, Signing};
+pub(crate) use signing::{CdnScheme, Key, OriginAccess, Scheme, Signing};
 pub(crate) use stream_limits::WhenFull;
 pub(crate) use tables::schema;
 
@@ -217,10 +217,16 @@ impl Playback {
         self.sessions.get(id)
     }
 
+    /// `None` if the token does not allow the file at this time.
     #[must_use]
-    pub fn origin_allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
+    pub fn origin_access(
+        &self,
+        token: &str,
+        path: &MediaPath,
+        now: UnixSeconds,
+    ) -> Option<OriginAccess> {
         let at = self.expiry.at(now);
-        self.signing.origin.allows(token, path, at)
+        self.signing.origin.access(token, path, at)
     }
 
     /// On an async worker thread it would delay other requests.

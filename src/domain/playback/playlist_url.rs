@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::domain::catalog::Location;
+use crate::domain::lab::PlaylistFault;
 use crate::media::loop_channel::{self, ManifestRange};
 use crate::types::{AssetId, MediaPath, Protocol, SessionId, UnixSeconds};
 
@@ -73,10 +74,40 @@ impl Playback {
             .signing
             .origin
             .sign(path, self.expiry.wall_to_token(expires, now));
-        let mut target = format!("{ORIGIN_PATH}{token}/");
-        encode_into(&mut target, path.as_str(), true);
-        target
+        origin_target(&token, path.as_str())
     }
+
+    /// The address of the origin with a fault of the lab. `None` if its token is not valid now.
+    #[must_use]
+    pub fn faulty_address(
+        &self,
+        token: &str,
+        path: &MediaPath,
+        fault: PlaylistFault,
+        now: UnixSeconds,
+    ) -> Option<String> {
+        Some(match fault {
+            PlaylistFault::Expired => self.origin_address(path, now - 1, now),
+            PlaylistFault::Missing => {
+                let (directory, file) = path
+                    .as_str()
+                    .rsplit_once('/')
+                    .unwrap_or(("", path.as_str()));
+                origin_target(token, &format!("{directory}/missing-{file}"))
+            }
+            PlaylistFault::Stale => {
+                let at = self.expiry.at(now);
+                let token = self.signing.origin.sign_stale(token, path, at, now)?;
+                origin_target(&token, path.as_str())
+            }
+        })
+    }
+}
+
+fn origin_target(token: &str, path: &str) -> String {
+    let mut target = format!("{ORIGIN_PATH}{token}/");
+    encode_into(&mut target, path.trim_start_matches('/'), true);
+    target
 }
 
 fn span(playing: &PlayedAsset) -> Option<ManifestRange> {

@@ -22,6 +22,15 @@ use crate::types::{
 pub struct PartnerIdentity {
     pub partner: PartnerId,
     pub kind: PartnerKind,
+    /// Seconds between the clock of a lab partner and that of the service; 0 for other partners.
+    pub clock_offset: i64,
+}
+
+impl PartnerIdentity {
+    #[must_use]
+    pub const fn is_lab(&self) -> bool {
+        matches!(self.kind, PartnerKind::Lab)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,11 +223,17 @@ impl Proof {
     #[must_use]
     pub const fn lab(&self) -> Option<PartnerId> {
         match self.identity() {
-            Some(PartnerIdentity {
-                partner,
-                kind: PartnerKind::Lab,
-            }) => Some(partner),
+            Some(identity) if identity.is_lab() => Some(identity.partner),
             Some(_) | None => None,
+        }
+    }
+
+    /// Seconds by which the time of the request differs from that of the service.
+    #[must_use]
+    pub const fn clock_offset(&self) -> i64 {
+        match self.identity() {
+            Some(identity) => identity.clock_offset,
+            None => 0,
         }
     }
 
@@ -278,7 +293,7 @@ pub fn prove(
             let hash =
                 bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
             let UserIdentity { user, login } = gate
-                .user(&hash, identity.partner, now)
+                .user(&hash, identity.partner, now + identity.clock_offset)
                 // Users are looked up within the partner: a token of another partner's user is unknown here.
                 .ok_or_else(|| user_refused(AuthRefusal::Sent))?;
             let auth = UserAuth {

@@ -14,7 +14,7 @@ use crate::http::state::HttpState;
 /// Response headers that scripts may read in addition to the safelisted ones.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, ETag, WWW-Authenticate, Deprecation, Sunset, Link, \
-     Content-Range, Accept-Ranges, Content-Length, Date",
+     Content-Range, Accept-Ranges, Content-Length, Date, X-Playgate-Fault",
 );
 
 /// Two hours: Chromium caches a preflight no longer.

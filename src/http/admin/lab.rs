@@ -1,7 +1,15 @@
 //! Handlers of the partner lab.
 
+use super::resolve;
+use crate::http::access::auth::{OperatorAuth, PartnerAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::lab::ReportScenarioRequest;
+use crate::http::routing::endpoint::admin::system::{PartnerRef, PartnerRequest};
+use crate::http::wire::lab::ScenarioBody;
 use crate::services::Services;
+use crate::types::{PartnerId, PartnerKind};
 
 /// Checks that this installation may have lab partners.
 ///
@@ -15,4 +23,59 @@ pub(super) fn check_environment(services: &Services) -> Result<(), ApiError> {
         ErrorCode::LabNotAllowed,
         "lab partners are not allowed in production; set `environment` to staging",
     ))
+}
+
+/// Resolves a lab partner.
+///
+/// # Errors
+/// `PARTNER_NOT_FOUND`; `LAB_NOT_ALLOWED` in production and for other partners.
+pub(super) fn lab_partner(services: &Services, named: &PartnerRef) -> Result<PartnerId, ApiError> {
+    let partner = resolve::partner(services, named)?;
+    check_environment(services)?;
+    check_kind(services.partners.kind(&partner))?;
+    Ok(partner)
+}
+
+/// Returns the partner of a request under `/api/lab/`.
+///
+/// # Errors
+/// `LAB_NOT_ALLOWED` in production and for other partners.
+pub(crate) fn own_lab(services: &Services, auth: &PartnerAuth) -> Result<PartnerId, ApiError> {
+    check_environment(services)?;
+    check_kind(Some(auth.kind()))?;
+    Ok(auth.partner())
+}
+
+fn check_kind(kind: Option<PartnerKind>) -> Result<(), ApiError> {
+    if kind == Some(PartnerKind::Lab) {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        ErrorCode::LabNotAllowed,
+        "the partner is not a lab partner; add one with `playgate partner add NAME --lab`",
+    ))
+}
+
+/// `GET /admin/v1/partners/{partner}/scenario`: returns the last report of a scenario; an empty object if there is none.
+pub(crate) fn scenario(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: PartnerRequest,
+) -> Result<Reply, ApiError> {
+    let partner = lab_partner(services, &request.partner)?;
+    let report = services.lab.scenario(&partner);
+    Reply::json(&report.map(ScenarioBody::from).unwrap_or_default())
+}
+
+/// `PUT /admin/v1/partners/{partner}/scenario`: keeps a report for those who watch.
+pub(crate) fn report_scenario(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: ReportScenarioRequest,
+) -> Result<Reply, ApiError> {
+    let partner = lab_partner(services, &request.partner)?;
+    services.lab.report_scenario(partner, request.report);
+    Ok(Reply::no_content())
 }

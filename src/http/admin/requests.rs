@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::lab::own_lab;
 use super::resolve;
 use crate::domain::journal::{JournalFilter, JournalRecord};
 use crate::http::access::auth::{OperatorAuth, PartnerAuth};
@@ -20,7 +21,7 @@ use crate::http::state::HttpState;
 use crate::http::wire::har::HarReply;
 use crate::http::wire::requests::RequestLine;
 use crate::services::Services;
-use crate::types::{PartnerId, PartnerKind, UserId};
+use crate::types::{PartnerId, UserId};
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -60,7 +61,7 @@ pub(crate) async fn lab_requests(
     auth: PartnerAuth,
     request: RequestsRequest,
 ) -> Result<Reply, ApiError> {
-    let records = list(services, request, Some(lab_partner(auth)?)).await?;
+    let records = list(services, request, Some(own_lab(services, &auth)?)).await?;
     Reply::json(&lines(services, records))
 }
 
@@ -70,7 +71,7 @@ pub(crate) async fn lab_request(
     auth: PartnerAuth,
     request: RequestRequest,
 ) -> Result<Reply, ApiError> {
-    let partner = lab_partner(auth)?;
+    let partner = own_lab(services, &auth)?;
     let record = find(services, request.id, Some(partner)).await?;
     Reply::json(&line(services, record))
 }
@@ -175,15 +176,4 @@ async fn find(
              licenses and ends of sessions, and heartbeats whose answer changes, for `journal.keep`",
         )
     })
-}
-
-/// Returns the partner if its developers may read the journal.
-fn lab_partner(auth: PartnerAuth) -> Result<PartnerId, ApiError> {
-    match auth.kind() {
-        PartnerKind::Lab => Ok(auth.partner()),
-        PartnerKind::Standard => Err(ApiError::new(
-            ErrorCode::LabNotAllowed,
-            "only a lab partner can read its requests; `playgate partner add NAME --lab` makes one",
-        )),
-    }
 }

@@ -29,18 +29,22 @@ pub(crate) async fn origin(
     let path = MediaPath::parse(&request.path).ok_or_else(file_not_found)?;
     // Checked before the disk is accessed, so that no request without a token learns which files
     // exist.
-    if !services
+    let access = services
         .playback
-        .origin_allows(&request.token, &path, cx.now)
-    {
-        return Err(ApiError::new(
-            ErrorCode::PlaylistTokenInvalid,
-            "the signed address is not valid here, or has expired",
-        ));
-    }
+        .origin_access(&request.token, &path, cx.now)
+        .ok_or_else(|| {
+            ApiError::new(
+                ErrorCode::PlaylistTokenInvalid,
+                "the signed address is not valid here, or has expired",
+            )
+        })?;
     let directory = services.media.clone();
     let media = media_type(path.as_str());
-    let now = cx.now;
+    // Segments of a stale manifest are those that it lists, which exist at any later time.
+    let now = match access.stale_since {
+        Some(since) if is_manifest(path.as_str()) => since,
+        _ => cx.now,
+    };
     let found = services
         .cold
         .run(move |()| {
@@ -82,6 +86,11 @@ pub(crate) async fn origin(
         tag,
         caching: HeaderValue::from_static("no-store"),
     }))
+}
+
+fn is_manifest(path: &str) -> bool {
+    let extension = Path::new(path).extension();
+    extension.is_some_and(|text| text == "mpd" || text == "m3u8")
 }
 
 /// Finds a file, or generates a part of a loop channel. Blocks.

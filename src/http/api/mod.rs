@@ -6,6 +6,7 @@ pub(crate) mod catalog;
 pub(crate) mod devices;
 pub(crate) mod front_page;
 pub(crate) mod guide_export;
+pub(crate) mod lab;
 pub(crate) mod lab_player;
 pub(crate) mod license;
 pub(crate) mod login;

@@ -1,6 +1,5 @@
 //! Drives one HTTP/2 connection: hyper's state machine, its limits, and the time-outs that hyper lacks.
 
-use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,7 +20,9 @@ use crate::http::connection::h2_frame_limit::FrameLimit;
 use crate::http::connection::h2_streams::{CountedBody, OpenStream, Streams};
 use crate::http::connection::io_observer::ObserveReads;
 use crate::http::connection::state::ConnectionState;
-use crate::http::pipeline::{ResponseFuture, Service};
+use crate::http::faults::ConnectionCut;
+use crate::http::pipeline::Service;
+use crate::http::response::future::ResponseFuture;
 use crate::http::server::shutdown::{Shutdown, Stage};
 
 struct StreamCounter {
@@ -31,7 +32,7 @@ struct StreamCounter {
 
 impl hyper::service::Service<Request<Incoming>> for StreamCounter {
     type Response = Response<CountedBody>;
-    type Error = Infallible;
+    type Error = ConnectionCut;
     type Future = PendingResponse;
 
     fn call(&self, request: Request<Incoming>) -> PendingResponse {
@@ -48,7 +49,7 @@ struct PendingResponse {
 }
 
 impl Future for PendingResponse {
-    type Output = Result<Response<CountedBody>, Infallible>;
+    type Output = Result<Response<CountedBody>, ConnectionCut>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();

@@ -28,6 +28,11 @@ macro_rules! codes {
                 }
             }
 
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == text)
+            }
+
             /// Returns the doc comment of the code, which explains it to the developer of a partner.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
@@ -202,6 +207,10 @@ codes! {
     LabClockOff = 403, "LAB_CLOCK_OFF";
     /// Lab functions need a lab partner, outside production.
     LabNotAllowed = 403, "LAB_NOT_ALLOWED";
+    /// The lab partner has no fault with this id.
+    FaultNotFound = 404, "FAULT_NOT_FOUND";
+    /// There is no fixture with this name.
+    FixtureNotFound = 404, "FIXTURE_NOT_FOUND";
 
     // The service.
     /// No route matches the path.

@@ -30,6 +30,7 @@ const ADMIN: &[&str] = &[
     include_str!("../../../data/openapi/admin/interface.toml"),
     include_str!("../../../data/openapi/admin/operations.toml"),
     include_str!("../../../data/openapi/admin/access.toml"),
+    include_str!("../../../data/openapi/admin/lab.toml"),
     include_str!("../../../data/openapi/admin/content.toml"),
     include_str!("../../../data/openapi/admin/users.toml"),
     include_str!("../../../data/openapi/admin/mail.toml"),

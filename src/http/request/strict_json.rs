@@ -219,6 +219,37 @@ impl Object {
         }
     }
 
+    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, ApiError> {
+        match self.get(name)? {
+            None => Ok(None),
+            Some(value) => value
+                .as_f64()
+                .map(Some)
+                .ok_or_else(|| self.error(name, "must be a number")),
+        }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        matches!(self.get(name), Ok(Some(_)))
+    }
+
+    /// Refuses other members, where a misspelt one would change what the rest means.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the first one.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
+        let other = self
+            .members()?
+            .keys()
+            .find(|name| !known.contains(&name.as_str()));
+        match other {
+            Some(name) => {
+                Err(self.error(name, format!("is unknown; known are {}", known.join(", "))))
+            }
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
         let wrong = || self.error(name, "must be a list of strings");
         let Some(value) = self.get(name)? else {

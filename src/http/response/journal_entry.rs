@@ -16,6 +16,8 @@ use serde_json::Value;
 use crate::config::limits::BODY_SMALL;
 use crate::domain::decision::DecisionTrace;
 use crate::domain::journal::{JournalDevice, JournalRecord, NamedText};
+use crate::domain::lab::AppliedFault;
+use crate::http::access::auth::PartnerIdentity;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
 use crate::http::request::path_validation::decode;
@@ -38,8 +40,6 @@ pub(crate) struct JournalDraft {
     pub(crate) peer: Option<IpAddr>,
     pub(crate) body: Option<Bytes>,
     pub(crate) trace: DecisionTrace,
-    /// The fault that a lab applied to the answer.
-    pub(crate) fault: Option<String>,
 }
 
 /// Parameters of paths whose values are ids of the catalogue or dates.
@@ -121,7 +121,7 @@ pub(crate) fn journal(
             .and_then(ApiError::details)
             .and_then(|details| serde_json::to_string(details).ok()),
         steps: decision.steps,
-        fault: draft.fault.clone(),
+        fault: record.fault.as_ref().map(AppliedFault::to_string),
     };
     http.services.journal.record(entry);
 }
@@ -152,9 +152,9 @@ pub(crate) fn partner_of(
     http: &HttpState,
     heads: &RequestHeaders<'_>,
     now: UnixSeconds,
-) -> Option<PartnerId> {
+) -> Option<PartnerIdentity> {
     let token = TokenHash::hash_partner_token(heads.access_token.ascii()?)?;
-    Some(http.authenticator.partner(&token, now)?.partner)
+    http.authenticator.partner(&token, now)
 }
 
 fn token_id(heads: &RequestHeaders<'_>) -> Option<String> {

@@ -4,13 +4,15 @@
 
 use std::time::Instant;
 
-use http::header::{CONNECTION, LINK, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CONNECTION, DATE, LINK, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 
+use crate::domain::lab::AppliedFault;
 use crate::http::access::cors;
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
+use crate::http::faults;
 use crate::http::request::context::RequestId;
 use crate::http::request::headers::RequestHeaders;
 use crate::http::response::body::ResponseBody;
@@ -23,7 +25,8 @@ use crate::http::routing::handler::Answer;
 use crate::http::routing::route::Route;
 use crate::http::routing::router::RouteSet;
 use crate::http::state::HttpState;
-use crate::types::UserId;
+use crate::ports::Clock as _;
+use crate::types::{UnixSeconds, UserId};
 use crate::worker_pool::fair_queue::Turn;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -41,6 +44,10 @@ pub(crate) struct RequestRecord {
     pub(crate) route: Option<(usize, &'static Route)>,
     pub(crate) user: Option<UserId>,
     pub(crate) turn: Turn,
+    /// The fault of the lab that affected the request.
+    pub(crate) fault: Option<AppliedFault>,
+    /// The time of the request where it is not that of the machine.
+    pub(crate) lab_time: Option<UnixSeconds>,
     pub(crate) successor: Option<String>,
     pub(crate) head: bool,
     /// Errors repeat the message at top level, where clients of the login routes read it.
@@ -68,6 +75,8 @@ impl RequestRecord {
             route: None,
             user: None,
             turn: Turn::default(),
+            fault: None,
+            lab_time: http.services.lab_clock.as_ref().map(|clock| clock.now()),
             successor: None,
             head: parts.method == Method::HEAD,
             // By path and not by route: a wrong method below it gets the same format.
@@ -110,6 +119,12 @@ pub(crate) fn finish(
     let own = record.route.is_some_and(|(_, route)| route.is_own_origin);
     if record.table == RouteSet::Public && !own {
         cors::allow(http, heads, headers);
+    }
+    if let Some(fault) = &record.fault {
+        headers.insert(faults::FAULT, faults::header(fault));
+    }
+    if let Some(date) = record.lab_time.and_then(http_date) {
+        headers.insert(DATE, date);
     }
     if record.close {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -163,6 +178,13 @@ pub(crate) fn finish(
     response
 }
 
+/// The `Date` of a moved clock. hyper adds the real one where there is none.
+fn http_date(now: UnixSeconds) -> Option<HeaderValue> {
+    let date = chrono::DateTime::from_timestamp(now.0, 0)?;
+    let text = date.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    HeaderValue::from_str(&text).ok()
+}
+
 fn refuse(
     http: &HttpState,
     record: &RequestRecord,
@@ -214,8 +236,9 @@ pub(super) fn loggable(error: &ApiError) -> &str {
 
 fn log_error(record: &RequestRecord, error: &ApiError) {
     let status = error.code().status();
-    // 552 is a regular answer of the interface, and 501 a mistake of the client.
-    let ours = status.is_server_error()
+    // 552 is a regular answer of the interface, 501 a mistake of the client, and a fault is wanted.
+    let ours = record.fault.is_none()
+        && status.is_server_error()
         && status.as_u16() != NO_LIVE_RIGHTS_STATUS
         && status != StatusCode::NOT_IMPLEMENTED;
     if !ours {

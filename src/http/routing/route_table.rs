@@ -12,6 +12,10 @@ use crate::http::routing::endpoint::admin::content::{
     ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest, RefreshSourceRequest,
     SourceRequest, UndoCatalogRequest,
 };
+use crate::http::routing::endpoint::admin::lab::{
+    AddFaultRequest, FaultRequest, MovePartnerClockRequest, ReportScenarioRequest,
+    ResetPartnerRequest,
+};
 use crate::http::routing::endpoint::admin::requests::{RequestRequest, RequestsRequest};
 use crate::http::routing::endpoint::admin::rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
@@ -162,6 +166,9 @@ pub(crate) static PUBLIC: &[Route] = &[
     // Catalogue for clients.
     partner(Get, "/api/catalog/v1/livestreams", "livestreams", now!(PageRequest<LivestreamId> => api::catalog::livestreams), Ignored, Memory),
     partner(Get, "/api/catalog/v1/assets", "assets", now!(PageRequest<AssetId> => api::catalog::assets), Ignored, Memory),
+    // The lab, for lab partners.
+    partner(Get, "/api/lab/v1/clock", "lab_clock", now!(api::lab::clock), Ignored, Memory),
+    partner(Get, "/api/lab/v1/mail", "lab_mail", later!(api::lab::mails), Ignored, Store),
     // Sign-up, login and password reset.
     partner(Put, "/api/login/v2/auth/email", "sign_up", later!(SignUpRequest => api::login::sign_up), SMALL, Hashing).rated(RateClass::SignUp).journaled(Everything),
     partner(Post, "/api/login/v2/auth/email", "login", later!(LoginRequest => api::login::login), SMALL, Hashing).rated(RateClass::Login).journaled(Everything),
@@ -245,6 +252,16 @@ pub(crate) static OPS: &[Route] = &[
     ops(Get, "/admin/v1/partners/{partner}/tokens", "admin_partner_tokens", READ_SYSTEM, later!(PartnerRequest => admin::partners::tokens), Ignored, Store),
     ops(Post, "/admin/v1/partners/{partner}/tokens", "admin_add_partner_token", EDIT_SYSTEM, later!(AddPartnerTokenRequest => admin::partners::add_token), SMALL, Store),
     ops(Delete, "/admin/v1/partners/{partner}/tokens/{token}", "admin_revoke_partner_token", EDIT_SYSTEM, later!(PartnerTokenRequest => admin::partners::revoke_token), Ignored, Store),
+    ops(Get, "/admin/v1/partners/{partner}/faults", "admin_faults", READ_SYSTEM, now!(PartnerRequest => admin::faults::faults), Ignored, Memory),
+    ops(Post, "/admin/v1/partners/{partner}/faults", "admin_add_fault", EDIT_SYSTEM, later!(AddFaultRequest => admin::faults::add_fault), SMALL, Store),
+    ops(Delete, "/admin/v1/partners/{partner}/faults", "admin_clear_faults", EDIT_SYSTEM, later!(PartnerRequest => admin::faults::clear_faults), Ignored, Store),
+    ops(Delete, "/admin/v1/partners/{partner}/faults/{fault}", "admin_clear_fault", EDIT_SYSTEM, later!(FaultRequest => admin::faults::clear_fault), Ignored, Store),
+    ops(Post, "/admin/v1/partners/{partner}/reset", "admin_reset_partner", EDIT_SYSTEM, later!(ResetPartnerRequest => admin::reset::reset), SMALL, Bulk),
+    ops(Get, "/admin/v1/partners/{partner}/clock", "admin_read_partner_clock", READ_SYSTEM, now!(PartnerRequest => admin::clock::read_partner), Ignored, Memory),
+    ops(Put, "/admin/v1/partners/{partner}/clock", "admin_move_partner_clock", EDIT_SYSTEM, later!(MovePartnerClockRequest => admin::clock::shift_partner), SMALL, Store),
+    ops(Delete, "/admin/v1/partners/{partner}/clock", "admin_reset_partner_clock", EDIT_SYSTEM, later!(PartnerRequest => admin::clock::reset_partner), Ignored, Store),
+    ops(Get, "/admin/v1/partners/{partner}/scenario", "admin_scenario", READ_SYSTEM, now!(PartnerRequest => admin::lab::scenario), Ignored, Memory),
+    ops(Put, "/admin/v1/partners/{partner}/scenario", "admin_report_scenario", EDIT_SYSTEM, now!(ReportScenarioRequest => admin::lab::report_scenario), SMALL, Memory).read_only(),
     ops(Get, "/admin/v1/operators", "admin_operators", READ_SYSTEM, later!(admin::operators::operators), Ignored, Store),
     ops(Post, "/admin/v1/operators", "admin_add_operator", EDIT_SYSTEM, later!(AddOperatorRequest => admin::operators::add_operator), SMALL, Store),
     ops(Delete, "/admin/v1/operators/{operator}", "admin_revoke_operator", EDIT_SYSTEM, later!(OperatorRequest => admin::operators::revoke_operator), Ignored, Store),

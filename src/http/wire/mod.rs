@@ -10,6 +10,7 @@ pub(crate) mod epg_json;
 pub(crate) mod epg_sources;
 pub(crate) mod har;
 pub(crate) mod import_report;
+pub(crate) mod lab;
 pub(crate) mod login;
 pub(crate) mod m3u;
 pub(crate) mod mail;

@@ -224,7 +224,7 @@ impl Cast {
     /// what shows that the house is well.
     pub fn call(ground: &Ground, act: u64) -> Self {
         let house = &ground.house;
-        if let Some(lab) = &house.services.lab {
+        if let Some(lab) = &house.services.lab_clock {
             lab.set_offset(0);
         }
         let operator = house
@@ -316,7 +316,10 @@ impl Cast {
     /// Those that may be removed.
     fn spares(&mut self, call: &Call<'_>) {
         let (partner, operator) = (format!("Spare{}", call.act), format!("Helper{}", call.act));
-        call.done("POST", "partners", &json!({"name": partner}));
+        call.done("POST", "partners", &json!({"name": partner, "kind": "lab"}));
+        let fault = json!({"route": "live", "do": {"cut": "head"}});
+        let fault = call.done("POST", &format!("partners/{partner}/faults"), &fault);
+        self.set("fault", text(&fault, "faultId"));
         let al = json!({"name": operator, "role": "agent"});
         let al = call.done("POST", "operators", &al);
         self.tokens.push(text(&al, "token"));

@@ -85,7 +85,11 @@ impl Authenticator for TestGate {
             return None;
         };
         let kind = PartnerKind::Standard;
-        Some(PartnerIdentity { partner, kind })
+        Some(PartnerIdentity {
+            partner,
+            kind,
+            clock_offset: 0,
+        })
     }
 
     fn user(&self, token: &TokenHash, partner: PartnerId, _: UnixSeconds) -> Option<UserIdentity> {

@@ -85,7 +85,11 @@ pub fn ask_with(lab: &GateOnly, method: &str, target: &str, more: &[(&str, &str)
 }
 
 pub fn set_clock(lab: &GateOnly, now: i64) {
-    lab.services.lab.as_ref().unwrap().set_now(UnixSeconds(now));
+    lab.services
+        .lab_clock
+        .as_ref()
+        .unwrap()
+        .set_now(UnixSeconds(now));
 }
 
 pub fn stock(lab: &GateOnly) {

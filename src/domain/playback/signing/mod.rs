@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::types::{Malformed, UnixSeconds};
 
-pub(crate) use origin::OriginSigner;
+pub(crate) use origin::{OriginAccess, OriginSigner};
 use report_address::ReportSigner;
 use target::{SignedTarget, split};
 

@@ -11,10 +11,19 @@ use crate::types::{MediaPath, UnixSeconds};
 
 pub(crate) struct OriginSigner(hmac::Key);
 
-/// Version, depth, expiry, and the full HMAC tag.
-const TOKEN_BYTES: usize = 1 + 1 + 8 + 32;
+/// Version, depth, expiry, in version 2 a time, and the full HMAC tag.
+const TOKEN_BYTES: usize = 1 + 1 + 8 + 8 + 32;
 const TOKEN_LENGTH: usize = TOKEN_BYTES.div_ceil(3) * 4;
 const VERSION: u8 = 1;
+/// With the time at which manifests stand still; made by the lab only.
+const STALE_VERSION: u8 = 2;
+
+/// What a valid token allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OriginAccess {
+    /// Manifests are those of this time.
+    pub stale_since: Option<UnixSeconds>,
+}
 
 impl OriginSigner {
     #[must_use]
@@ -29,33 +38,60 @@ impl OriginSigner {
         let directory = path.directory(depth).unwrap_or_default();
         // The depth fits: paths have a maximum depth.
         let head = head(u8::try_from(depth).unwrap_or(u8::MAX), expires);
+        self.seal(&head, directory)
+    }
+
+    /// Signs the file of a valid token again, so that its manifest stays as it is at `since`.
+    #[must_use]
+    pub(crate) fn sign_stale(
+        &self,
+        token: &str,
+        path: &MediaPath,
+        at: UnixSeconds,
+        since: UnixSeconds,
+    ) -> Option<String> {
+        self.access(token, path, at)?;
+        let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).ok()?;
+        let [_, depth, expiry @ ..] = bytes.first_chunk::<10>()?;
+        let head = [&[STALE_VERSION, *depth][..], expiry, &since.0.to_be_bytes()].concat();
+        Some(self.seal(&head, path.directory(usize::from(*depth))?))
+    }
+
+    fn seal(&self, head: &[u8], directory: &str) -> String {
         let mut token = head.to_vec();
-        token.extend_from_slice(hmac::sign(&self.0, &message(&head, directory)).as_ref());
+        token.extend_from_slice(hmac::sign(&self.0, &message(head, directory)).as_ref());
         BASE64URL_NOPAD.encode(&token)
     }
 
     /// The token is genuine, covers a directory above the path, and has not expired.
     #[must_use]
-    pub(crate) fn allows(&self, token: &str, path: &MediaPath, now: UnixSeconds) -> bool {
+    pub(crate) fn access(
+        &self,
+        token: &str,
+        path: &MediaPath,
+        now: UnixSeconds,
+    ) -> Option<OriginAccess> {
         // Bounds the input of the decoder.
         if token.len() > TOKEN_LENGTH {
-            return false;
+            return None;
         }
-        let Ok(bytes) = BASE64URL_NOPAD.decode(token.as_bytes()) else {
-            return false;
-        };
-        let Some((head, tag)) = bytes.split_first_chunk::<10>() else {
-            return false;
-        };
-        let [version, depth, expiry @ ..] = head;
+        let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).ok()?;
+        let [version, depth, expiry @ ..] = bytes.first_chunk::<10>()?;
         let expires = i64::from_be_bytes(*expiry);
-        let Some(directory) = path.directory(usize::from(*depth)) else {
-            return false;
+        let directory = path.directory(usize::from(*depth))?;
+        let (head, stale_since) = match *version {
+            VERSION => (bytes.get(..10)?, None),
+            STALE_VERSION => {
+                let since = bytes.get(10..18)?.first_chunk::<8>()?;
+                let since = UnixSeconds(i64::from_be_bytes(*since));
+                (bytes.get(..18)?, Some(since))
+            }
+            _ => return None,
         };
-        *version == VERSION
-            && now.0 < expires
-            // Verified in constant time.
-            && hmac::verify(&self.0, &message(head, directory), tag).is_ok()
+        let tag = bytes.get(head.len()..)?;
+        // Verified in constant time.
+        let genuine = hmac::verify(&self.0, &message(head, directory), tag).is_ok();
+        (now.0 < expires && genuine).then_some(OriginAccess { stale_since })
     }
 }
 
@@ -64,8 +100,8 @@ fn head(depth: u8, expires: UnixSeconds) -> [u8; 10] {
     [VERSION, depth, a, b, c, d, e, f, g, h]
 }
 
-fn message(head: &[u8; 10], directory: &str) -> Vec<u8> {
-    [&head[..], directory.as_bytes()].concat()
+fn message(head: &[u8], directory: &str) -> Vec<u8> {
+    [head, directory.as_bytes()].concat()
 }
 
 #[cfg(test)]
@@ -80,7 +116,11 @@ mod tests {
     fn a_token_is_valid_for_its_directory_until_it_expires() {
         let signer = OriginSigner::new(&[7; 32]);
         let token = signer.sign(&path("film/hd/manifest.mpd"), UnixSeconds(100));
-        let allows = |file: &str, now: i64| signer.allows(&token, &path(file), UnixSeconds(now));
+        let allows = |file: &str, now: i64| {
+            signer
+                .access(&token, &path(file), UnixSeconds(now))
+                .is_some()
+        };
         assert!(allows("film/hd/manifest.mpd", 99));
         assert!(allows("film/hd/1.m4s", 0));
         assert!(allows("film/hd/audio/1.m4s", 0));
@@ -95,8 +135,16 @@ mod tests {
             assert!(!allows(outside, 0), "{outside}");
         }
         let top = signer.sign(&path("manifest.mpd"), UnixSeconds(100));
-        assert!(signer.allows(&top, &path("1.m4s"), UnixSeconds(0)));
-        assert!(!signer.allows(&top, &path("film/1.m4s"), UnixSeconds(0)));
+        assert!(
+            signer
+                .access(&top, &path("1.m4s"), UnixSeconds(0))
+                .is_some()
+        );
+        assert!(
+            signer
+                .access(&top, &path("film/1.m4s"), UnixSeconds(0))
+                .is_none()
+        );
     }
 
     #[test]
@@ -104,17 +152,35 @@ mod tests {
         let signer = OriginSigner::new(&[7; 32]);
         let file = path("film/manifest.mpd");
         let token = signer.sign(&file, UnixSeconds(100));
-        assert_eq!(token.len(), TOKEN_LENGTH);
+        let stale = signer.sign_stale(&token, &file, UnixSeconds(0), UnixSeconds(7));
+        let stale = stale.unwrap();
+        assert!(stale.len() <= TOKEN_LENGTH);
+        let access = signer.access(&stale, &file, UnixSeconds(99)).unwrap();
+        assert_eq!(access.stale_since, Some(UnixSeconds(7)));
+        assert_eq!(signer.access(&stale, &file, UnixSeconds(100)), None);
+        for token in [token, stale] {
+            check_bits(&signer, &token, &file);
+        }
+    }
+
+    fn check_bits(signer: &OriginSigner, token: &str, file: &MediaPath) {
         let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
             let changed = BASE64URL_NOPAD.encode(&changed);
-            assert!(!signer.allows(&changed, &file, UnixSeconds(0)), "bit {bit}");
+            assert!(
+                signer.access(&changed, file, UnixSeconds(0)).is_none(),
+                "bit {bit}"
+            );
         }
         for bad in ["", "A", "!", &token[..40], &"A".repeat(9_000)] {
-            assert!(!signer.allows(bad, &file, UnixSeconds(0)));
+            assert!(signer.access(bad, file, UnixSeconds(0)).is_none());
         }
-        assert!(!OriginSigner::new(&[8; 32]).allows(&token, &file, UnixSeconds(0)));
+        assert!(
+            OriginSigner::new(&[8; 32])
+                .access(token, file, UnixSeconds(0))
+                .is_none()
+        );
     }
 }

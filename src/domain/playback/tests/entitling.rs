@@ -219,9 +219,21 @@ fn the_address_of_the_origin_is_signed_until_the_token_ends() {
     assert_eq!(file, "loop/news.mpd");
     let path = |text: &str| MediaPath::parse(text).unwrap();
     let playback = &lab.playback;
-    assert!(playback.origin_allows(signature, &path("loop/1.m4s"), NOW + DAY - 1));
-    assert!(!playback.origin_allows(signature, &path("loop/1.m4s"), NOW + DAY));
-    assert!(!playback.origin_allows(signature, &path("film/1.m4s"), NOW));
+    assert!(
+        playback
+            .origin_access(signature, &path("loop/1.m4s"), NOW + DAY - 1)
+            .is_some()
+    );
+    assert!(
+        playback
+            .origin_access(signature, &path("loop/1.m4s"), NOW + DAY)
+            .is_none()
+    );
+    assert!(
+        playback
+            .origin_access(signature, &path("film/1.m4s"), NOW)
+            .is_none()
+    );
 }
 
 #[test]

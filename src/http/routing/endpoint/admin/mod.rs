@@ -2,6 +2,7 @@
 
 pub(crate) mod backups;
 pub(crate) mod content;
+pub(crate) mod lab;
 pub(crate) mod requests;
 pub(crate) mod rights;
 pub(crate) mod schedule;

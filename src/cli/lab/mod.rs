@@ -1,0 +1,85 @@
+//! `playgate lab`: faults, resets and scenarios of lab partners.
+
+mod fault;
+mod run;
+mod scenario;
+
+use clap::Subcommand;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::admin::{Admin, path};
+use super::exit::{CommandResult, Exit, Failure};
+use super::{Global, output};
+
+/// Test clients against a lab partner
+#[derive(Subcommand)]
+pub(super) enum LabCommand {
+    /// Make requests of a lab partner fail
+    #[command(subcommand)]
+    Fault(fault::FaultCommand),
+    /// Run a scenario and report whether the client got through it
+    Run(run::Run),
+    /// Remove users, faults and clock offset of a lab partner, and add the users of a fixture
+    Reset {
+        /// Id or name
+        #[arg(allow_hyphen_values = true)]
+        partner: String,
+        /// `demo`, `empty`, or the name of a file in `fixtures` of the data directory
+        #[arg(long, default_value = "empty")]
+        fixture: String,
+        /// Print {"removed","users"}
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(super) async fn run(command: LabCommand, global: &Global) -> CommandResult {
+    match command {
+        LabCommand::Fault(command) => fault::run(command, global).await,
+        LabCommand::Run(scenario) => run::run(scenario, global).await,
+        LabCommand::Reset {
+            partner,
+            fixture,
+            json,
+        } => {
+            let mut admin = connect(global).await?;
+            let target = path(&["partners", &partner, "reset"]);
+            let body = json!({"fixture": fixture});
+            let done = admin.call(Method::POST, &target, Some(&body)).await?;
+            output::record(&done, json)
+        }
+    }
+}
+
+/// Connects to the running server. Faults and clocks are in its memory: without a server there is nothing that
+/// could have one.
+pub(super) async fn connect(global: &Global) -> Result<Admin, Failure> {
+    let loaded = global.load()?;
+    let place = loaded.config.server.data_dir.display().to_string();
+    Admin::running(&loaded).await?.ok_or_else(|| {
+        Failure::failed(format!("no server is running on {place}"))
+            .hint("start it with `playgate serve`, or pass its --data-dir")
+    })
+}
+
+/// The lab partner that is named, or else the only one.
+async fn partner(admin: &mut Admin, named: Option<String>) -> Result<String, Failure> {
+    if let Some(named) = named {
+        return Ok(named);
+    }
+    let partners = admin.get(&path(&["partners"])).await?;
+    let all = partners.as_array().into_iter().flatten();
+    let labs: Vec<&Value> = all.filter(|partner| partner["kind"] == "lab").collect();
+    let name = |partner: &Value| partner["name"].as_str().unwrap_or_default().to_owned();
+    match labs[..] {
+        [only] => Ok(name(only)),
+        [] => Err(Failure::new(Exit::NotFound, "no lab partner exists")
+            .hint("playgate partner add NAME --lab")),
+        _ => {
+            let names: Vec<String> = labs.into_iter().map(name).collect();
+            let which = names.join(", ");
+            Err(Failure::usage(format!("pass --partner: there are {which}")))
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What the command that runs a scenario reports of it.
+
+/// How far a run is. The command runs the scenario; the server keeps its last report for those who watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioReport {
+    pub scenario: String,
+    pub state: ScenarioState,
+    /// All steps in words.
+    pub steps: Vec<String>,
+    /// Number of steps that are done.
+    pub done: usize,
+    /// Why the next step failed.
+    pub failure: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScenarioState {
+    Running,
+    Passed,
+    Failed,
+}
+
+impl ScenarioState {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Running, Self::Passed, Self::Failed]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+        }
+    }
+}

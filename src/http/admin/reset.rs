@@ -1,0 +1,182 @@
+//! Reset of a lab partner to a fixture: a file of users.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::lab::lab_partner;
+use crate::domain::accounts::{OperatorChange, UserChange};
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::{bulk, cold, pool};
+use crate::http::request::context::Context;
+use crate::http::request::strict_json::Object;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::lab::ResetPartnerRequest;
+use crate::http::routing::endpoint::admin::users::AddUserRequest;
+use crate::services::Services;
+use crate::types::{OfferId, PartnerId, Pin};
+
+const DEMO: &str = include_str!("../../../data/fixtures/demo.toml");
+/// Directory of further fixtures, in the data directory.
+const DIRECTORY: &str = "fixtures";
+/// A reset has to be quick, and each user costs a password hash.
+const USERS_MAX: usize = 20;
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fixture {
+    #[serde(default)]
+    user: Vec<Value>,
+}
+
+/// A user of a fixture; the members of `POST /admin/v1/users` and these.
+struct FixtureUser {
+    new: AddUserRequest,
+    pin: Option<Pin>,
+    parental_enabled: Option<bool>,
+    parental_limit: Option<u8>,
+    offers: Vec<OfferId>,
+}
+
+#[derive(Serialize)]
+struct ResetBody {
+    removed: usize,
+    users: usize,
+}
+
+/// `POST /admin/v1/partners/{partner}/reset`: removes the partner's users with all their data, its request
+/// journal, its faults and its clock offset, and adds the users of the fixture. The fixture is read first: a mistake in it changes nothing.
+pub(crate) async fn reset(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: ResetPartnerRequest,
+) -> Result<Reply, ApiError> {
+    let partner = lab_partner(services, &request.partner)?;
+    let directory = services.config.server.data_dir.join(DIRECTORY);
+    let name = request.fixture;
+    let text = cold(services, move || match &*name {
+        "demo" => Ok(DEMO.to_owned()),
+        "empty" => Ok(String::new()),
+        name => fs::read_to_string(directory.join(format!("{name}.toml"))).map_err(|error| {
+            let place = directory.display();
+            let message = format!("there is no fixture {name}; put {name}.toml into {place}");
+            ApiError::new(ErrorCode::FixtureNotFound, message).with_cause(error)
+        }),
+    })
+    .await?;
+    let users = read_fixture(services, &text)?;
+    let (accounts, journal, now) = (services.accounts.clone(), services.journal.clone(), cx.now);
+    let removed = bulk(services, move || {
+        let removed = accounts.reset_partner(partner, now)?;
+        journal.erase_partner(partner)?;
+        Ok::<_, ApiError>(removed)
+    })
+    .await?;
+    services.lab.reset(&partner);
+    let count = users.len();
+    for user in users {
+        add(services, cx, partner, user).await?;
+    }
+    let counts = format!("removed {removed}, added {count}");
+    Reply::counted(
+        &counts,
+        &ResetBody {
+            removed,
+            users: count,
+        },
+    )
+}
+
+fn read_fixture(services: &Services, text: &str) -> Result<Vec<FixtureUser>, ApiError> {
+    let fixture: Fixture = toml::from_str(text)
+        .map_err(|error| ApiError::field("fixture", format!("is invalid: {}", error.message())))?;
+    if fixture.user.len() > USERS_MAX {
+        let why = format!("has more than {USERS_MAX} users");
+        return Err(ApiError::field("fixture", why));
+    }
+    let catalog = services.catalog.snapshot();
+    let read = |user: &Value| {
+        let body = Object::read(user.to_string().as_bytes());
+        let user = read_user(&body)?;
+        let unknown = user
+            .offers
+            .iter()
+            .find(|offer| catalog.offer(offer).is_none());
+        match unknown {
+            Some(offer) => {
+                Err(body.refuse("offers", format!("the catalogue has no offer {offer}")))
+            }
+            None => Ok(user),
+        }
+    };
+    fixture.user.iter().map(read).collect()
+}
+
+fn read_user(body: &Object) -> Result<FixtureUser, ApiError> {
+    body.only(&[
+        "email",
+        "password",
+        "name",
+        "country",
+        "locale",
+        "birthDate",
+        "pinCode",
+        "parentalControl",
+        "offers",
+    ])?;
+    let parental = body.object("parentalControl")?;
+    let limit = match &parental {
+        Some(parental) => parental.integer("limit")?,
+        None => None,
+    };
+    let enabled = match &parental {
+        Some(parental) => parental.boolean("enabled")?,
+        None => None,
+    };
+    let offers = body.texts("offers")?.unwrap_or_default();
+    let offers = offers
+        .iter()
+        .map(|offer| OfferId::parse(offer).map_err(|why| body.refuse("offers", why.0)));
+    Ok(FixtureUser {
+        new: AddUserRequest::read(body)?,
+        pin: body.parsed("pinCode", Pin::parse)?,
+        parental_enabled: enabled,
+        parental_limit: limit
+            .map(|limit| {
+                u8::try_from(limit).map_err(|_| body.refuse("parentalControl", "limit is no age"))
+            })
+            .transpose()?,
+        offers: offers.collect::<Result<_, _>>()?,
+    })
+}
+
+async fn add(
+    services: &Services,
+    cx: &Context,
+    partner: PartnerId,
+    user: FixtureUser,
+) -> Result<(), ApiError> {
+    let (accounts, now) = (&services.accounts, cx.now);
+    let pool = pool(services, cx, None);
+    let (_, new, password) = user.new.into_parts();
+    let id = accounts.add(partner, new, password, now, &pool).await?.id;
+    if let Some(pin) = &user.pin {
+        accounts.override_pin(&id, pin, &pool).await?;
+    }
+    let change = OperatorChange {
+        own: UserChange {
+            parental_enabled: user.parental_enabled,
+            parental_limit: user.parental_limit,
+            ..UserChange::default()
+        },
+        ..OperatorChange::default()
+    };
+    accounts.change_by_operator(&id, change, now, &pool).await?;
+    for offer in user.offers {
+        services.grants.grant(id, offer, None, None, now).await?;
+    }
+    Ok(())
+}

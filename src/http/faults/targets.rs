@@ -1,0 +1,62 @@
+//! The routes that a fault can affect, and what a request of each can be matched by.
+
+use crate::http::routing::route::{Endpoint, Route};
+use crate::http::routing::route_table::PUBLIC;
+
+/// All four license routes.
+const LICENSES: &str = "license";
+/// Every route with a partner token.
+const ANY: &str = "any";
+
+/// What requests of a route carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carried {
+    pub user: bool,
+    pub asset: bool,
+    pub device: bool,
+    pub session: bool,
+}
+
+/// The routes of a name: the label of one route, `license` or `any`. Empty if there is no such route.
+///
+/// Routes without a partner token are none of them: whose request it is would not be known. Nor are those of the
+/// lab itself, by which a test reads what happened.
+#[must_use]
+pub(crate) fn routes(name: &str) -> Vec<&'static Route> {
+    let known = PUBLIC.iter().filter(|route| {
+        matches!(route.endpoint, Endpoint::Partner(_) | Endpoint::User(_))
+            && !route.pattern.starts_with("/api/lab/")
+    });
+    known
+        .filter(|route| match name {
+            ANY => true,
+            LICENSES => is_license(route),
+            label => route.label == label,
+        })
+        .collect()
+}
+
+#[must_use]
+pub(crate) fn carried(route: &Route) -> Carried {
+    // License and heartbeat name a session, which has asset and device.
+    let plays = is_license(route) || matches!(route.label, "heartbeat" | "end_playback");
+    let names_asset = ["{assetId}", "{livestreamId}"]
+        .iter()
+        .any(|name| route.pattern.contains(name));
+    Carried {
+        user: matches!(route.endpoint, Endpoint::User(_)),
+        asset: plays || names_asset,
+        device: plays || is_preflight(route),
+        session: plays || route.label == "entitlement",
+    }
+}
+
+#[must_use]
+pub(crate) fn is_license(route: &Route) -> bool {
+    route.label.starts_with("license_")
+}
+
+#[must_use]
+pub(crate) fn is_preflight(route: &Route) -> bool {
+    route.label.starts_with("preflight")
+}

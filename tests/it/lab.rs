@@ -1,0 +1,940 @@
+//! The partner lab: faults and clocks of lab partners, which no other partner notices.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use playgate::http::routing::route::{Endpoint, Route};
+use playgate::http::routing::router::RouteSet;
+use serde_json::{Value, json};
+
+use crate::support::gate_only::NOON;
+use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player};
+use crate::support::raw_http::{Answer, Wire, ask, request};
+use crate::support::server::{TestServer, viewer};
+
+const FAULTS: &str = "partners/Lab/faults";
+
+/// A stage whose partner is a lab partner; Acme, a standard one, is beside it.
+fn lab() -> PlaybackFixture {
+    let mut stage = PlaybackFixture::set();
+    let body = json!({"name": "Lab", "kind": "lab"});
+    let made = stage.server.operator("POST", "partners", &body).json();
+    stage.server.partner = made["accessToken"].as_str().unwrap().to_owned();
+    stage.ann = stage.server.sign_up("ann@example.com");
+    stage
+}
+
+fn refusal(answer: &Answer) -> (u16, String) {
+    let code = answer.json()["error"]["code"].as_str().unwrap().to_owned();
+    (answer.status, code)
+}
+
+fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    answer.header(name)
+}
+
+fn add(stage: &PlaybackFixture, fault: &Value) {
+    let answer = stage.server.operator("POST", FAULTS, fault);
+    assert_eq!(answer.status, 200, "{}", answer.json());
+}
+
+fn clear(stage: &PlaybackFixture) {
+    assert_eq!(
+        stage.server.operator("DELETE", FAULTS, &Value::Null).status,
+        204
+    );
+}
+
+const CLEAR_KEY: &str = r#"{"kids":["ABEiM0RVZneImaq7zN3u_w"],"type":"temporary"}"#;
+
+/// One request of each of these routes.
+fn call(stage: &PlaybackFixture, player: &Player, phone_token: &str, route: &str) -> Answer {
+    match route {
+        "heartbeat" => {
+            // Heartbeats have a rate.
+            stage.server.wait(1);
+            stage.beat(player, &[])
+        }
+        "license_clearkey" => stage.license(player, "clearkey", CLEAR_KEY),
+        "entitlement" => stage.entitle(&stage.ann, "film", ""),
+        // On another device: on the same one it would displace the player.
+        "preflight" => {
+            let phone = [("DeviceId", "phone")];
+            stage.preflight(&stage.ann, "film", phone_token, &phone)
+        }
+        "livestreams" => {
+            let target = "/api/catalog/v1/livestreams";
+            stage.server.partner("GET", target, &Value::Null)
+        }
+        _ => panic!("{route}"),
+    }
+}
+
+const ROUTES: [&str; 5] = [
+    "heartbeat",
+    "license_clearkey",
+    "entitlement",
+    "preflight",
+    "livestreams",
+];
+
+#[test]
+fn every_route_gets_its_fault_so_often_and_no_other_route_does() {
+    let stage = lab();
+    let player = stage.play(&stage.ann, "film", "tv");
+    // An entitlement is bound to the device that first uses it.
+    let phone = stage.token(&stage.ann, "film");
+    for route in ROUTES {
+        for (action, status, code) in [
+            (
+                json!({"refuse": "SESSION_ENDED"}),
+                410,
+                Some("SESSION_ENDED"),
+            ),
+            (
+                json!({"refuse": "NO_LIVE_RIGHTS"}),
+                552,
+                Some("NO_LIVE_RIGHTS"),
+            ),
+            (json!({"status": 503, "retryAfter": 5}), 503, None),
+        ] {
+            let fault = json!({"route": route, "after": 1, "times": 1, "do": action});
+            add(&stage, &fault);
+            assert_eq!(call(&stage, &player, &phone, route).status, 200, "{fault}");
+            for other in ROUTES.into_iter().filter(|other| *other != route) {
+                let answer = call(&stage, &player, &phone, other);
+                assert_eq!(
+                    (answer.status, header(&answer, "x-playgate-fault")),
+                    (200, None)
+                );
+            }
+            let answer = call(&stage, &player, &phone, route);
+            let status = if status == 552 && route != "heartbeat" {
+                403
+            } else {
+                status
+            };
+            assert_eq!(answer.status, status, "{fault}");
+            let named = header(&answer, "x-playgate-fault").unwrap().to_owned();
+            match code {
+                Some(code) => {
+                    assert_eq!(refusal(&answer).1, code);
+                    assert!(named.ends_with(&format!("refuse={code}")), "{named}");
+                }
+                None => {
+                    assert!(named.ends_with("status=503"), "{named}");
+                    assert_eq!(header(&answer, "retry-after"), Some("5"));
+                }
+            }
+            let answer = call(&stage, &player, &phone, route);
+            assert_eq!(
+                (answer.status, header(&answer, "x-playgate-fault")),
+                (200, None)
+            );
+            let listed = stage.server.operator("GET", FAULTS, &Value::Null).json();
+            assert_eq!(
+                (&listed[0]["calls"], &listed[0]["applied"]),
+                (&json!(3), &json!(1))
+            );
+            clear(&stage);
+        }
+    }
+}
+
+/// `None` if the connection ends within or before the answer.
+fn send(stage: &PlaybackFixture, route: &Route, partner: &str, user: &str) -> Option<Answer> {
+    let segments = route.pattern.split('/');
+    let filled = segments.map(|name| if name.starts_with('{') { "x" } else { name });
+    let target = filled.collect::<Vec<_>>().join("/");
+    let bearer = format!("Bearer {user}");
+    let headers = [
+        ("Service-AccessToken", partner),
+        ("Authorization", bearer.as_str()),
+    ];
+    let method = route.method.as_str();
+    let mut wire = Wire::to(stage.server.public);
+    wire.send(request(method, &target, &headers, ""));
+    wire.heard(method).ok().flatten()
+}
+
+#[test]
+fn every_route_has_every_fault_and_the_same_request_of_another_partner_has_none() {
+    let stage = lab();
+    let acme = stage
+        .server
+        .operator("POST", "partners/Acme/tokens", &Value::Null);
+    let acme = acme.json()["accessToken"].as_str().unwrap().to_owned();
+    let routes: Vec<_> = RouteSet::Public
+        .routes()
+        .iter()
+        .filter(|route| matches!(route.endpoint, Endpoint::Partner(_) | Endpoint::User(_)))
+        .filter(|route| !route.pattern.starts_with("/api/lab/"))
+        .collect();
+    assert!(routes.len() > 40);
+    let mut user = stage.ann.clone();
+    for (number, route) in routes.into_iter().enumerate() {
+        for (action, mark) in [
+            (json!({"refuse": "SESSION_ENDED"}), "refuse=SESSION_ENDED"),
+            (json!({"status": 503}), "status=503"),
+            (json!({"delay": "1ms"}), "delay"),
+            (json!({"cut": "head"}), ""),
+            (json!({"cut": "body"}), "cut=body"),
+        ] {
+            // Beyond the windows of all limits of rate.
+            stage.server.wait(600);
+            if route.label == "logout" {
+                user = stage.viewer(&format!("viewer{number}{mark}").replace('=', ""));
+            }
+            let what = format!("{} {action}", route.label);
+            add(
+                &stage,
+                &json!({"route": route.label, "times": 1, "do": action}),
+            );
+            let other = send(&stage, route, &acme, &user.token).unwrap();
+            assert_eq!(header(&other, "x-playgate-fault"), None, "{what}");
+            let answer = send(&stage, route, &stage.server.partner, &user.token);
+            let status = answer.as_ref().map(|answer| answer.status);
+            let named = answer
+                .as_ref()
+                .and_then(|answer| header(answer, "x-playgate-fault"));
+            match (&action, status) {
+                (action, None) => assert!(action.get("cut").is_some(), "{what}"),
+                (action, Some(status)) => {
+                    assert!(action.get("cut").is_none(), "{what}");
+                    assert!(named.unwrap().ends_with(mark), "{what}: {named:?}");
+                    match mark {
+                        "refuse=SESSION_ENDED" => assert_eq!(status, 410, "{what}"),
+                        "status=503" => assert_eq!(status, 503, "{what}"),
+                        _ => assert!(status < 500, "{what}"),
+                    }
+                }
+            }
+            if route.label == "logout" {
+                user = stage.viewer(&format!("again{number}{mark}").replace('=', ""));
+            }
+            let control = send(&stage, route, &stage.server.partner, &user.token).unwrap();
+            assert_eq!(header(&control, "x-playgate-fault"), None, "{what}");
+            clear(&stage);
+            if route.label == "logout" {
+                user = stage.viewer(&format!("next{number}{mark}").replace('=', ""));
+            }
+        }
+    }
+}
+
+#[test]
+fn delay_holds_the_answer_back() {
+    let stage = lab();
+    let player = stage.play(&stage.ann, "film", "tv");
+    add(
+        &stage,
+        &json!({"route": "any", "times": 1, "do": {"delay": "300ms", "jitter": "50ms"}}),
+    );
+    let began = Instant::now();
+    let late = stage.beat(&player, &[]);
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    assert_eq!(
+        (late.status, header(&late, "x-playgate-fault")),
+        (200, Some("f1 delay"))
+    );
+}
+
+/// What a client receives before the connection ends.
+fn received(stage: &PlaybackFixture, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(stage.server.public).unwrap();
+    stream.write_all(bytes.as_bytes()).unwrap();
+    let mut all = Vec::new();
+    // A reset is as good an end as a close.
+    let _ = stream.read_to_end(&mut all);
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+#[test]
+fn cut_ends_the_connection_before_or_within_the_answer() {
+    let stage = lab();
+    let headers = [("Service-AccessToken", stage.server.partner.as_str())];
+    let bytes = request("GET", "/api/catalog/v1/livestreams", &headers, "");
+    let cut = |at: &str| {
+        add(
+            &stage,
+            &json!({"route": "livestreams", "times": 1, "do": {"cut": at}}),
+        );
+        let text = received(&stage, &bytes);
+        clear(&stage);
+        text
+    };
+    assert_eq!(cut("head"), "");
+    let text = cut("body");
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let head = head.to_ascii_lowercase();
+    assert!(head.contains("x-playgate-fault: f2 cut=body"), "{head}");
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let length: usize = length.unwrap().parse().unwrap();
+    assert_eq!(body.len(), length / 2, "{text}");
+    let whole = ask(stage.server.public, bytes);
+    assert_eq!((whole.status, whole.body.len()), (200, length));
+}
+
+#[test]
+fn license_faults_spoil_successful_licenses_only() {
+    let stage = lab();
+    let player = stage.play(&stage.ann, "film", "tv");
+    let with = |fault: &str| {
+        let fault = json!({"route": "license_clearkey", "do": {"license": fault}});
+        add(&stage, &fault);
+        let answers = [0, 1].map(|_| stage.license(&player, "clearkey", CLEAR_KEY));
+        let refused = stage.license(&player, "clearkey", r#"{"kids":["AAAA"]}"#);
+        clear(&stage);
+        assert!(refused.status >= 400 && header(&refused, "x-playgate-fault").is_none());
+        let [first, second] = answers;
+        assert!(header(&first, "x-playgate-fault").is_some());
+        assert_eq!((first.status, second.status), (200, 200));
+        first
+    };
+    assert_eq!(with("garbage").body.len(), 512);
+    assert!(with("empty").body.is_empty());
+    let foreign = with("foreignKid").json();
+    let key = &foreign["keys"][0];
+    assert_eq!(key["k"], FILM_KEY.1);
+    assert_ne!(key["kid"], FILM_KEY.0);
+    let control = stage.license(&player, "clearkey", CLEAR_KEY).json();
+    assert_eq!(control["keys"][0]["kid"], FILM_KEY.0);
+}
+
+#[test]
+fn playlist_faults_spoil_the_address_of_a_preflight() {
+    let stage = lab();
+    let token = stage.token(&stage.ann, "film");
+    let address = |fault: Option<&str>| {
+        if let Some(fault) = fault {
+            add(
+                &stage,
+                &json!({"route": "preflight", "do": {"playlist": fault}}),
+            );
+        }
+        let started = stage.preflight(&stage.ann, "film", &token, &[]);
+        clear(&stage);
+        assert_eq!(started.status, 200, "{}", started.json());
+        assert_eq!(
+            header(&started, "x-playgate-fault").is_some(),
+            fault.is_some()
+        );
+        started.json()["playlist"].as_str().unwrap().to_owned()
+    };
+    let fetch = |fault| stage.fetch(&address(fault), &[]);
+    assert_eq!(fetch(None).status, 200);
+    let expired = (403, "PLAYLIST_TOKEN_INVALID".to_owned());
+    assert_eq!(refusal(&fetch(Some("expired"))), expired);
+    let missing = (404, "FILE_NOT_FOUND".to_owned());
+    assert_eq!(refusal(&fetch(Some("missing"))), missing);
+    // A file of the media directory has no time; that the manifest of a loop stands still is seen in the demo.
+    let stale = address(Some("stale"));
+    assert_eq!(stage.fetch(&stale, &[]).body, b"<MPD>film</MPD>");
+    let segment = stale.replace("manifest.mpd", "video/1.m4s");
+    assert_eq!(stage.fetch(&segment, &[]).body, b"0123456789");
+}
+
+#[test]
+fn conditions_select_requests() {
+    let stage = lab();
+    let ben = stage.viewer("ben");
+    let ann = stage.play(&stage.ann, "film", "tv");
+    let phone = stage.play(&stage.ann, "clear", "phone");
+    let other = stage.play(&ben, "film", "tv");
+    for (matching, expected) in [
+        (json!({"user": "ann@example.com"}), [true, true, false]),
+        (json!({"user": ben.id}), [false, false, true]),
+        (json!({"asset": "clear"}), [false, true, false]),
+        (json!({"device": "tv"}), [true, false, true]),
+        (json!({"session": ann.session}), [true, false, false]),
+        (
+            json!({"asset": "film", "user": "ann@example.com"}),
+            [true, false, false],
+        ),
+    ] {
+        let fault =
+            json!({"route": "heartbeat", "match": matching, "do": {"refuse": "SESSION_ENDED"}});
+        add(&stage, &fault);
+        let had = [&ann, &phone, &other].map(|player| stage.beat(player, &[]).status == 410);
+        assert_eq!(had, expected, "{fault}");
+        clear(&stage);
+    }
+}
+
+/// Adds a fault of heartbeats with these members, which must be refused for a field.
+fn refuses(stage: &PlaybackFixture, members: &Value, field: &str, words: &str) {
+    let mut fault = json!({"route": "heartbeat", "do": {"refuse": "SESSION_ENDED"}});
+    for (name, value) in members.as_object().unwrap() {
+        fault[name] = value.clone();
+    }
+    let answer = stage.server.operator("POST", FAULTS, &fault);
+    let error = &answer.json()["error"];
+    assert_eq!(
+        (answer.status, &error["details"]["field"]),
+        (400, &json!(field)),
+        "{fault}"
+    );
+    assert!(
+        error["message"].as_str().unwrap().contains(words),
+        "{error}"
+    );
+    let listed = stage.server.operator("GET", FAULTS, &Value::Null).json();
+    assert_eq!(listed, json!([]));
+}
+
+#[test]
+fn a_bad_fault_is_refused_with_its_reason() {
+    let stage = lab();
+    for (members, field, words) in [
+        (
+            json!({"route": "heartbeets"}),
+            "route",
+            "must be any, license",
+        ),
+        (json!({"route": "origin"}), "route", "must be any, license"),
+        (json!({"route": "admin_partners"}), "route", "must be any"),
+        (json!({"matches": {}}), "matches", "is unknown"),
+        (json!({"times": 0}), "times", "must be from 1"),
+        (json!({"after": -1}), "after", "must be from 0"),
+        (json!({"probability": 0}), "probability", "above 0"),
+        (json!({"probability": 1.5}), "probability", "at most 1"),
+        (json!({"until": "soon"}), "until", "must be a number with"),
+        (
+            json!({"match": {"users": "x"}}),
+            "match.users",
+            "is unknown",
+        ),
+        (
+            json!({"match": {"user": "nobody"}}),
+            "match.user",
+            "id or an",
+        ),
+        (json!({"match": {"session": "x"}}), "match.session", ""),
+    ] {
+        refuses(&stage, &members, field, words);
+    }
+    for (matching, code) in [
+        (json!({"user": "nobody@example.com"}), "USER_NOT_FOUND"),
+        (json!({"asset": "nothing"}), "ASSET_NOT_FOUND"),
+    ] {
+        let fault = json!({"route": "heartbeat", "match": matching, "do": {"cut": "head"}});
+        let answer = stage.server.operator("POST", FAULTS, &fault);
+        assert_eq!(refusal(&answer), (404, code.to_owned()));
+    }
+    let unknown = "partners/Lab/faults/f9";
+    let gone = stage.server.operator("DELETE", unknown, &Value::Null);
+    assert_eq!(refusal(&gone), (404, "FAULT_NOT_FOUND".to_owned()));
+}
+
+#[test]
+fn a_bad_action_is_refused_with_its_reason() {
+    let stage = lab();
+    let two = json!({"refuse": "SESSION_ENDED", "cut": "head"});
+    for (action, field, words) in [
+        (json!({}), "do", "must have refuse"),
+        (two, "do", "one action only"),
+        (json!({"refuse": "NO_SUCH"}), "do.refuse", "no error code"),
+        (json!({"delay": "1h"}), "do.delay", "at most 120s"),
+        (json!({"cut": "head", "jitter": "1s"}), "do.jitter", "needs"),
+        (json!({"status": 200}), "do.status", "from 400 to 599"),
+        (
+            json!({"license": "empty"}),
+            "do.license",
+            "can never happen",
+        ),
+        (
+            json!({"playlist": "stale"}),
+            "do.playlist",
+            "can never happen",
+        ),
+    ] {
+        refuses(&stage, &json!({"do": action}), field, words);
+    }
+    let widevine = json!({"route": "license_widevine", "do": {"license": "foreignKid"}});
+    refuses(
+        &stage,
+        &widevine,
+        "do.license",
+        "needs route license_clearkey",
+    );
+}
+
+#[test]
+fn a_condition_that_no_request_of_the_route_can_meet_is_refused() {
+    let stage = lab();
+    for (route, condition) in [
+        ("livestreams", "user"),
+        ("login", "asset"),
+        ("entitlement", "device"),
+        ("preflight", "session"),
+    ] {
+        let members = json!({"route": route, "match": {condition: "x"}});
+        let field = format!("match.{condition}");
+        refuses(&stage, &members, &field, "can never match");
+    }
+}
+
+#[test]
+fn other_partners_have_neither_faults_nor_clocks() {
+    let stage = lab();
+    let cut = json!({"route": "any", "do": {"cut": "head"}});
+    for (method, target, body) in [
+        ("POST", "partners/Acme/faults", &cut),
+        ("GET", "partners/Acme/faults", &Value::Null),
+        ("DELETE", "partners/Acme/faults", &Value::Null),
+        ("PUT", "partners/Acme/clock", &json!({"advance": 60})),
+    ] {
+        let answer = stage.server.operator(method, target, body);
+        assert_eq!(
+            refusal(&answer),
+            (403, "LAB_NOT_ALLOWED".to_owned()),
+            "{target}"
+        );
+    }
+    // A standard partner beside one whose every request fails.
+    let token = stage
+        .server
+        .operator("POST", "partners/Acme/tokens", &Value::Null)
+        .json();
+    let token = token["accessToken"].as_str().unwrap();
+    add(
+        &stage,
+        &json!({"route": "any", "do": {"refuse": "INTERNAL"}}),
+    );
+    let target = "/api/catalog/v1/livestreams";
+    for _ in 0..20 {
+        let answer = stage
+            .server
+            .partner_with(token, "GET", target, &Value::Null);
+        assert_eq!(
+            (answer.status, header(&answer, "x-playgate-fault")),
+            (200, None)
+        );
+        let failed = stage.server.partner("GET", target, &Value::Null);
+        assert_eq!(failed.status, 500);
+    }
+}
+
+#[test]
+fn a_partners_clock_moves_its_schedule_and_no_other() {
+    let stage = lab();
+    let token = stage
+        .server
+        .operator("POST", "partners/Acme/tokens", &Value::Null)
+        .json();
+    let token = token["accessToken"].as_str().unwrap();
+    let live = |token: &str| {
+        let target = "/api/schedule/v1/broadcasts/live?livestreams=news";
+        let answer = stage
+            .server
+            .partner_with(token, "GET", target, &Value::Null);
+        let date = header(&answer, "date").unwrap().to_owned();
+        let json = answer.json();
+        let title = json
+            .pointer("/broadcasts/0/title")
+            .or(json.pointer("/0/title"));
+        (title.cloned().unwrap_or(json.clone()).to_string(), date)
+    };
+    let ours = || live(&stage.server.partner);
+    let (before, date) = ours();
+    assert_eq!(date, "Thu, 01 Jan 2026 12:00:00 GMT");
+    let clock = "partners/Lab/clock";
+    let moved = stage
+        .server
+        .operator("PUT", clock, &json!({"advance": 3_600}));
+    assert_eq!(
+        moved.json(),
+        json!({"now": NOON.0 + 3_600, "offset": 3_600})
+    );
+    let (after, date) = ours();
+    assert_ne!(before, after);
+    assert_eq!(date, "Thu, 01 Jan 2026 13:00:00 GMT");
+    assert_eq!(
+        live(token),
+        (before.clone(), "Thu, 01 Jan 2026 12:00:00 GMT".to_owned())
+    );
+    let back = stage.server.operator("PUT", clock, &json!({"now": NOON.0}));
+    assert_eq!(back.json()["offset"], 0);
+    assert_eq!(ours().0, before);
+    let frozen = stage
+        .server
+        .operator("PUT", clock, &json!({"freeze": true}));
+    assert_eq!(refusal(&frozen), (400, "INVALID_REQUEST".to_owned()));
+}
+
+#[test]
+fn the_lab_clock_stops_and_runs_at_another_pace() {
+    let stage = lab();
+    let put = |body: Value| stage.server.operator("PUT", "clock", &body);
+    let advanced = put(json!({"advance": 60})).json();
+    assert_eq!(
+        (&advanced["offset"], &advanced["scale"]),
+        (&json!(60), &json!(1.0))
+    );
+    assert_eq!(put(json!({"freeze": true})).json()["scale"], 0.0);
+    stage.server.wait(100);
+    assert_eq!(
+        stage.server.operator("GET", "clock", &Value::Null).json()["now"],
+        NOON.0 + 60
+    );
+    put(json!({"scale": 60}));
+    stage.server.wait(2);
+    let read = stage.server.operator("GET", "clock", &Value::Null);
+    assert_eq!(read.json()["now"], NOON.0 + 180);
+    assert_eq!(header(&read, "date"), Some("Thu, 01 Jan 2026 12:03:00 GMT"));
+    let reset = stage
+        .server
+        .operator("DELETE", "clock", &Value::Null)
+        .json();
+    assert_eq!(
+        (&reset["offset"], &reset["now"]),
+        (&json!(0), &json!(NOON.0 + 102))
+    );
+    for (body, field) in [
+        (json!({}), "now"),
+        (json!({"now": 1, "offset": 2}), "now"),
+        (json!({"scale": 0}), "scale"),
+        (json!({"scale": 1e9}), "scale"),
+        (json!({"freeze": "yes"}), "freeze"),
+        (json!({"advance": "2h"}), "advance"),
+        (json!({"speed": 2}), "now"),
+    ] {
+        let json = put(body.clone()).json();
+        assert_eq!(json["error"]["details"]["field"], field, "{body} {json}");
+    }
+}
+
+/// Number of records of each table when the jobs that erase have run. Without the audit log, the counters by address, and
+/// the ids of ended sessions, which tell for an hour why they ended and name no user.
+fn records(stage: &PlaybackFixture) -> Vec<(String, u64)> {
+    let services = &stage.server.services;
+    while services.telemetry.run_erasures().unwrap() > 0 {}
+    while services.journal.run_erasures().unwrap() > 0 {}
+    let tables = services.store.verify().unwrap().tables;
+    let all = tables
+        .into_iter()
+        .map(|table| (table.table.to_string(), table.records));
+    let apart = ["audit", "throttles", "ended_sessions"];
+    all.filter(|(table, _)| !apart.contains(&table.as_str()))
+        .collect()
+}
+
+const RESET: &str = "partners/Lab/reset";
+
+/// The request journal of a partner, newest first.
+fn journal(stage: &PlaybackFixture, partner: &str) -> Vec<Value> {
+    stage.server.services.journal.flush().unwrap();
+    let target = format!("requests?partner={partner}&limit=1000");
+    let listed = stage.server.operator("GET", &target, &Value::Null).json();
+    listed.as_array().unwrap().clone()
+}
+
+#[test]
+fn the_journal_marks_what_a_fault_did_and_nothing_else() {
+    let stage = lab();
+    let player = stage.play(&stage.ann, "film", "tv");
+    add(
+        &stage,
+        &json!({"route": "heartbeat", "times": 1, "do": {"refuse": "SESSION_ENDED"}}),
+    );
+    let refused = stage.beat(&player, &[]);
+    assert_eq!(refusal(&refused), (410, "SESSION_ENDED".to_owned()));
+    stage.server.wait(1);
+    assert_eq!(stage.beat(&player, &[]).status, 200);
+    // A license fault that finds no license to spoil.
+    add(
+        &stage,
+        &json!({"route": "license", "do": {"license": "empty"}}),
+    );
+    stage.license(&player, "clearkey", r#"{"kids":["AAAA"]}"#);
+    let marked: Vec<_> = journal(&stage, "Lab")
+        .into_iter()
+        .map(|one| (one["route"].clone(), one["fault"].clone()))
+        .collect();
+    let expected = [
+        (json!("license_clearkey"), Value::Null),
+        (json!("heartbeat"), Value::Null),
+        (json!("heartbeat"), json!("f1 refuse=SESSION_ENDED")),
+    ];
+    assert_eq!(marked[..3], expected);
+    assert!(marked[3..].iter().all(|(_, fault)| fault.is_null()));
+}
+
+#[test]
+fn reset_leaves_no_key_of_the_partner_and_nothing_else_changes() {
+    let stage = lab();
+    let acme =
+        json!({"partner": "Acme", "email": "zoe@example.com", "password": "a long pass phrase"});
+    let zoe = stage.server.operator("POST", "users", &acme).json();
+    let reset = |body: &Value| stage.server.operator("POST", RESET, body);
+    assert_eq!(reset(&json!({})).json(), json!({"removed": 1, "users": 0}));
+    let acme = stage
+        .server
+        .operator("POST", "partners/Acme/tokens", &Value::Null);
+    let acme = acme.json()["accessToken"].as_str().unwrap().to_owned();
+    let before = records(&stage);
+
+    let ann = stage.viewer("ann");
+    let ben = stage.viewer("ben");
+    stage.protect(&ann);
+    for viewer in [&ann, &ben] {
+        let player = stage.play(viewer, "film", "tv");
+        stage.beat(&player, &[]);
+    }
+    let granted = format!("users/{}/grants/premium", ben.id);
+    assert_eq!(
+        stage.server.operator("PUT", &granted, &json!({})).status,
+        200
+    );
+    let send = json!({"email": "ann@example.com"});
+    stage
+        .server
+        .partner("POST", "/api/login/v2/password/send-reset-password", &send);
+    add(
+        &stage,
+        &json!({"route": "any", "do": {"cut": "head"}, "after": 1000}),
+    );
+    stage
+        .server
+        .operator("PUT", "partners/Lab/clock", &json!({"advance": 60}));
+    assert_ne!(records(&stage), before);
+    let other = || {
+        let unknown = "/api/schedule/v1/broadcasts/nothing";
+        stage
+            .server
+            .partner_with(&acme, "GET", unknown, &Value::Null)
+    };
+    assert_eq!(other().status, 404);
+    assert!(!journal(&stage, "Lab").is_empty());
+    let of_acme = journal(&stage, "Acme");
+    assert!(!of_acme.is_empty());
+
+    assert_eq!(
+        reset(&json!({"fixture": "empty"})).json(),
+        json!({"removed": 2, "users": 0})
+    );
+    assert_eq!(records(&stage), before);
+    assert_eq!(journal(&stage, "Lab"), Vec::<Value>::new());
+    assert_eq!(journal(&stage, "Acme"), of_acme);
+    assert_eq!(
+        stage.server.operator("GET", FAULTS, &Value::Null).json(),
+        json!([])
+    );
+    let clock = stage
+        .server
+        .operator("GET", "partners/Lab/clock", &Value::Null)
+        .json();
+    assert_eq!(clock["offset"], 0);
+    let zoe = format!("users/{}", zoe["userId"].as_str().unwrap());
+    assert_eq!(stage.server.operator("GET", &zoe, &Value::Null).status, 200);
+}
+
+#[test]
+fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
+    let stage = lab();
+    let began = Instant::now();
+    let done = stage
+        .server
+        .operator("POST", RESET, &json!({"fixture": "demo"}));
+    assert_eq!(done.json(), json!({"removed": 1, "users": 1}));
+    // Under a second with a release build; the debug build hashes slowly.
+    assert!(began.elapsed() < Duration::from_secs(10));
+    let login = || {
+        let body = json!({"identity": "demo@example.com", "accessKey": "demo pass phrase"});
+        stage
+            .server
+            .partner("POST", "/api/login/v2/auth/email", &body)
+            .status
+    };
+    assert_eq!(login(), 200);
+    let fixtures = stage
+        .server
+        .services
+        .config
+        .server
+        .data_dir
+        .join("fixtures");
+    std::fs::create_dir_all(&fixtures).unwrap();
+    let offer =
+        "[[user]]\nemail = 'a@b.example'\npassword = 'a long pass phrase'\noffers = ['nothing']";
+    for (name, text) in [
+        ("toml", "[[user"),
+        ("member", "[[user]]\nmail = 'x'"),
+        ("offer", offer),
+    ] {
+        std::fs::write(fixtures.join(format!("{name}.toml")), text).unwrap();
+        let refused = stage
+            .server
+            .operator("POST", RESET, &json!({"fixture": name}));
+        assert_eq!(
+            refusal(&refused),
+            (400, "INVALID_REQUEST".to_owned()),
+            "{name}"
+        );
+    }
+    for (body, status, code) in [
+        (json!({"fixture": "nothing"}), 404, "FIXTURE_NOT_FOUND"),
+        (json!({"fixture": "../x"}), 400, "INVALID_REQUEST"),
+        (json!({"fixtur": "demo"}), 400, "INVALID_REQUEST"),
+    ] {
+        let answer = stage.server.operator("POST", RESET, &body);
+        assert_eq!(refusal(&answer), (status, code.to_owned()));
+    }
+    let refused = stage
+        .server
+        .operator("POST", "partners/Acme/reset", &json!({}));
+    assert_eq!(refusal(&refused), (403, "LAB_NOT_ALLOWED".to_owned()));
+    assert_eq!(login(), 200);
+}
+
+#[test]
+fn a_lab_partner_reads_its_clock_and_mail_with_its_own_token() {
+    let stage = lab();
+    let token = stage
+        .server
+        .operator("POST", "partners/Acme/tokens", &Value::Null)
+        .json();
+    let token = token["accessToken"].as_str().unwrap();
+    let send = json!({"email": "ann@example.com"});
+    stage
+        .server
+        .partner("POST", "/api/login/v2/password/send-reset-password", &send);
+    let mails = stage
+        .server
+        .partner("GET", "/api/lab/v1/mail", &Value::Null)
+        .json();
+    assert_eq!(mails[0]["to"], "ann@example.com");
+    assert!(
+        mails[0]["text"].as_str().unwrap().contains("token="),
+        "{mails}"
+    );
+    // The lab reads through its own faults.
+    add(&stage, &json!({"route": "any", "do": {"cut": "head"}}));
+    stage
+        .server
+        .operator("PUT", "partners/Lab/clock", &json!({"offset": 5}));
+    let clock = stage
+        .server
+        .partner("GET", "/api/lab/v1/clock", &Value::Null);
+    assert_eq!(clock.json(), json!({"now": NOON.0 + 5, "offset": 5}));
+    for target in ["/api/lab/v1/clock", "/api/lab/v1/mail"] {
+        let refused = stage
+            .server
+            .partner_with(token, "GET", target, &Value::Null);
+        assert_eq!(refusal(&refused), (403, "LAB_NOT_ALLOWED".to_owned()));
+    }
+}
+
+#[test]
+fn in_production_every_function_of_the_lab_is_refused_with_the_reason() {
+    let server = TestServer::with(&[("environment", "production"), ("lab.clock", "false")]);
+    let fault = json!({"route": "any", "do": {"cut": "head"}});
+    for (method, target, body) in [
+        ("POST", "partners", json!({"name": "Lab", "kind": "lab"})),
+        ("POST", "partners/Acme/faults", fault),
+        ("GET", "partners/Acme/faults", Value::Null),
+        ("DELETE", "partners/Acme/faults", Value::Null),
+        ("DELETE", "partners/Acme/faults/f1", Value::Null),
+        ("GET", "partners/Acme/clock", Value::Null),
+        ("PUT", "partners/Acme/clock", json!({"advance": 60})),
+        ("DELETE", "partners/Acme/clock", Value::Null),
+        ("POST", "partners/Acme/reset", json!({})),
+    ] {
+        let answer = server.operator(method, target, &body);
+        let reason = answer.json()["error"]["message"].to_string();
+        assert_eq!(refusal(&answer), (403, "LAB_NOT_ALLOWED".to_owned()));
+        assert!(reason.contains("production"), "{method} {target}: {reason}");
+    }
+    for (method, body) in [("PUT", json!({"advance": 60})), ("DELETE", Value::Null)] {
+        let answer = server.operator(method, "clock", &body);
+        assert_eq!(answer.code(), "LAB_CLOCK_OFF", "{method}");
+    }
+    for target in ["clock", "mail", "requests", "requests/1"] {
+        let target = format!("/api/lab/v1/{target}");
+        let answer = server.partner("GET", &target, &Value::Null);
+        assert_eq!(refusal(&answer), (403, "LAB_NOT_ALLOWED".to_owned()));
+    }
+    // Control: what is no part of the lab works.
+    let target = "/api/catalog/v1/livestreams";
+    assert_eq!(server.partner("GET", target, &Value::Null).status, 200);
+}
+
+#[test]
+fn a_reset_during_load_removes_everything_and_breaks_no_request() {
+    let stage = lab();
+    let reset = || stage.server.operator("POST", RESET, &json!({}));
+    assert_eq!(reset().status, 200);
+    let before = records(&stage);
+    let over = AtomicBool::new(false);
+    let load = |client: usize| {
+        let mut answers = 0;
+        while !over.load(Ordering::SeqCst) {
+            let email = format!("viewer-{client}-{answers}@example.com");
+            let body = json!({"email": email, "password": "a long pass phrase"});
+            let target = "/api/login/v2/auth/email";
+            let signed = stage.server.partner("PUT", target, &body);
+            assert!(signed.status < 500, "{}", signed.json());
+            answers += 1;
+            if signed.status != 200 {
+                continue;
+            }
+            let viewer = viewer(&signed);
+            let entitled = stage.entitle(&viewer, "film", "");
+            assert!(entitled.status < 500, "{}", entitled.json());
+            if entitled.status == 200 {
+                let token = entitled.json()["token"].as_str().unwrap().to_owned();
+                let started = stage.preflight(&viewer, "film", &token, &[]);
+                assert!(started.status < 500, "{}", started.json());
+            }
+        }
+        answers
+    };
+    std::thread::scope(|scope| {
+        let load = &load;
+        let clients = [1, 2, 3].map(|client| scope.spawn(move || load(client)));
+        for _ in 0..8 {
+            let done = reset();
+            assert_eq!(done.status, 200, "{}", done.json());
+        }
+        over.store(true, Ordering::SeqCst);
+        for client in clients {
+            assert!(client.join().unwrap() > 0);
+        }
+    });
+    assert_eq!(reset().status, 200);
+    assert_eq!(records(&stage), before);
+    assert_eq!(journal(&stage, "Lab"), Vec::<Value>::new());
+}
+
+#[test]
+fn a_scenario_report_is_kept_until_the_reset_and_is_no_change() {
+    let stage = lab();
+    let target = "partners/Lab/scenario";
+    let read = || stage.server.operator("GET", target, &Value::Null).json();
+    assert_eq!(read(), json!({}));
+    let report =
+        json!({"scenario": "Blackout", "state": "running", "steps": ["a", "b"], "done": 1});
+    let put = |report: &Value| stage.server.operator("PUT", target, report);
+    assert_eq!(put(&report).status, 204);
+    assert_eq!(read(), report);
+    for (member, value) in [
+        ("state", json!("over")),
+        ("done", json!(3)),
+        ("steps", json!(vec!["x"; 51])),
+        ("scenario", json!("x".repeat(201))),
+        ("step", json!(1)),
+    ] {
+        let mut wrong = report.clone();
+        wrong[member] = value;
+        assert_eq!(put(&wrong).field(), member);
+    }
+    assert_eq!(read(), report);
+    let audited = stage.server.operator("GET", "audit", &Value::Null).json();
+    assert!(!audited.to_string().contains("scenario"), "{audited}");
+    assert_eq!(stage.server.operator("POST", RESET, &json!({})).status, 200);
+    assert_eq!(read(), json!({}));
+}
