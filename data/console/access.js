@@ -1,6 +1,6 @@
 // Partners, operators and their tokens. A token is shown only once, when it is created.
 import { at, call, get } from './api.js';
-import { badge, choice, count, el, field, table, when } from './dom.js';
+import { badge, choice, count, el, field, link, table, when } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 import { action, form, once, panel } from './panel.js';
@@ -42,7 +42,12 @@ function partners() {
         head: t`Partner`,
         id: 'name',
         value: ({ name }) => name,
-        cell: (one) => [el('strong', one.name), el('br'), el('code.quiet', one.partnerId)],
+        cell: (one) => [
+          el('strong', one.name),
+          one.kind === 'lab' && [' ', link(t`Lab`, 'lab', one.name)],
+          el('br'),
+          el('code.quiet', one.partnerId),
+        ],
       },
       { head: t`State`, id: 'state', value: stateOf, cell: (one) => badge(stateOf(one), one.disabled ? 'bad' : 'good') },
       { head: t`Users`, id: 'users', value: ({ users }) => users, cell: ({ users }) => count(users) },

@@ -8,6 +8,7 @@ import { audit } from './audit.js';
 import { broadcast } from './broadcast.js';
 import { catalog } from './catalog.js';
 import { guides } from './guides.js';
+import { lab } from './lab.js';
 import { mail } from './mail.js';
 import { overview } from './overview.js';
 import { quality } from './quality.js';
@@ -36,6 +37,7 @@ const PAGES = () => [
   ['catalog', t`Catalogue`, CONTENT, catalog],
   ['guides', t`EPG sources`, CONTENT, guides],
   ['quality', t`Quality`, CONTENT, quality],
+  ['lab', t`Lab`, ADMIN, lab],
   ['store', t`Backups`, ADMIN, store],
   ['audit', t`Audit log`, ADMIN, audit],
   ['access', t`Partners and operators`, ADMIN, access],
@@ -70,7 +72,9 @@ async function enter() {
   part('log-out').textContent = t`Log out`;
   part('nav').ariaLabel = t`Pages`;
   part('choices').replaceChildren(languageChoice(), zoneChoice());
-  const reached = PAGES().filter(([, name, roles]) => name && roles.includes(about.role));
+  const production = about.environment === 'production';
+  const has = ([path, name, roles]) => name && roles.includes(about.role) && !(production && path === 'lab');
+  const reached = PAGES().filter(has);
   part('nav').replaceChildren(...reached.map(([path, name]) => el('a', { href: `#/${path}` }, name)));
   show();
 }

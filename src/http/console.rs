@@ -50,6 +50,7 @@ impl Console {
             "grid.js": media::SCRIPT,
             "guides.js": media::SCRIPT,
             "i18n.js": media::SCRIPT,
+            "lab.js": media::SCRIPT,
             "list.js": media::SCRIPT,
             "mail.js": media::SCRIPT,
             "overview.js": media::SCRIPT,

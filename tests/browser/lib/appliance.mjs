@@ -21,7 +21,7 @@ function binary() {
 /**
  * Starts the demo, `settings` by the names of their environment variables, what has none as the text of a configuration
  * file; resolves with the members of its one line of JSON as `demo`, `operate`, which calls the operators' interface,
- * and `stop`.
+ * `command`, which runs a command over the same data, and `stop`.
  */
 export async function startAppliance(settings = {}, config = '') {
   const program = binary();
@@ -53,7 +53,8 @@ export async function startAppliance(settings = {}, config = '') {
   const timer = setTimeout(() => child.kill('SIGKILL'), READY_WITHIN_MS);
   try {
     const demo = JSON.parse(await firstLine(child.stdout));
-    return { demo, operate: (...call) => operate(demo, ...call), stop };
+    const command = (...words) => runCommand(program, [...words, '--data-dir', path.join(folder, 'data')]);
+    return { demo, operate: (...call) => operate(demo, ...call), command, stop };
   } catch (error) {
     child.kill('SIGKILL');
     await stop().catch(() => {});
@@ -69,6 +70,23 @@ async function operate({ opsUrl, operatorToken }, method, path, body) {
   const text = await response.text();
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
   return text && JSON.parse(text);
+}
+
+/** Starts a command; `said(words)` waits until it has said this on standard error, `ended` for its end. */
+function runCommand(program, words) {
+  const child = spawn(program, words, { stdio: ['ignore', 'pipe', 'pipe'] });
+  let [out, err] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text) => (out += text));
+  child.stderr.setEncoding('utf8').on('data', (text) => (err += text));
+  const ended = new Promise((done) => child.once('close', (code) => done({ code, out, err })));
+  const said = (text) =>
+    new Promise((done, fail) => {
+      const look = () => err.includes(text) && done();
+      child.stderr.on('data', look);
+      ended.then(() => fail(new Error(`it did not say “${text}”: ${err}`)));
+      look();
+    });
+  return { said, ended };
 }
 
 async function firstLine(stream) {

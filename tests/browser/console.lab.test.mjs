@@ -1,0 +1,126 @@
+// The console's Lab page: clocks, faults, scenario and reset of a lab partner.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { startAppliance } from './lib/appliance.mjs';
+import { launch, skip } from './lib/browser.mjs';
+import { openConsole } from './lib/console.mjs';
+
+describe('the lab page of the console', () => {
+  let appliance, browser, demo;
+
+  before(async () => {
+    if (skip) return;
+    appliance = await startAppliance();
+    demo = appliance.demo;
+    browser = await launch();
+  });
+
+  after(async () => {
+    await browser?.close();
+    await appliance?.stop();
+  });
+
+  function as(name, steps, how) {
+    test(name, { skip, timeout: 120_000 }, async () => {
+      const operator = await openConsole(browser, demo, how);
+      await operator.logIn(demo.operatorToken);
+      await operator.settled();
+      await steps(operator, operator.page);
+      await operator.close();
+    });
+  }
+
+  const live = (headers = {}) =>
+    fetch(new URL('/api/catalog/v1/livestreams', demo.baseUrl), {
+      headers: { 'Service-AccessToken': demo.partnerToken, ...headers },
+    });
+
+  as('adds a fault, shows how often it was applied, and removes it', async (operator, page) => {
+    await operator.open('lab');
+    await page.getByRole('link', { name: 'demo', exact: true }).click();
+    await operator.settled();
+    const faults = operator.panel('Faults');
+    await faults.getByText('No faults.').waitFor();
+    await faults.getByLabel('Route').fill('livestreams');
+    await faults.getByLabel('Action').selectOption('status');
+    assert.equal(await faults.getByLabel('Value').inputValue(), '503');
+    await faults.getByLabel('Times', { exact: true }).fill('1');
+    await faults.getByRole('button', { name: 'Add fault' }).click();
+    await operator.isTold('Added the fault f', faults);
+    assert.deepEqual([(await live()).status, (await live()).status], [503, 200]);
+    await faults.getByText('1 of 2').waitFor(); // redrawn by itself
+
+    // The server says what is wrong with a fault.
+    await faults.getByLabel('Route').fill('heartbeets');
+    await faults.getByRole('button', { name: 'Add fault' }).click();
+    await operator.isRefused('must be any, license or one of', faults);
+    await faults.getByRole('button', { name: /^Remove f\d+$/ }).click();
+    await operator.isTold('Removed the fault f', faults);
+    await faults.getByText('No faults.').waitFor();
+    assert.deepEqual(await operator.barriers(), []);
+  });
+
+  as('moves the clock of the server and of a partner, and returns both', async (operator) => {
+    await operator.open('lab');
+    const server = operator.panel('Clock of the server');
+    await server.getByLabel('By').selectOption({ label: '+7 d' });
+    await server.getByRole('button', { name: 'Move' }).click();
+    await operator.isTold('Moved the clock; the jobs that were due have run.', server);
+    await server.getByText('+7 d').first().waitFor();
+    const ahead = async () => Date.parse((await live()).headers.get('Date')) / 1000 - Date.now() / 1000;
+    assert.ok(Math.abs((await ahead()) - 7 * 86_400) < 60, `${await ahead()} s ahead`);
+    await server.getByRole('button', { name: 'Stop' }).click();
+    await server.getByText('stopped').waitFor();
+    await server.getByRole('button', { name: 'Return to real time' }).click();
+    await server.getByText('real time', { exact: true }).waitFor();
+    assert.ok(Math.abs(await ahead()) < 60);
+
+    await operator.open('lab/demo');
+    const partner = operator.panel('Clock');
+    await partner.getByLabel('By').selectOption({ label: '+1 h' });
+    await partner.getByRole('button', { name: 'Move' }).click();
+    await operator.isTold('Moved the clock of demo.', partner);
+    assert.ok(Math.abs((await ahead()) - 3_600) < 60, `${await ahead()} s ahead`);
+    await partner.getByRole('button', { name: 'Return to the clock of the server' }).click();
+    await partner.getByText('none').waitFor();
+    assert.ok(Math.abs(await ahead()) < 60);
+  });
+
+  as('shows a scenario step by step, and resets the partner', async (operator) => {
+    await operator.open('lab/demo');
+    const scenario = operator.panel('Scenario');
+    await operator.sees('No scenario was run.', scenario);
+    const run = appliance.command('lab', 'run', 'asset-gone', '--partner', 'demo', '--wait', '--json');
+    await run.said('waiting for the first request');
+    await operator.sees('running', scenario);
+    await operator.sees('on entitlement 404: wait waiting', scenario);
+    const { identity, accessKey, vod } = demo;
+    const ask = (path, body, token) =>
+      fetch(new URL(path, demo.baseUrl), {
+        method: 'POST',
+        headers: { 'Service-AccessToken': demo.partnerToken, ...(token && { Authorization: `Bearer ${token}` }) },
+        body: JSON.stringify(body),
+      });
+    const { token } = await (await ask('/api/login/v2/auth/email', { identity, accessKey })).json();
+    assert.equal((await ask(`/api/entitlement/v2/asset/${vod.open}`, {}, token)).status, 404);
+    assert.equal((await run.ended).code, 0);
+    await operator.sees('passed', scenario);
+
+    const reset = operator.panel('Reset');
+    const question = await operator.confirm(reset.getByRole('button', { name: 'Reset to the user of the demo' }));
+    assert.match(question, /^Reset demo\?/);
+    await operator.isTold('Users removed: 1, added: 1.', reset);
+    assert.equal((await ask(`/api/entitlement/v2/asset/${vod.open}`, {}, token)).status, 401);
+    await operator.open('lab/demo');
+    await operator.sees('No scenario was run.', scenario);
+  });
+
+  as('fits a phone, without barriers', async (operator, page) => {
+    for (const place of ['lab', 'lab/demo']) {
+      await operator.open(place);
+      assert.deepEqual(await operator.barriers(), []);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= 390, `${place} is ${wide} px wide`);
+    }
+  }, { phone: true });
+});
