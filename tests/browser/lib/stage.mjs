@@ -39,7 +39,7 @@ export function onAppliance(title, { settings = {}, together = false }, define) 
           return viewers.at(-1);
         };
         try {
-          await steps(await join(), { appliance, demo: appliance.demo, join });
+          await steps(await join(), { appliance, browser, site, demo: appliance.demo, join });
         } finally {
           for (const viewer of viewers) await viewer.close();
         }

@@ -135,6 +135,8 @@ export class Client {
       this.#say(body.error.user_message);
     } else if (body.error.code === 'PIN_CODE_REQUIRED') {
       if (!this.#pin.open && (await this.#renew(viewing))) this.#goOn(viewing, this.position());
+    } else if (status === 401 && (await this.service.logInAgain()).status === 200) {
+      // The session lives on with the new token.
     } else if ([401, 403, 404, 410].includes(status)) {
       await this.#close();
       this.#say(body.error.user_message);

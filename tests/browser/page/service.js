@@ -13,6 +13,7 @@ export class Service {
     'Service-Play-DeviceModel': 'Chromium',
     'Service-Play-DeviceId': `browser-${crypto.randomUUID()}`,
   };
+  #account = []; // how the user logs in
   playback = {}; // what license and heartbeat requests carry, from the preflight on
 
   credentials() {
@@ -49,9 +50,15 @@ export class Service {
   /** Signs up (PUT) or logs in (POST) and keeps the user's token. */
   async identify(method, identity, accessKey) {
     this.userToken = '';
+    this.#account = [identity, accessKey];
     const answer = await this.call(method, '/api/login/v2/auth/email', { body: { identity, accessKey } });
     if (answer.status === 200) this.userToken = answer.body.token;
     return answer;
+  }
+
+  /** After the user token was refused. */
+  logInAgain() {
+    return this.identify('POST', ...this.#account);
   }
 
   /** `session` says whether the running session asks. */
