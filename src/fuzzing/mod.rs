@@ -16,11 +16,12 @@ mod tests;
 /// The name of the target in `tests/fuzz`, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     ("backup", files::backup),
     ("catalog", files::catalog),
     ("challenge", requests::challenge),
     ("clip", crate::media::loop_channel::fuzzing::track),
+    ("cmcd", requests::cmcd),
     ("config", files::config),
     ("events", crate::domain::telemetry::fuzzing::events),
     ("export", files::export),

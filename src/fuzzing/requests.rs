@@ -9,6 +9,7 @@ use serde_json::{Number, Value};
 
 use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::license_challenge::key_ids;
+use crate::domain::telemetry::EVENT_BYTES_MAX;
 use crate::http::access::auth::{
     Administrator, Authenticator, Credentials, OperatorIdentity, PartnerIdentity, Proof,
     UserIdentity, prove,
@@ -21,10 +22,11 @@ use crate::http::routing::endpoint::users::check_own_record;
 use crate::http::routing::endpoint::{Input, Payload};
 use crate::http::routing::route::{BodyRule, RateClass};
 use crate::http::routing::router::{RouteMatch, RouteSet};
+use crate::http::wire::cmcd::{CmcdBatch, ReportedSession, dictionary};
 use crate::types::{
     AssetId, BirthDate, BroadcastId, Country, DeviceId, Drm, Email, LimitReached, LivestreamId,
-    Locale, LoginId, MediaPath, OperatorId, PartnerId, PartnerKind, Pin, Protocol, Role, TokenHash,
-    UnixSeconds, UserId,
+    Locale, LoginId, MediaPath, OperatorId, PartnerId, PartnerKind, Pin, Protocol, Role, SessionId,
+    TokenHash, UnixSeconds, UserId,
 };
 
 /// Accepts every token, so that fuzzing reaches the parsers behind authentication.
@@ -261,4 +263,53 @@ pub fn hash(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = ForeignHash::parse(text).is_ok();
     }
+}
+
+/// Reads a body of CMCD reports. Each line is an event or rejected; what was read of a line, written as CMCD and read
+/// again, is the same.
+pub(super) fn cmcd(data: &[u8]) {
+    let (Ok(device), Ok(asset)) = (DeviceId::parse("tv"), AssetId::parse("film")) else {
+        return;
+    };
+    let session = ReportedSession {
+        id: SessionId::from_bytes([4; 16]),
+        device: &device,
+        asset: &asset,
+    };
+    let batch = CmcdBatch::parse(data, session, 1_800_000_000_000);
+    let lines = data.split(|byte| *byte == b'\n');
+    let lines = lines.filter(|line| !line.trim_ascii().is_empty()).count();
+    assert_eq!(batch.events.len() + batch.rejected, lines, "a line is lost");
+    for event in batch.events {
+        assert!(event.json.len() <= EVENT_BYTES_MAX, "an event is too long");
+        let json: Value = serde_json::from_slice(&event.json).unwrap_or_default();
+        let values = json.pointer("/context/cmcd").and_then(Value::as_object);
+        assert!(values.is_some(), "an event is not JSON of a report");
+        let bitrate = event.player.and_then(|player| player.bitrate);
+        let possible = bitrate.is_none_or(|bits| (1..=1_000_000_000).contains(&bits));
+        assert!(possible, "an impossible bitrate counts");
+        let written: Option<Vec<String>> = (values.into_iter().flatten())
+            .map(|(key, value)| Some(format!("{key}={}", cmcd_item(value)?)))
+            .collect();
+        if let Some(written) = written {
+            let read = dictionary(&written.join(","));
+            assert_eq!(read.as_ref(), values, "another report was read");
+        }
+    }
+}
+
+/// A value as CMCD; `None` for decimals, which have several forms.
+fn cmcd_item(value: &Value) -> Option<String> {
+    Some(match value {
+        Value::Bool(flag) => format!("?{}", u8::from(*flag)),
+        Value::Number(number) => number.as_i64()?.to_string(),
+        Value::String(text) => {
+            format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+        }
+        Value::Array(items) => {
+            let items: Option<Vec<String>> = items.iter().map(cmcd_item).collect();
+            format!("({})", items?.join(" "))
+        }
+        Value::Null | Value::Object(_) => return None,
+    })
 }

@@ -83,6 +83,8 @@ pub enum PlayerAction {
     Failed(Option<Arc<str>>),
     /// A sign of life that says nothing else.
     Alive,
+    /// A frame was shown at some time before; what the player does now is not known.
+    Shown,
 }
 
 /// An event of a player that counts.

@@ -66,6 +66,16 @@ impl Timeline {
         }
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.marks.capacity() * size_of::<Mark>()
+    }
+
+    /// When the player began to wait, if that is what it reported first.
+    pub(super) fn waits_since(&self) -> Option<i64> {
+        let first = self.marks.first()?;
+        (self.since.is_none() && first.state == PlayState::Waiting).then_some(first.at)
+    }
+
     fn start(&self, begin: i64) -> (i64, PlayState) {
         self.since.unwrap_or((begin, PlayState::Playing))
     }
@@ -145,6 +155,10 @@ pub(super) struct Bitrates {
 impl Bitrates {
     pub(super) fn is_empty(&self) -> bool {
         self.points.is_empty()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.points.capacity() * size_of::<(i64, u64)>()
     }
 
     pub(super) fn insert(&mut self, at: i64, bitrate: u64) {

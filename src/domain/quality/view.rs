@@ -110,6 +110,14 @@ impl View {
         }
     }
 
+    /// Its memory, with its entries in the maps of the state.
+    pub(super) fn bytes(&self) -> usize {
+        const ENTRIES: usize = 200;
+        let bitrates = self.events.bitrates.bytes() + self.beats.bitrates.bytes();
+        let lists = self.events.timeline.bytes() + bitrates;
+        ENTRIES + size_of::<Self>() + self.device.len() + lists
+    }
+
     fn received(&mut self, at: UnixSeconds) {
         self.first_received = self.first_received.min(at);
         self.last_received = self.last_received.max(at);
@@ -178,6 +186,7 @@ impl View {
                 mark(PlayState::Playing);
                 least(&mut events.started, (at, sequence, *startup));
             }
+            PlayerAction::Shown => least(&mut events.started, (at, sequence, None)),
             PlayerAction::InitialWait(Some(wait)) => {
                 least(&mut events.initial_wait, (at, sequence, *wait));
             }
@@ -279,12 +288,15 @@ impl View {
         let measured = measured.and_then(|startup| startup.millis(unit));
         let waited = || events.initial_wait.as_ref()?.2.millis(unit);
         let since_request = || {
-            let length = started - events.requested?;
+            let loading = || events.timeline.waits_since().filter(|at| at < started);
+            let length = started - events.requested.or_else(loading)?;
             (0..=HOUR * 1_000)
                 .contains(&length)
                 .then_some(length as f64)
         };
-        let apart = || events.measured.as_ref()?.2.millis(unit);
+        // What a player measured before its first frame is another time: dash.js 5.2 reports the time to its first state.
+        let later = |(at, _, _): &&(i64, i64, Reported)| at >= started;
+        let apart = || events.measured.as_ref().filter(later)?.2.millis(unit);
         (measured.or_else(apart))
             .or_else(waited)
             .or_else(since_request)

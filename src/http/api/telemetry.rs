@@ -8,7 +8,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::telemetry::{CmcdRequest, TelemetryRequest};
-use crate::http::wire::cmcd::CmcdBatch;
+use crate::http::wire::cmcd::{CmcdBatch, ReportedSession};
 use crate::http::wire::telemetry::{Batch, TakenBody};
 use crate::services::Services;
 
@@ -78,7 +78,12 @@ pub(crate) async fn cmcd(
     services
         .cold
         .run(move |()| {
-            let batch = CmcdBatch::parse(&request.body, &session, now.0.saturating_mul(1_000));
+            let reported = ReportedSession {
+                id: session.id,
+                device: &session.start.device.id,
+                asset: &session.start.asset,
+            };
+            let batch = CmcdBatch::parse(&request.body, reported, now.0.saturating_mul(1_000));
             let sender = Sender {
                 user: session.user,
                 partner: session.start.partner,

@@ -7,15 +7,23 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::playback::Session;
 use crate::domain::quality::{Labels, PlayerAction, PlayerEvent, Reported};
 use crate::domain::telemetry::{EVENTS_MAX, NewEvent};
+use crate::types::{AssetId, DeviceId, SessionId};
 
 /// Bytes of a value; the longest that count are codes and tokens.
 const VALUE_MAX: usize = 256;
 const LINE_MAX: usize = 8 * 1024;
 /// Keys of a line. The specification has 47.
 const KEYS_MAX: usize = 64;
+
+/// The session whose address a player reports to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReportedSession<'a> {
+    pub id: SessionId,
+    pub device: &'a DeviceId,
+    pub asset: &'a AssetId,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct CmcdBatch {
@@ -26,7 +34,7 @@ pub(crate) struct CmcdBatch {
 impl CmcdBatch {
     /// `now` in milliseconds is the time of a line without one.
     #[must_use]
-    pub(crate) fn parse(body: &[u8], session: &Session, now: i64) -> Self {
+    pub(crate) fn parse(body: &[u8], session: ReportedSession<'_>, now: i64) -> Self {
         let mut batch = Self::default();
         let lines = body.split(|byte| *byte == b'\n');
         for line in lines
@@ -47,7 +55,7 @@ impl CmcdBatch {
     }
 }
 
-fn event(values: Map<String, Value>, session: &Session, now: i64) -> Option<NewEvent> {
+fn event(values: Map<String, Value>, session: ReportedSession<'_>, now: i64) -> Option<NewEvent> {
     let kind = values.get("e").and_then(Value::as_str)?;
     let integer = |name: &str| values.get(name).and_then(Value::as_i64);
     let in_time = |at: &i64| (0..=253_402_300_799_999).contains(at);
@@ -57,7 +65,7 @@ fn event(values: Map<String, Value>, session: &Session, now: i64) -> Option<NewE
     let player = PlayerEvent {
         action: action(kind, &values),
         session: Some(Arc::from(session.id.to_string().as_str())),
-        device: Some(Arc::from(session.start.device.id.as_str())),
+        device: Some(Arc::from(session.device.as_str())),
         timestamp_millis,
         sequence,
         // In reports of responses it is the bitrate of the object: audio, video or text.
@@ -73,8 +81,8 @@ fn event(values: Map<String, Value>, session: &Session, now: i64) -> Option<NewE
         "seqId": sequence,
         "context": {
             "session_id": session.id.to_string(),
-            "device_id": session.start.device.id.as_str(),
-            "asset_id": session.start.asset.as_str(),
+            "device_id": session.device.as_str(),
+            "asset_id": session.asset.as_str(),
             "cmcd": values,
         },
     });
@@ -91,25 +99,34 @@ fn event(values: Map<String, Value>, session: &Session, now: i64) -> Option<NewE
 
 /// The state that a report carries counts with every event: the report of the change may be lost.
 fn action(kind: &str, values: &Map<String, Value>) -> PlayerAction {
-    let text = |name: &str| values.get(name).and_then(Value::as_str);
-    let failed = || {
-        let code = match values.get("ec") {
-            Some(Value::Array(codes)) => codes.first().and_then(Value::as_str),
-            Some(code) => code.as_str(),
-            None => None,
-        };
-        PlayerAction::Failed(code.map(Arc::from))
-    };
-    match (kind, text("sta")) {
-        ("e", _) | ("ps", Some("f")) => failed(),
-        ("ps", Some("s")) => PlayerAction::Requested,
+    let state = values.get("sta").and_then(Value::as_str);
+    let first = || values.get("sn").and_then(Value::as_u64) == Some(0);
+    match (kind, state) {
+        ("e", _) | ("ps", Some("f")) => PlayerAction::Failed(error_code(values)),
+        // The minified Shaka Player 5.2 leaves the state out. It knows the delay once it has shown a frame.
+        (_, None) if values.contains_key("msd") => PlayerAction::Shown,
+        // A player sends its first report when it begins to load, before it has a state.
+        ("t", None) if first() => PlayerAction::Waiting,
+        ("ps" | "t", Some("s" | "r" | "w")) => PlayerAction::Waiting,
         ("ps" | "t", Some("p")) => PlayerAction::Started(None),
-        ("ps" | "t", Some("r" | "w")) => PlayerAction::Waiting,
         ("ps" | "t", Some("a")) => PlayerAction::Paused,
         ("ps", Some("k")) => PlayerAction::Seeking,
         ("ps", Some("e" | "q")) => PlayerAction::Stopped,
         ("bc", _) => PlayerAction::BitrateChanged,
         _ => PlayerAction::Alive,
+    }
+}
+
+/// A text or a number, or the first of several.
+fn error_code(values: &Map<String, Value>) -> Option<Arc<str>> {
+    let code = match values.get("ec")? {
+        Value::Array(codes) => codes.first()?,
+        code => code,
+    };
+    match code {
+        Value::String(text) => Some(Arc::from(text.as_str())),
+        Value::Number(number) => Some(Arc::from(number.to_string().as_str())),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -127,7 +144,7 @@ fn bitrate(values: &Map<String, Value>) -> Option<u64> {
 }
 
 /// A dictionary of structured fields. Parameters are skipped.
-fn dictionary(line: &str) -> Option<Map<String, Value>> {
+pub(crate) fn dictionary(line: &str) -> Option<Map<String, Value>> {
     let mut values = Map::new();
     let mut cursor = Cursor(line);
     loop {
@@ -271,19 +288,64 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_of_a_real_player_is_read() {
-        // As dash.js 5.2.1 and Shaka 5.2.12 send them.
-        let line = r#"br=(3000;v 128;a),bs,cid="news",e=ps,pr=1.25,sid="6e2fb550",sn=3,sta=p,su=?0,ts=1800000000123,v=2"#;
-        let values = dictionary(line).unwrap();
-        assert_eq!(
-            Value::Object(values.clone()),
-            json!({
-                "br": [3000, 128], "bs": true, "cid": "news", "e": "ps", "pr": 1.25, "sid": "6e2fb550",
-                "sn": 3, "sta": "p", "su": false, "ts": 1_800_000_000_123_i64, "v": 2,
-            })
-        );
-        assert_eq!(action("ps", &values), PlayerAction::Started(None));
-        assert_eq!(bitrate(&values), Some(3_128_000));
+    fn reports_of_real_players_are_read() {
+        // As the minified dash.js 5.2.1 and Shaka Player 5.2.12, and Shaka's debug build, sent them.
+        let waiting = PlayerAction::Waiting;
+        let started = PlayerAction::Started(None);
+        for (line, expected, bits) in [
+            // dash.js. The `msd` of the first state is not the time to the first frame.
+            ("e=t,sn=0,ts=1795424651238,v=2", &waiting, None),
+            ("e=ps,msd=1,sn=1,sta=s,ts=1795424651242,v=2", &waiting, None),
+            (
+                "br=(41;v 35;a),e=ps,sn=3,sta=p,ts=1795424651529,v=2",
+                &started,
+                Some(76_000),
+            ),
+            // Shaka Player.
+            (
+                "br=(76),e=ps,msd=319,sn=4,sta=r,ts=1795424642142,v=2",
+                &waiting,
+                Some(76_000),
+            ),
+            (
+                "br=(76),e=bc,sn=2,sta=r,ts=1795424633996,v=2",
+                &PlayerAction::BitrateChanged,
+                Some(76_000),
+            ),
+            // Minified, without states.
+            (
+                "br=(76),e=t,msd=443,sn=2,ts=1795424623860,v=2",
+                &PlayerAction::Shown,
+                Some(76_000),
+            ),
+            (
+                "br=(76),e=t,sn=3,ts=1795424633860,v=2",
+                &PlayerAction::Alive,
+                Some(76_000),
+            ),
+        ] {
+            let values = dictionary(line).unwrap();
+            let kind = values["e"].as_str().unwrap();
+            assert_eq!(action(kind, &values), *expected, "{line}");
+            assert_eq!(bitrate(&values), bits, "{line}");
+        }
+    }
+
+    #[test]
+    fn error_codes_are_texts_or_numbers() {
+        for (line, code) in [
+            ("e=e,ec=(\"3016\" \"x\")", Some("3016")),
+            ("e=e,ec=25", Some("25")),
+            ("e=e,ec=(25)", Some("25")),
+            ("e=e,ec=x", Some("x")),
+            ("e=e", None),
+            ("e=e,ec", None),
+            ("e=e,ec=()", None),
+        ] {
+            let values = dictionary(line).unwrap();
+            let expected = PlayerAction::Failed(code.map(Arc::from));
+            assert_eq!(action("e", &values), expected, "{line}");
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 // beats while it plays, and does what the interface answers: shows the words for viewers, stops and goes on, asks for
 // the PIN. It knows nothing of the test, which calls `client` and looks at the page.
 
+import { StopWatch } from './stopwatch.js';
+
 const UNEXPLAINED = 'This cannot be played at present.';
 // Seconds after a program's stop at which the next one is asked for: offsets and the server's time are whole seconds,
 // and must not fall back into the program before.
@@ -12,6 +14,7 @@ export class Client {
   video;
   heartbeatInterval = null; // seconds; overrides what the interface answers
   failures = []; // what players reported: their own code, and where they stood
+  watch = null; // the stop-watch of the last play with reports
   #message;
   #pin;
   #viewing = null;
@@ -36,21 +39,22 @@ export class Client {
 
   /**
    * Up to the addresses of playlist, license and heartbeat; null if that was refused. `offset` time-shifts a
-   * livestream; `since` is the Unix time at which a finished broadcast began, as the schedule tells it.
+   * livestream; `since` is the Unix time at which a finished broadcast began, as the schedule tells it. `reports` lets
+   * the player report by CMCD, with `states` the page too.
    */
-  async prepare(assetId, { player, drm, protocol, offset, since = 0 }) {
+  async prepare(assetId, { player, drm, protocol, offset, since = 0, reports }) {
     await this.stop();
     this.#say('');
     const { Player } = await import(`./players/${player}.js`);
     const entitled = await this.#entitle(assetId, { offset });
     if (!entitled) return null;
     const { status, body } = await this.service.preflight(assetId, entitled.token, drm, protocol);
-    if (status === 200) return { assetId, Player, addresses: body, program: entitled.program, offset, since };
+    if (status === 200) return { assetId, Player, addresses: body, program: entitled.program, offset, since, reports };
     this.#say(body.error.user_message);
     return null;
   }
 
-  async play({ assetId, Player, addresses, program, offset, since }) {
+  async play({ assetId, Player, addresses, program, offset, since, reports }) {
     const player = new Player(this.video, (failure) => this.#failed(viewing, failure));
     const viewing = {
       assetId,
@@ -66,6 +70,10 @@ export class Client {
       timer: null, // of the next heartbeat
     };
     this.#viewing = viewing;
+    if (reports) {
+      player.report(addresses.cmcd, reports);
+      this.watch = new StopWatch(this.video, () => player.bitrate());
+    }
     await player.load(addresses, () => this.service.licenseHeaders());
   }
 

@@ -15,6 +15,12 @@ export class Player {
     });
   }
 
+  /** Lets the player report by CMCD, as docs/playback.md says. */
+  report({ url, version }) {
+    const target = { url, events: ['ps', 'e', 't'], enabledKeys: ['br', 'ec', 'msd', 'sn', 'sta'], interval: 10 };
+    this.#player.updateSettings({ streaming: { cmcd: { enabled: true, version, enabledKeys: [], eventTargets: [target] } } });
+  }
+
   /** `headers` gives what a license request carries. Failures are reported, not thrown. */
   async load({ playlist, license }, headers) {
     this.#player.initialize();
@@ -35,7 +41,8 @@ export class Player {
 
   /** Bits per second. */
   bitrate() {
-    return this.#player.getCurrentRepresentationForType('video')?.bandwidth ?? 0;
+    const of = (type) => this.#player.getCurrentRepresentationForType(type)?.bandwidth ?? 0;
+    return of('video') + of('audio');
   }
 
   destroy() {

@@ -1,4 +1,5 @@
 // Shaka Player, unmodified: DASH and HLS, Clear Key.
+import { reportStates } from '../reports.js';
 import { errorIn } from './failure.js';
 
 const { CRITICAL } = shaka.util.Error.Severity;
@@ -9,12 +10,22 @@ export class Player {
   static version = shaka.Player.version;
   #player = new shaka.Player();
   #video;
+  #states = null; // the page's own reports of the video's states
   #failed;
 
   constructor(video, failed) {
     this.#video = video;
     this.#failed = failed;
     this.#player.addEventListener('error', ({ detail }) => this.#report(detail));
+  }
+
+  /** Lets the player report by CMCD, and the page what the minified build leaves out, as docs/playback.md says. */
+  report({ url, version }, { states }) {
+    const target = { url, events: ['ps', 'bc', 'e', 't'], includeKeys: ['br', 'ec', 'msd', 'sn', 'sta'], interval: 10 };
+    this.#player.configure('cmcd', { enabled: true, version, includeKeys: ['cen'], eventTargets: [target] });
+    if (!states) return;
+    this.#states = reportStates(this.#video, { url }, () => this.#player.isBuffering());
+    this.#player.addEventListener('buffering', ({ buffering }) => this.#states.say(buffering ? 'r' : 'p'));
   }
 
   /** `headers` gives what a license request carries. Failures are reported, not thrown. */
@@ -52,6 +63,7 @@ export class Player {
   }
 
   destroy() {
+    this.#states?.stop();
     return this.#player.destroy();
   }
 }
