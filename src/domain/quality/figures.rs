@@ -34,6 +34,15 @@ pub(super) struct Cell {
 
 impl Cell {
     pub(super) fn merge(&mut self, other: &Self) {
+        self.merge_views(other);
+        self.carried += other.carried;
+        for (second, by) in &other.changes {
+            self.change(*second, *by);
+        }
+    }
+
+    /// Adds all but the sessions alive.
+    pub(super) fn merge_views(&mut self, other: &Self) {
         self.attempts += other.attempts;
         self.plays += other.plays;
         self.start_failures += other.start_failures;
@@ -47,10 +56,6 @@ impl Cell {
         self.startups.merge(&other.startups);
         for (code, count) in &other.codes {
             self.add_code(code, *count);
-        }
-        self.carried += other.carried;
-        for (second, by) in &other.changes {
-            self.change(*second, *by);
         }
     }
 

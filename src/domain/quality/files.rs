@@ -4,7 +4,7 @@
 //! record may be, and must not wait for requests or make them wait. As telemetry, they are not part of a backup.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -37,19 +37,23 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     Ok(value)
 }
 
-/// gzip adds a checksum, which is verified when the end is reached.
+/// gzip adds a checksum, which is verified when the end is reached. Streamed: the open views may be large.
 fn pack(value: &impl Serialize) -> io::Result<Vec<u8>> {
-    let mut packed = GzEncoder::new(MAGIC.to_vec(), Compression::fast());
-    packed.write_all(&encode(value)?)?;
-    packed.finish()
+    let packed = GzEncoder::new(MAGIC.to_vec(), Compression::fast());
+    let mut packed = BufWriter::with_capacity(64 * 1024, packed);
+    bincode::serde::encode_into_std_write(value, &mut packed, options())
+        .map_err(io::Error::other)?;
+    packed.into_inner()?.finish()
 }
 
 fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     let other = || io::Error::new(io::ErrorKind::InvalidData, "not of this version");
     let packed = bytes.strip_prefix(MAGIC).ok_or_else(other)?;
-    let mut plain = Vec::new();
-    GzDecoder::new(packed).read_to_end(&mut plain)?;
-    decode(&plain)
+    let mut plain = BufReader::with_capacity(64 * 1024, GzDecoder::new(packed));
+    let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let value = bincode::serde::decode_from_std_read(&mut plain, options()).map_err(damaged)?;
+    io::copy(&mut plain, &mut io::sink())?;
+    Ok(value)
 }
 
 pub(super) struct Files {
@@ -136,8 +140,11 @@ impl Files {
     }
 
     pub(super) fn read_hour(&self, hour: i64) -> io::Result<Option<HourTable>> {
-        let stored = self.read::<StoredHour>(&self.hour_path(hour))?;
-        Ok(stored.map(HourTable::from))
+        Ok(self.read_stored_hour(hour)?.map(HourTable::from))
+    }
+
+    pub(super) fn read_stored_hour(&self, hour: i64) -> io::Result<Option<StoredHour>> {
+        self.read(&self.hour_path(hour))
     }
 
     pub(super) fn write_hour(&self, hour: i64, table: &HourTable, stored: u64) -> io::Result<()> {

@@ -99,7 +99,7 @@ impl State {
         hasher.update(view.device.as_bytes());
         let hash = hasher.finish();
         let id = *hash.as_ref().first_chunk::<16>()?;
-        self.insert(id, view);
+        self.insert(id, Box::new(view));
         Some(id)
     }
 }

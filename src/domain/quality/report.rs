@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::contributions::contributions;
 use super::dimensions::{DIMENSIONS, Dimension};
 use super::figures::{Cell, Figures};
-use super::rollup::{Coordinates, HourTable};
+use super::rollup::{Coordinates, HourCells, HourTable};
 use super::{Inner, Quality, QualityError};
 use crate::types::UnixSeconds;
 use crate::types::time::HOUR;
@@ -118,22 +118,26 @@ impl Inner {
         let mut rows = Grouping::new(query, query.by.clone());
         let mut total = Grouping::new(query, Vec::new());
         for hour in hours {
-            let stored = match loaded.get(&hour) {
-                Some(table) => Some(Arc::clone(table)),
-                None => self.files.read_hour(hour)?.map(Arc::new),
-            };
-            let written_since = stored.as_ref().is_some_and(|table| table.stored > next);
-            if written_since && !is_last {
-                return Ok(None);
+            let mut groups = Groups::new();
+            if let Some(table) = loaded.get(&hour) {
+                rows.collect(hour, &**table, &mut groups);
+            } else if let Some(stored) = self.files.read_stored_hour(hour)? {
+                if stored.written_after(next) && !is_last {
+                    return Ok(None);
+                }
+                rows.collect(hour, &stored, &mut groups);
             }
-            let tables: Vec<&HourTable> = stored
-                .as_deref()
-                .into_iter()
-                .chain(open.get(&hour))
-                .collect();
-            for grouping in [&mut rows, &mut total] {
-                grouping.add_hour(hour, &tables)?;
+            if let Some(table) = open.get(&hour) {
+                rows.collect(hour, table, &mut groups);
             }
+            let mut all = HourGroup::default();
+            for group in groups.values() {
+                all.merge(group);
+            }
+            if !groups.is_empty() {
+                total.add_hour(hour, [(Vec::new(), all)])?;
+            }
+            rows.add_hour(hour, groups)?;
         }
         let total = total.rows().pop();
         Ok(Some(Report {
@@ -167,9 +171,13 @@ struct Slot {
 #[derive(Default)]
 struct HourGroup {
     alive: i64,
-    changes: BTreeMap<u16, i64>,
+    /// Seconds, in any order, and by how many the sessions alive changed there.
+    changes: Vec<(u16, i32)>,
     minutes: BTreeMap<u8, Cell>,
 }
+
+/// By the values of the dimensions of a report.
+type Groups = HashMap<Vec<Arc<str>>, HourGroup>;
 
 impl<'a> Grouping<'a> {
     fn new(query: &'a Query, by: Vec<GroupBy>) -> Self {
@@ -197,27 +205,37 @@ impl<'a> Grouping<'a> {
         self.by.iter().filter_map(dimension).collect()
     }
 
-    fn add_hour(&mut self, hour: i64, tables: &[&HourTable]) -> Result<(), QualityError> {
+    /// Adds up the cells of a table by key.
+    fn collect(&self, hour: i64, table: &impl HourCells, groups: &mut Groups) {
         let dimensions = self.dimensions();
-        let mut groups: HashMap<Vec<Arc<str>>, HourGroup> = HashMap::new();
-        for table in tables {
-            let filter = Filter::new(self.query, table);
-            let mut by_coordinates: HashMap<Coordinates, HourGroup> = HashMap::new();
-            for (minute, at, cell) in table.cells() {
-                if filter.allows(at) {
-                    by_coordinates
-                        .entry(masked(at, &dimensions))
-                        .or_default()
-                        .add(minute, cell);
-                }
+        let span = self.span_in(hour);
+        let filter = Filter::new(self.query, table);
+        // Minutes are told apart only where the report does, or its span begins or ends within the hour.
+        let in_hours =
+            self.slot == 0 || (self.slot % HOUR, self.origin().rem_euclid(HOUR)) == (0, 0);
+        let apart = span != (0..HOUR) || !in_hours;
+        let mut by_coordinates: HashMap<Coordinates, HourGroup> = HashMap::new();
+        table.each_cell(|minute, at, cell| {
+            if filter.allows(at) {
+                by_coordinates
+                    .entry(masked(at, &dimensions))
+                    .or_default()
+                    .add(if apart { minute } else { 0 }, cell);
             }
-            for (at, group) in by_coordinates {
-                let key = dimensions
-                    .iter()
-                    .map(|dimension| table.name(*dimension, &at));
-                groups.entry(key.collect()).or_default().merge(group);
-            }
+        });
+        for (at, group) in by_coordinates {
+            let key = dimensions
+                .iter()
+                .map(|dimension| table.name(*dimension, &at));
+            groups.entry(key.collect()).or_default().merge(&group);
         }
+    }
+
+    fn add_hour(
+        &mut self,
+        hour: i64,
+        groups: impl IntoIterator<Item = (Vec<Arc<str>>, HourGroup)>,
+    ) -> Result<(), QualityError> {
         let (span, origin) = (self.span_in(hour), self.origin());
         for (key, group) in groups {
             let span = span.clone();
@@ -305,31 +323,22 @@ impl Slot {
 impl HourGroup {
     fn add(&mut self, minute: u8, cell: &Cell) {
         self.alive += i64::from(cell.carried);
-        for (second, by) in &cell.changes {
-            *self.changes.entry(*second).or_default() += i64::from(*by);
-        }
+        self.changes.extend_from_slice(&cell.changes);
         if cell.has_views() {
-            // The sessions alive are counted apart.
-            let views = Cell {
-                changes: Vec::new(),
-                ..cell.clone()
-            };
-            self.minutes.entry(minute).or_default().merge(&views);
+            self.minutes.entry(minute).or_default().merge_views(cell);
         }
     }
 
-    fn merge(&mut self, other: Self) {
+    fn merge(&mut self, other: &Self) {
         self.alive += other.alive;
-        for (second, by) in other.changes {
-            *self.changes.entry(second).or_default() += by;
-        }
-        for (minute, cell) in other.minutes {
-            self.minutes.entry(minute).or_default().merge(&cell);
+        self.changes.extend_from_slice(&other.changes);
+        for (minute, cell) in &other.minutes {
+            self.minutes.entry(*minute).or_default().merge_views(cell);
         }
     }
 
     fn add_to(
-        &self,
+        mut self,
         row: &mut BTreeMap<i64, Slot>,
         begin: i64,
         span: Range<i64>,
@@ -353,21 +362,27 @@ impl HourGroup {
                 slot.max_concurrent = slot.max_concurrent.max(alive);
             }
         };
-        // The number alive changes at these seconds, and holds at the begin of each slot in between.
+        // The number alive changes at these seconds, and holds at the begin of each slot in between. All changes of a
+        // second are one: whether an end or a begin comes first would decide on the peak.
+        self.changes.sort_unstable_by_key(|(second, _)| *second);
+        self.changes.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            kept.1 += if same { later.1 } else { 0 };
+            same
+        });
         let mut changes = self.changes.iter().peekable();
         let width = if slot == 0 { HOUR } else { slot.min(HOUR) };
         let mut at = span.start;
         while at < span.end {
             let next = at + width - (begin + at - origin).rem_euclid(width);
-            while let Some((_, by)) = changes.next_if(|(second, _)| i64::from(**second) <= at) {
-                alive += by;
+            while let Some((_, by)) = changes.next_if(|(second, _)| i64::from(*second) <= at) {
+                alive += i64::from(*by);
             }
             peak(at, alive);
             let until = next.min(span.end);
-            while let Some((second, by)) =
-                changes.next_if(|(second, _)| i64::from(**second) < until)
+            while let Some((second, by)) = changes.next_if(|(second, _)| i64::from(*second) < until)
             {
-                alive += by;
+                alive += i64::from(*by);
                 peak(i64::from(*second), alive);
             }
             at = until;
@@ -391,7 +406,7 @@ fn masked(at: &Coordinates, dimensions: &[Dimension]) -> Coordinates {
 struct Filter(Vec<(usize, Vec<u16>)>);
 
 impl Filter {
-    fn new(query: &Query, table: &HourTable) -> Self {
+    fn new(query: &Query, table: &impl HourCells) -> Self {
         let mut allowed: Vec<(usize, Vec<u16>)> = Vec::new();
         for (dimension, value) in &query.filters {
             let index = dimension.index();

@@ -70,6 +70,58 @@ pub(super) struct HourTable {
     pub(super) changed: bool,
 }
 
+/// What a report reads of an hour: a table in memory, or its form on disk, whose cells need not be found by their key.
+pub(super) trait HourCells {
+    fn each_cell(&self, each: impl FnMut(u8, &Coordinates, &Cell));
+
+    /// The names of a dimension, by their place.
+    fn names(&self, dimension: Dimension) -> &[Arc<str>];
+
+    fn name(&self, dimension: Dimension, at: &Coordinates) -> Arc<str> {
+        let place = at.get(dimension.index());
+        let name = place.and_then(|place| self.names(dimension).get(usize::from(*place)));
+        name.cloned().unwrap_or_else(|| Arc::from(OTHER))
+    }
+
+    /// The place of a name, if any view of the hour has it.
+    fn place(&self, dimension: Dimension, name: &str) -> Option<u16> {
+        let mut names = self.names(dimension).iter();
+        u16::try_from(names.position(|other| **other == *name)?).ok()
+    }
+}
+
+impl HourCells for HourTable {
+    fn each_cell(&self, mut each: impl FnMut(u8, &Coordinates, &Cell)) {
+        for ((minute, at), cell) in &self.cells {
+            each(*minute, at, cell);
+        }
+    }
+
+    fn names(&self, dimension: Dimension) -> &[Arc<str>] {
+        let names = self.names.get(dimension.index());
+        names.map_or(&[], |names| names.names.as_slice())
+    }
+}
+
+impl HourCells for StoredHour {
+    fn each_cell(&self, mut each: impl FnMut(u8, &Coordinates, &Cell)) {
+        for (minute, at, cell) in &self.cells {
+            each(*minute, at, cell);
+        }
+    }
+
+    fn names(&self, dimension: Dimension) -> &[Arc<str>] {
+        let names = self.names.get(dimension.index());
+        names.map_or(&[], Vec::as_slice)
+    }
+}
+
+impl StoredHour {
+    pub(super) const fn written_after(&self, batch: u64) -> bool {
+        self.stored > batch
+    }
+}
+
 /// The form on disk.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredHour {
@@ -103,26 +155,6 @@ impl HourTable {
         if self.cells.len() > 2 * CELLS_MAX || self.names.iter().zip(Dimension::ALL).any(many) {
             self.fold();
         }
-    }
-
-    pub(super) fn cells(&self) -> impl Iterator<Item = (u8, &Coordinates, &Cell)> {
-        self.cells
-            .iter()
-            .map(|((minute, at), cell)| (*minute, at, cell))
-    }
-
-    pub(super) fn name(&self, dimension: Dimension, at: &Coordinates) -> Arc<str> {
-        let names = self.names.get(dimension.index());
-        let place = at.get(dimension.index());
-        let name = names
-            .zip(place)
-            .and_then(|(names, place)| names.names.get(usize::from(*place)));
-        name.cloned().unwrap_or_else(|| Arc::from(OTHER))
-    }
-
-    /// The place of a name, if any view of the hour has it.
-    pub(super) fn place(&self, dimension: Dimension, name: &str) -> Option<u16> {
-        self.names.get(dimension.index())?.places.get(name).copied()
     }
 
     /// Bounds values and cells. Called before the table is written.
@@ -251,7 +283,7 @@ mod tests {
     }
 
     fn total(table: &HourTable) -> u32 {
-        table.cells().map(|(_, _, cell)| cell.attempts).sum()
+        table.cells.values().map(|cell| cell.attempts).sum()
     }
 
     #[test]
@@ -268,9 +300,9 @@ mod tests {
         assert_eq!(total(&table), 2_000);
         assert!(table.cells.len() <= 202, "{}", table.cells.len());
         let frequent = table.place(Dimension::DeviceModel, "model-999").unwrap();
-        let of_it: u32 = (table.cells())
-            .filter(|(_, at, _)| at[Dimension::DeviceModel.index()] == frequent)
-            .map(|(_, _, cell)| cell.attempts)
+        let of_it: u32 = (table.cells.iter())
+            .filter(|((_, at), _)| at[Dimension::DeviceModel.index()] == frequent)
+            .map(|(_, cell)| cell.attempts)
             .sum();
         assert_eq!(of_it, 1_001);
     }
@@ -293,8 +325,9 @@ mod tests {
         let platform = table.place(Dimension::Platform, "web").unwrap();
         assert!(
             table
-                .cells()
-                .all(|(_, at, _)| at[Dimension::Platform.index()] == platform)
+                .cells
+                .keys()
+                .all(|(_, at)| at[Dimension::Platform.index()] == platform)
         );
     }
 

@@ -23,10 +23,12 @@ use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 pub(super) const LATE: i64 = 3_600;
 /// Open views. Beyond it, those without a sign of life for the longest time are closed.
 pub(super) const VIEWS_MAX: usize = 250_000;
+/// Bytes of the open views with all that they hold: players decide how much they report.
+pub(super) const VIEWS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Seconds between two searches for views to close.
 const CLOSE_EVERY: i64 = 30;
-/// Hours in memory; the older ones are written and dropped.
-const HOURS_MAX: usize = 48;
+/// Hours in memory; the older ones are written and dropped. One with the most cells takes about 12 MB.
+const HOURS_MAX: usize = 16;
 /// Seconds that metrics look back.
 const RECENT: i64 = 600;
 /// Bytes of the log after which a checkpoint is written.
@@ -65,7 +67,8 @@ pub struct RecentFigures {
 }
 
 pub(super) struct State {
-    pub(super) views: HashMap<ViewId, View>,
+    /// Boxed, since half of a map may be empty places.
+    pub(super) views: HashMap<ViewId, Box<View>>,
     pub(super) by_user: HashMap<UserId, Vec<ViewId>>,
     pub(super) hours: BTreeMap<i64, Arc<HourTable>>,
     /// Number of the batch that is applied next.
@@ -85,11 +88,13 @@ pub(super) struct State {
     pub(super) trouble: Option<String>,
     pub(super) unit_of: UnitOf,
     pub(super) views_max: usize,
+    pub(super) views_bytes_max: usize,
 }
 
 impl State {
     pub(super) fn open(files: &Files, unit_of: UnitOf) -> io::Result<Self> {
-        let (next, views): (u64, Vec<(ViewId, View)>) = files.read_views()?.unwrap_or_default();
+        let (next, views): (u64, Vec<(ViewId, Box<View>)>) =
+            files.read_views()?.unwrap_or_default();
         let mut state = Self {
             views: HashMap::new(),
             by_user: HashMap::new(),
@@ -106,6 +111,7 @@ impl State {
             trouble: None,
             unit_of,
             views_max: VIEWS_MAX,
+            views_bytes_max: VIEWS_BYTES_MAX,
         };
         for (id, view) in views {
             state.insert(id, view);
@@ -185,7 +191,7 @@ impl State {
         if self.views.contains_key(&id) {
             return;
         }
-        let mut view = View::opened(opened);
+        let mut view = Box::new(View::opened(opened));
         // A player may report the request for playback before its preflight is answered.
         let asset = opened.labels.get(Dimension::Asset);
         let ids = self.by_user.get(&opened.user).into_iter().flatten();
@@ -196,12 +202,12 @@ impl State {
             })
         });
         if let Some(early) = early.and_then(|early| self.remove(&early)) {
-            view.adopt(early);
+            view.adopt(*early);
         }
         self.insert(id, view);
     }
 
-    pub(super) fn insert(&mut self, id: ViewId, mut view: View) {
+    pub(super) fn insert(&mut self, id: ViewId, mut view: Box<View>) {
         if let Some(user) = view.user {
             self.by_user.entry(user).or_default().push(id);
         }
@@ -210,7 +216,7 @@ impl State {
         self.views.insert(id, view);
     }
 
-    fn remove(&mut self, id: &ViewId) -> Option<View> {
+    fn remove(&mut self, id: &ViewId) -> Option<Box<View>> {
         let view = self.views.remove(id)?;
         if let Some(user) = view.user
             && let Some(ids) = self.by_user.get_mut(&user)
@@ -251,22 +257,34 @@ impl State {
         }
         self.closed_at = now;
         self.recent = self.recent_figures(now);
-        let mut over: Vec<(UnixSeconds, ViewId)> = (self.views.iter())
-            .map(|(id, view)| (view.last_received, *id))
+        let mut over: Vec<(UnixSeconds, ViewId, usize)> = (self.views.iter())
+            .map(|(id, view)| (view.last_received, *id, view.bytes()))
             .collect();
         over.sort_unstable();
-        // Some more than needed, so that not every tick sorts all views.
-        let excess = match over.len().checked_sub(self.views_max) {
-            Some(excess) if excess > 0 => excess + self.views_max / 20,
-            Some(_) | None => 0,
-        };
-        let silent = over.partition_point(|(last, _)| now.since(*last) > LATE);
+        let silent = over.partition_point(|(last, _, _)| now.since(*last) > LATE);
+        let excess = self.excess(&over);
         self.counts.evicted += excess.saturating_sub(silent) as u64;
         over.truncate(silent.max(excess));
-        for (_, id) in over {
+        for (_, id, _) in over {
             self.close(files, number, &id, now)?;
         }
         Ok(())
+    }
+
+    /// How many of the views, the most silent first, are too many.
+    fn excess(&self, views: &[(UnixSeconds, ViewId, usize)]) -> usize {
+        // Some more than needed, so that not every tick sorts all views.
+        let by_number = match views.len().checked_sub(self.views_max) {
+            Some(excess) if excess > 0 => excess + self.views_max / 20,
+            Some(_) | None => 0,
+        };
+        let mut bytes: usize = views.iter().map(|(_, _, bytes)| bytes).sum();
+        let too_large = views.iter().take_while(|(_, _, freed)| {
+            let over = bytes > self.views_bytes_max;
+            bytes -= freed;
+            over
+        });
+        by_number.max(too_large.count())
     }
 
     fn recent_figures(&self, now: UnixSeconds) -> RecentFigures {
@@ -350,7 +368,7 @@ impl State {
                 table.changed = false;
             }
         }
-        let views: Vec<(&ViewId, &View)> = self.views.iter().collect();
+        let views: Vec<(&ViewId, &Box<View>)> = self.views.iter().collect();
         self.log = Some(files.checkpoint(&(next, views), next)?);
         self.names.retain(|name| Arc::strong_count(name) > 1);
         // The last hours will be needed again.

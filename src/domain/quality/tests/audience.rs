@@ -7,7 +7,7 @@ use super::*;
 use crate::domain::telemetry::{Budgets, NewEvent, Telemetry, TelemetrySettings, schema};
 use crate::store::{Schema, Store};
 
-const PLATFORMS: [&str; 4] = ["web", "android", "ios", "tv"];
+pub(super) const PLATFORMS: [&str; 4] = ["web", "android", "ios", "tv"];
 
 /// What a viewer did, in milliseconds of true time.
 #[derive(Default)]
@@ -427,7 +427,7 @@ fn many_views_are_counted_in_bounded_memory() {
     clippy::disallowed_methods,
     reason = "the long form is asked for by the environment, as in all tests"
 )]
-fn seed_and_size(seed: u64, size: u64) -> (u64, u64) {
+pub(super) fn seed_and_size(seed: u64, size: u64) -> (u64, u64) {
     let number = |name| std::env::var(name).ok()?.parse().ok();
     let seed = number("PLAYGATE_QUALITY_SEED").unwrap_or(seed);
     let size = number("PLAYGATE_QUALITY_VIEWS").unwrap_or(size);

@@ -46,6 +46,62 @@ fn start_up_time_comes_from_the_first_of_three_sources() {
     assert_eq!((unknown.plays, unknown.startups.percentile(0.5)), (1, None));
 }
 
+/// What dash.js, Shaka Player and its minified build report by CMCD.
+#[test]
+fn start_up_time_of_reports_by_cmcd_is_that_of_the_first_frame() {
+    use PlayerAction::{Alive, Shown, Started, Waiting};
+    for (reports, truth) in [
+        // The player measured the time to another moment than its first frame.
+        (
+            vec![
+                (0, Waiting, None),
+                (4, Waiting, Some(1.0)),
+                (900, Started(None), None),
+            ],
+            900.0,
+        ),
+        // It reports the time with a later state.
+        (
+            vec![
+                (0, Waiting, None),
+                (900, Started(None), None),
+                (5_000, Waiting, Some(850.0)),
+            ],
+            850.0,
+        ),
+        // Without states.
+        (
+            vec![
+                (0, Waiting, None),
+                (10_000, Shown, Some(850.0)),
+                (20_000, Alive, None),
+            ],
+            850.0,
+        ),
+    ] {
+        let mut view = view_of(&[]);
+        for (sequence, (at, action, startup)) in (0..).zip(&reports) {
+            let report = PlayerEvent {
+                startup: startup.and_then(Reported::in_millis),
+                ..event(1, AT + at, sequence, action.clone())
+            };
+            assert!(view.event(&report, NOON + 30));
+        }
+        let cell = view.sums(DurationUnit::Millis, false);
+        let read = cell.startups.percentile(0.5).unwrap();
+        assert!((read / truth - 1.0).abs() < 0.01, "{read}: {reports:?}");
+        assert_eq!(cell.plays, 1);
+    }
+    // That a frame was shown says nothing about a wait that goes on.
+    let mut view = view_of(&[
+        (0, Started(None)),
+        (10_000, Waiting),
+        (20_000, Started(None)),
+    ]);
+    assert!(view.event(&event(1, AT + 15_000, 9, Shown), NOON + 30));
+    assert_eq!(view.sums(DurationUnit::Millis, false).waited_millis, 10_000);
+}
+
 #[test]
 fn starts_failures_and_exits_are_told_apart() {
     use PlayerAction::{Failed, Requested, Started, Stopped};
@@ -277,4 +333,34 @@ fn an_event_without_session_id_finds_the_view_of_its_device_and_asset() {
         (1, 1, 0)
     );
     assert!((read.startup_p50_millis.unwrap() / 3_000.0 - 1.0).abs() < 0.01);
+}
+
+#[test]
+fn views_beyond_the_bounds_are_closed_and_none_is_lost() {
+    for (number, bytes) in [(100, usize::MAX), (usize::MAX, 100_000)] {
+        let directory = tempfile::tempdir().unwrap();
+        let quality = open(directory.path());
+        {
+            let mut state = quality.inner.state.lock();
+            (state.views_max, state.views_bytes_max) = (number, bytes);
+        }
+        for number in 0..1_000_i64 {
+            let id = u64::try_from(number).unwrap();
+            quality.opened(opened(id, NOON + number, Labels::default()));
+        }
+        let open = quality.tick(NOON + 1_000).unwrap();
+        assert!((50..=150).contains(&open), "{open}");
+        assert_eq!(quality.counts().evicted, 1_000 - open as u64);
+        assert_eq!(figures(&quality, NOON + 1_000).attempts, 1_000);
+        // The most silent ones are closed.
+        let oldest = quality
+            .inner
+            .state
+            .lock()
+            .views
+            .values()
+            .map(|view| view.begin())
+            .min();
+        assert!(oldest > Some(NOON + 800), "{oldest:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod audience;
 mod inputs;
+mod month;
 mod restart;
 
 use std::path::Path;
