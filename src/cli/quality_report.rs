@@ -1,5 +1,7 @@
 //! `playgate telemetry report`: quality figures as a table, JSON, CSV or a chart.
 
+use std::cmp::Reverse;
+
 use clap::Args;
 use serde_json::Value;
 
@@ -162,10 +164,16 @@ fn table(report: &Value) -> CommandResult {
             .chain(FIGURES.map(|(_, head)| head.to_owned()))
             .collect(),
     );
-    for row in rows(report) {
+    let mut rows: Vec<&Value> = rows(report).collect();
+    if !by.iter().any(|by| matches!(*by, "minute" | "hour")) {
+        // What fails most is what operators look for.
+        let figure = |row: &Value, name| row.get(name).and_then(Value::as_u64).unwrap_or_default();
+        rows.sort_by_key(|row| Reverse((figure(row, "startFailures"), figure(row, "attempts"))));
+    }
+    for row in rows {
         let key = by.iter().map(|by| key_cell(row, by, "-"));
         lines.push(
-            key.chain(FIGURES.map(|(name, _)| shown(name, row.get(name))))
+            key.chain(FIGURES.map(|(name, _)| shown(name, row)))
                 .collect(),
         );
     }
@@ -180,17 +188,22 @@ fn table(report: &Value) -> CommandResult {
         .map(|(at, _)| if at == 0 { "TOTAL" } else { "" });
     let key = first.map(str::to_owned);
     lines.push(
-        key.chain(FIGURES.map(|(name, _)| shown(name, total.get(name))))
+        key.chain(FIGURES.map(|(name, _)| shown(name, total)))
             .collect(),
     );
     output::columns(&lines)
 }
 
-fn shown(name: &str, figure: Option<&Value>) -> String {
-    let Some(number) = figure.and_then(Value::as_f64) else {
+fn shown(name: &str, figures: &Value) -> String {
+    let figure = |name| figures.get(name).and_then(Value::as_f64);
+    let Some(number) = figure(name) else {
         return "-".to_owned();
     };
     match name {
+        "startFailures" if number > 0.0 => {
+            let attempts = figure("attempts").unwrap_or_default().max(1.0);
+            format!("{number:.0} ({:.1}%)", number / attempts * 100.0)
+        }
         "rebufferRatio" => format!("{:.2}%", number * 100.0),
         "minutesPlayed" => format!("{number:.1}"),
         _ => format!("{number:.0}"),

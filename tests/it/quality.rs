@@ -178,3 +178,158 @@ fn a_player_reports_by_cmcd_without_headers() {
     assert_eq!(fixture.stop(&playing).status, 204);
     assert_eq!(cmcd(&fixture, url, &body).status, 410);
 }
+
+fn started(fixture: &PlaybackFixture) -> (Answer, String) {
+    let token = fixture.token(&fixture.ann, "film");
+    let started = fixture.preflight(&fixture.ann, "film", &token, &[]);
+    let url = started.json()["cmcd"]["url"].as_str().unwrap().to_owned();
+    (started, url)
+}
+
+#[test]
+fn wrong_reports_by_cmcd_have_a_defined_answer() {
+    let fixture = PlaybackFixture::with(&[("telemetry.user_bytes_per_day", "8MiB")]);
+    let (_, url) = started(&fixture);
+    let at = NOON.0 * 1_000;
+    // Unknown keys, long values, impossible values and broken lines cost nothing of the rest.
+    let long = "x".repeat(300);
+    let body = [
+        format!("com.example-x=?0;a=1,e=ps,nonsense=(1 2),sid=\"{long}\",sta=p,ts={at}"),
+        format!("br=(99999999999),e=bc,msd=-5,ts={}", at + 100),
+        format!("e=ps,msd=99999999999,sta=p,ts={}", at + 200),
+        "e=ps,sta=\"p".to_owned(),
+        "{}".to_owned(),
+        format!("e=ps,sta=e,ts={}", at + 60_000),
+    ];
+    assert_eq!(cmcd(&fixture, &url, &body.join("\n")).status, 204);
+    let total = report(&fixture, "")["total"].clone();
+    assert_eq!(
+        (&total["plays"], &total["playbackFailures"]),
+        (&json!(1), &json!(0))
+    );
+    assert!(
+        (total["minutesPlayed"].as_f64().unwrap() - 1.0).abs() < 0.01,
+        "{total}"
+    );
+    for absent in ["meanBitrate", "startupP50Millis", "failureCodes"] {
+        assert_eq!(total.get(absent), None, "{total}");
+    }
+    // Above the budget the player keeps its reports: 429, and the address stays good.
+    let keys: Vec<String> = (0..30)
+        .map(|key| format!("x-{key}=\"{}\"", "y".repeat(250)))
+        .collect();
+    let refused = (0..2_000).find_map(|number| {
+        let lines: Vec<String> = (0..100)
+            .map(|line| format!("e=t,sn={},{}", number * 100 + line, keys.join(",")))
+            .collect();
+        let answer = cmcd(&fixture, &url, &lines.join("\n"));
+        (answer.status != 204).then_some(answer)
+    });
+    let refused = refused.unwrap();
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "RATE_LIMITED")
+    );
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(report(&fixture, "")["total"]["plays"], 1);
+    // Past the end of its session the address ends.
+    fixture.server.wait(7 * 86_400);
+    assert_eq!(cmcd(&fixture, &url, "e=t").status, 410);
+}
+
+#[test]
+fn reports_about_an_erased_user_are_refused_and_the_figures_stay() {
+    let fixture = PlaybackFixture::set();
+    let (_, url) = started(&fixture);
+    let line = format!("e=ps,sta=p,ts={}", NOON.0 * 1_000);
+    assert_eq!(cmcd(&fixture, &url, &line).status, 204);
+    let own = format!("/api/user/v1/users/{}", fixture.ann.id);
+    let password = json!({"password": crate::support::server::PASSWORD});
+    let erased = fixture
+        .server
+        .user(&fixture.ann.token, "DELETE", &own, &password);
+    assert_eq!(erased.status, 204, "{}", erased.json());
+    assert_eq!(cmcd(&fixture, &url, &line).status, 410);
+    while fixture.server.services.telemetry.run_erasures().unwrap() > 0 {}
+    assert_eq!(report(&fixture, "")["total"]["plays"], 1);
+    let views = views(&fixture, "");
+    assert_eq!(views[0].get("userId"), None, "{views}");
+}
+
+fn views(fixture: &PlaybackFixture, query: &str) -> Value {
+    let target = format!("telemetry/views{query}");
+    let answer = fixture.server.operator("GET", &target, &Value::Null);
+    assert_eq!(answer.status, 200, "{}", answer.json());
+    answer.json()
+}
+
+#[test]
+fn single_views_are_listed_with_their_outcome() {
+    let fixture = PlaybackFixture::set();
+    let playing = fixture.play(&fixture.ann, "film", "tv");
+    send(
+        &fixture,
+        &playing,
+        &[event(
+            &playing,
+            1,
+            1,
+            "playback_started",
+            json!({"startup_duration": 900}),
+        )],
+    );
+    fixture.server.wait(5);
+    let failing = fixture.play(&fixture.ann, "film", "phone");
+    send(
+        &fixture,
+        &failing,
+        &[event(
+            &failing,
+            6,
+            1,
+            "playback_failed",
+            json!({"error_code": 3016}),
+        )],
+    );
+    let all = views(&fixture, "");
+    let of = |name: &str| -> Vec<Value> {
+        let views = all.as_array().unwrap().iter();
+        views.map(|view| view[name].clone()).collect()
+    };
+    // The newest first.
+    assert_eq!(of("outcome"), ["start_failed", "played"]);
+    assert_eq!(
+        of("sessionId"),
+        [failing.session.as_str(), playing.session.as_str()]
+    );
+    assert_eq!(of("failureCode"), [json!("3016"), Value::Null]);
+    let startup = all[1]["startupMillis"].as_f64().unwrap();
+    assert!((startup / 900.0 - 1.0).abs() < 0.01, "{startup}");
+    assert_eq!(
+        views(&fixture, "?outcome=start_failed")
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(
+        views(&fixture, "?where=asset=film&limit=1")
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    for none in [
+        "?outcome=starting",
+        "?where=asset=other",
+        "?to=1",
+        "?from=4000000000",
+    ] {
+        assert_eq!(views(&fixture, none), json!([]), "{none}");
+    }
+    for wrong in ["?outcome=x", "?limit=0", "?where=asset", "?from=x"] {
+        let target = format!("telemetry/views{wrong}");
+        let answer = fixture.server.operator("GET", &target, &Value::Null);
+        assert_eq!(answer.status, 400, "{wrong}");
+    }
+}

@@ -19,6 +19,7 @@ mod state;
 mod tests;
 mod timeline;
 mod view;
+mod views;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub use figures::Figures;
 pub use input::{OpenedSession, PlayerAction, PlayerEvent, Reported};
 pub use report::{GroupBy, KeyPart, Query, Report, ReportRow};
 pub use state::{QualityCounts, RecentFigures};
+pub use views::{Outcome, ViewSummary, ViewsQuery};
 
 use crate::domain::playback::SessionObserver;
 use crate::domain::telemetry::{EventObserver, Sender as EventSender};
@@ -49,8 +51,8 @@ use state::State;
 const KEPT_DAYS: i64 = 400;
 /// Queues, so that requests rarely wait for each other's push.
 const QUEUES: usize = 16;
-/// Inputs per queue. Beyond it they are dropped and counted: players must not wait for figures.
-const QUEUE_MAX: usize = 65_536;
+/// Inputs per queue, of at most some 400 bytes. Beyond it they are dropped and counted: players must not wait for figures.
+const QUEUE_MAX: usize = 16_384;
 /// A kill loses the figures of this time at most, a power cut those of half a second.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
 const FLUSHES_PER_SYNC: u32 = 4;

@@ -1,6 +1,6 @@
 //! Handlers of telemetry: the export of events, quality reports and series.
 
-use crate::domain::quality::{QualityError, Query};
+use crate::domain::quality::{QualityError, Query, ViewsQuery};
 use crate::domain::telemetry::Selection;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
@@ -8,9 +8,9 @@ use crate::http::request::context::Context;
 use crate::http::response::body::ChunkStream;
 use crate::http::response::reply::{Reply, media};
 use crate::http::routing::endpoint::admin::telemetry::{
-    ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest,
+    ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
 };
-use crate::http::wire::quality::ReportBody;
+use crate::http::wire::quality::{ReportBody, ViewBody};
 use crate::http::wire::telemetry_export::EventPieces;
 use crate::services::Services;
 use crate::types::UnixSeconds;
@@ -58,6 +58,29 @@ pub(crate) async fn series(
         Some(step.or(fitting).unwrap_or(DAY))
     })
     .await
+}
+
+pub(crate) async fn views(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: TelemetryViewsRequest,
+) -> Result<Reply, ApiError> {
+    let query = ViewsQuery {
+        from: request.from.unwrap_or_default(),
+        to: request.to.unwrap_or(cx.now + 1),
+        filters: request.filters,
+        outcome: request.outcome,
+        limit: request.limit,
+    };
+    let quality = services.quality.clone();
+    services
+        .bulk
+        .run(move |()| {
+            let views = quality.views(&query)?;
+            Reply::json(&views.iter().map(ViewBody::from).collect::<Vec<_>>())
+        })?
+        .await?
 }
 
 async fn answer(

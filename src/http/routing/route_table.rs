@@ -28,7 +28,7 @@ use crate::http::routing::endpoint::admin::system::{
     PartnerTokenRequest, PreviewMailRequest, TestMailRequest,
 };
 use crate::http::routing::endpoint::admin::telemetry::{
-    ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest,
+    ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
 };
 use crate::http::routing::endpoint::admin::users::{
     AddUserRequest, ChangeUserRequest, ExplainEntitlementRequest, GrantRequest, ImportUsersRequest,
@@ -310,6 +310,7 @@ pub(crate) static OPS: &[Route] = &[
     ops(Get, "/admin/v1/telemetry/events", "admin_export_telemetry", READ_SYSTEM, later!(ExportTelemetryRequest => admin::telemetry::export), Ignored, Bulk),
     ops(Get, "/admin/v1/telemetry/report", "admin_report_telemetry", READ_CONTENT, later!(ReportTelemetryRequest => admin::telemetry::report), Ignored, Bulk),
     ops(Get, "/admin/v1/telemetry/series", "admin_telemetry_series", READ_CONTENT, later!(TelemetrySeriesRequest => admin::telemetry::series), Ignored, Bulk),
+    ops(Get, "/admin/v1/telemetry/views", "admin_telemetry_views", READ_USERS, later!(TelemetryViewsRequest => admin::telemetry::views), Ignored, Bulk),
     ops(Get, "/admin/v1/requests", "admin_requests", READ_USERS, later!(RequestsRequest => admin::requests::requests), Ignored, Bulk),
     ops(Get, "/admin/v1/requests.har", "admin_requests_har", READ_USERS, later!(RequestsRequest => admin::requests::archive), Ignored, Bulk),
     ops(Get, "/admin/v1/requests/{request}", "admin_request", READ_USERS, later!(RequestRequest => admin::requests::request), Ignored, Store),

@@ -3,7 +3,9 @@
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use crate::domain::quality::{Figures, GroupBy, KeyPart, Query, Report, ReportRow};
+use crate::domain::quality::{
+    Dimension, Figures, GroupBy, KeyPart, Labels, Query, Report, ReportRow, ViewSummary,
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -134,6 +136,58 @@ impl<'a> ReportBody<'a> {
             total: (&report.total.figures).into(),
             points: points(&report.total),
             rows: report.rows.iter().map(row).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ViewBody<'a> {
+    began: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_id: Option<String>,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    startup_millis: Option<f64>,
+    rebuffer_count: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rebuffer_ratio: Option<f64>,
+    minutes_played: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_bitrate: Option<f64>,
+    key: LabelsBody<'a>,
+}
+
+struct LabelsBody<'a>(&'a Labels);
+
+impl Serialize for LabelsBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let known = Dimension::ALL.map(|dimension| (dimension.as_str(), self.0.get(dimension)));
+        let known = known.iter().filter(|(_, value)| !value.is_empty());
+        serializer.collect_map(known.map(|(name, value)| (name, &***value)))
+    }
+}
+
+impl<'a> From<&'a ViewSummary> for ViewBody<'a> {
+    fn from(view: &'a ViewSummary) -> Self {
+        let figures = FiguresBody::from(&view.figures);
+        let code = view.figures.failure_codes.first();
+        Self {
+            began: view.began.0,
+            session_id: view.session.map(|id| id.to_string()),
+            user_id: view.user.map(|id| id.to_string()),
+            outcome: view.outcome.as_str(),
+            failure_code: code.map(|(code, _)| code.as_str()),
+            startup_millis: figures.startup_p50_millis,
+            rebuffer_count: figures.rebuffer_count,
+            rebuffer_ratio: figures.rebuffer_ratio,
+            minutes_played: figures.minutes_played,
+            mean_bitrate: figures.mean_bitrate,
+            key: LabelsBody(&view.labels),
         }
     }
 }

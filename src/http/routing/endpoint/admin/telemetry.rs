@@ -1,6 +1,6 @@
 //! Requests about telemetry.
 
-use crate::domain::quality::{Dimension, GroupBy};
+use crate::domain::quality::{Dimension, GroupBy, Outcome};
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::combine::CombineResults;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
@@ -31,6 +31,18 @@ pub(crate) struct TelemetrySeriesRequest {
     pub report: ReportTelemetryRequest,
     /// Seconds; derived from the span if absent.
     pub step: Option<i64>,
+}
+
+/// Single views.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TelemetryViewsRequest {
+    /// The beginning of time if absent.
+    pub from: Option<UnixSeconds>,
+    /// Exclusive; now if absent.
+    pub to: Option<UnixSeconds>,
+    pub filters: Vec<(Dimension, String)>,
+    pub outcome: Option<Outcome>,
+    pub limit: usize,
 }
 
 /// Any number of dimensions is allowed once each.
@@ -121,5 +133,30 @@ impl ParseRequest for TelemetrySeriesRequest {
         });
         let (report, step) = (report(input, false), step).combine()?;
         Ok(Self { report, step })
+    }
+}
+
+impl ParseRequest for TelemetryViewsRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let outcome = input.query.parsed("outcome", |text| {
+            Outcome::parse(text).ok_or(Malformed(
+                "must be starting, played, start_failed, exited_before_start or playback_failed",
+            ))
+        });
+        let (from, to, filters, outcome, limit) = (
+            instant(input, "from"),
+            instant(input, "to"),
+            filters(input),
+            outcome,
+            input.page(),
+        )
+            .combine()?;
+        Ok(Self {
+            from,
+            to,
+            filters,
+            outcome,
+            limit,
+        })
     }
 }
