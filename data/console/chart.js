@@ -29,9 +29,10 @@ const short = (value) => number(value, { notation: 'compact', maximumFractionDig
 
 /**
  * A chart. `series`: { name, points: [[seconds, value or null], …] }, all with the same times. `bars` stacks the series;
- * else they are lines, with a gap where a value is absent. `unit` stands at the axis.
+ * else they are lines, with a gap where a value is absent; one that is `earlier` is drawn lighter. `unit` stands at the
+ * axis. `open(seconds)` is called when a time is clicked.
  */
-export function chart({ title, unit, series, from, to, bars = false, step = 60 }) {
+export function chart({ title, unit, series, from, to, bars = false, step = 60, open }) {
   const shown = series.slice(0, 6);
   const times = shown[0]?.points.map(([at]) => at) ?? [];
   const sums = times.map((_, i) => shown.reduce((sum, { points }) => sum + (points[i][1] ?? 0), 0));
@@ -42,8 +43,8 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60 }
   const y = (value) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
   const lines = most > 0 ? [0, 1, 2, 3, 4].map((part) => (top * part) / 4) : [0];
   const label = (at) => (to - from > 2 * 86_400 ? dayName(at) : clockTime(at));
-  const last = shown.map(({ name, points }) => [name, points.at(-1)?.[1]]);
-  const spoken = last.map(([name, value]) => `${name ? `${name}: ` : ''}${value == null ? '–' : short(value)}`).join(', ');
+  const last = shown.map(({ name, points }) => [name, points.at(-1)?.[1]]).filter(([, value]) => value != null);
+  const spoken = last.map(([name, value]) => `${name ? `${name}: ` : ''}${short(value)}`).join(', ');
   const readout = el('p.readout', quiet(spoken ? t`now ${spoken}` : ''));
   const picture = svg(
     'svg',
@@ -60,14 +61,21 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60 }
       svg('line', { class: 'mark', x1: x(at), x2: x(at), y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM + 4 }),
       svg('text', { class: 'tick', x: Math.min(WIDTH - 18, x(at)), y: HEIGHT - 5 }, label(at)),
     ]),
-    bars ? stacks(shown, times, x, y, step) : shown.map(({ points }, i) => path(points, i, x, y)),
+    bars ? stacks(shown, times, x, y, step) : shown.map((one, i) => path(one, i, x, y)),
   );
   const pointer = svg('line', { class: 'pointer', x1: -9, x2: -9, y1: TOP, y2: HEIGHT - BOTTOM });
   picture.append(pointer);
-  picture.addEventListener('pointermove', (event) => {
+  const under = (event) => {
     const box = picture.getBoundingClientRect();
     const at = from + (((event.clientX - box.left) / box.width) * WIDTH - LEFT) * ((to - from) / (WIDTH - LEFT - RIGHT));
-    const i = nearest(times, at);
+    return nearest(times, at);
+  };
+  if (open) {
+    picture.classList.add('opens');
+    picture.addEventListener('click', (event) => under(event) >= 0 && open(times[under(event)]));
+  }
+  picture.addEventListener('pointermove', (event) => {
+    const i = under(event);
     if (i < 0) return;
     pointer.setAttribute('x1', x(times[i]));
     pointer.setAttribute('x2', x(times[i]));
@@ -80,7 +88,7 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60 }
     picture,
     shown.length > 1 && legend(shown),
     readout,
-    numbers(shown, times, unit),
+    numbers(shown, times, unit, open),
   );
 }
 
@@ -91,8 +99,8 @@ function nearest(times, at) {
   return times.reduce((best, time, i) => (Math.abs(time - at) < Math.abs(times[best] - at) ? i : best), 0);
 }
 
-/** A line with its gaps. */
-function path(points, i, x, y) {
+/** A line with its gaps. A point without neighbours is a dot, by the round caps of the line. */
+function path({ points, earlier }, i, x, y) {
   let pen = 'M';
   const drawn = points.map(([at, value]) => {
     if (value === null || value === undefined) {
@@ -103,7 +111,9 @@ function path(points, i, x, y) {
     pen = 'L';
     return part;
   });
-  return svg('path', { class: `series s${i}`, d: drawn.join('') });
+  // A line of no length would not be drawn.
+  const alone = drawn.join('').replace(/(M\S+ \S+)(?=M|$)/g, '$1h0');
+  return svg('path', { class: `series s${i}${earlier ? ' earlier' : ''}`, d: alone });
 }
 
 function stacks(series, times, x, y, step) {
@@ -122,14 +132,14 @@ function stacks(series, times, x, y, step) {
 const legend = (series) =>
   el(
     'ul.legend',
-    series.map(({ name }, i) => el('li', svg('svg', { viewBox: '0 0 10 10', 'aria-hidden': 'true' }, svg('rect', { class: `bar s${i}`, width: 10, height: 10 })), name)),
+    series.map(({ name, earlier }, i) => el('li', svg('svg', { viewBox: '0 0 10 10', 'aria-hidden': 'true' }, svg('rect', { class: `bar s${i}${earlier ? ' earlier' : ''}`, width: 10, height: 10 })), name)),
   );
 
 /** The newest numbers as a table. */
-function numbers(series, times, unit) {
+function numbers(series, times, unit, open) {
   const heads = [t`Time`, ...series.map(({ name }) => (name ? `${name} (${unit})` : unit))];
   const rows = times
-    .map((at, i) => [clock(at), ...series.map(({ points }) => format(points[i][1], ''))])
+    .map((at, i) => [open ? el('button.plain', { type: 'button', onclick: () => open(at) }, clock(at)) : clock(at), ...series.map(({ points }) => format(points[i][1], ''))])
     .slice(-TABLE_ROWS)
     .reverse();
   return rows.length > 0 && el('details', el('summary', t`Numbers`), table(heads, rows));

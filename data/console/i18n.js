@@ -70,6 +70,9 @@ export function isoDay(seconds) {
   return of.format(seconds * 1000);
 }
 
+/** Date and time in the zone, as an input takes them: YYYY-MM-DDTHH:MM. */
+export const isoTime = (seconds) => `${isoDay(seconds)}T${new Intl.DateTimeFormat('en-GB', { timeZone: zone, ...CLOCK }).format(seconds * 1000)}`;
+
 /** Another date, so many days later. */
 export function shiftDay(day, days) {
   const date = new Date(`${day}T12:00:00Z`);

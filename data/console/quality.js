@@ -1,121 +1,268 @@
-// Playback quality from players' telemetry, by minute: streams, errors, startup time, rebuffering, bitrate.
+// Playback quality: charts over time and figures by a dimension, from the series of the quality figures. Each value of
+// a table narrows the page to it; the single views lead to the requests behind them.
 import { get, query } from './api.js';
 import { chart } from './chart.js';
-import { choice, count, el, quiet, table, when } from './dom.js';
-import { t } from './i18n.js';
+import { badge, choice, count, el, link, quiet, table, when } from './dom.js';
+import { isoTime, t } from './i18n.js';
 import { form, panel } from './panel.js';
 
 const HOUR = 3_600;
+const DAY = 86_400;
+const ROWS = 25;
+const VIEWS = 25;
+
 const SPANS = () => [
   [1, t`1 hour`],
   [6, t`6 hours`],
   [24, t`24 hours`],
   [168, t`7 days`],
+  [744, t`31 days`],
 ];
 
-export function quality({ search }) {
-  const hours = Number(search.get('hours') ?? 1);
-  const asset = search.get('asset') ?? '';
-  return [panel('', () => report(hours, asset))];
-}
-
-/** The weighted mean of a member; `null` if no row has it. */
-function mean(rows, member, weight) {
-  const there = rows.filter((row) => row[member] !== null && weight(row) > 0);
-  const total = there.reduce((sum, row) => sum + weight(row), 0);
-  return total ? there.reduce((sum, row) => sum + row[member] * weight(row), 0) / total : null;
-}
-
-const sum = (rows, member) => rows.reduce((total, row) => total + row[member], 0);
-
-// Title, aggregation of the rows of a minute or an asset, number format, and unit and scale of the chart.
-const FIGURES = () => [
-  [t`Streams`, (rows) => sum(rows, 'streams'), count, t`streams`, 1],
-  [t`Starts`, (rows) => sum(rows, 'starts'), count, t`per minute`, 1],
-  [t`Errors`, (rows) => sum(rows, 'errors'), count, t`per minute`, 1],
-  [
-    t`Startup time`,
-    (rows) => mean(rows, 'startupMillis', ({ starts }) => starts),
-    (ms) => `${(ms / 1000).toFixed(1)} s`,
-    's',
-    1e-3,
-  ],
-  [
-    t`Rebuffering`,
-    (rows) => mean(rows, 'rebufferingRatio', ({ streams }) => streams),
-    (part) => `${(part * 100).toFixed(1)} %`,
-    '%',
-    100,
-  ],
-  [
-    t`Mean bitrate`,
-    (rows) => mean(rows, 'meanBitrate', ({ streams }) => streams),
-    (bits) => `${(bits / 1e6).toFixed(1)} Mbit/s`,
-    'Mbit/s',
-    1e-6,
-  ],
-];
-
-const written = (figure, write) => (figure === null ? quiet('–') : write(figure));
-
-/** A row of the report with `null` for what it has no figure for. */
-const row = ({ key, ...figures }) => ({
-  minute: key.minute ?? key.hour,
-  assetId: key.asset ?? null,
-  streams: figures.maxConcurrent,
-  starts: figures.plays,
-  errors: figures.startFailures + figures.playbackFailures,
-  startupMillis: figures.startupP50Millis ?? null,
-  rebufferingRatio: figures.rebufferRatio ?? null,
-  meanBitrate: figures.meanBitrate ?? null,
+const DIMENSIONS = () => ({
+  platform: t`Platform`,
+  asset: t`Asset`,
+  livestream: t`Livestream`,
+  deviceType: t`Device type`,
+  deviceModel: t`Device model`,
+  appVersion: t`Application version`,
+  partner: t`Partner`,
+  protocol: t`Protocol`,
+  drm: 'DRM',
+  country: t`Country`,
 });
 
-async function report(hours, asset) {
-  const { now: to } = await get('clock');
-  const from = to - hours * HOUR;
-  // A week by minute and asset would have more rows than a report may have.
-  const step = hours > 24 ? 'hour' : 'minute';
-  const { rows: read } = await get(`telemetry/report${query({ from, to, by: `${step},asset` })}`);
-  const all = read.map(row);
-  const rows = asset ? all.filter(({ assetId }) => assetId === asset) : all;
-  const by = (member) => Map.groupBy(rows, (row) => row[member]);
-  const minutes = [...by('minute')].sort(([a], [b]) => a - b);
-  const assets = [...new Set(all.map(({ assetId }) => assetId).filter(Boolean))].sort();
-  const open = (values) => {
-    location.hash = `#/quality${query(values)}`;
-  };
-  // A sum over minutes would count a stream once per minute.
-  const peak = (of) => Math.max(...of.map(({ streams }) => streams));
-  const perAsset = [...by('assetId')].map(([id, of]) => [
-    id ? el('code', id) : quiet(t`no asset id`),
-    count(peak(of)),
-    ...FIGURES().slice(1).map(([, figure, write]) => written(figure(of), write)),
+const OUTCOMES = () => ({
+  starting: [t`starting`, ''],
+  played: [t`played`, 'good'],
+  start_failed: [t`failed to start`, 'bad'],
+  exited_before_start: [t`left before the start`, 'warn'],
+  playback_failed: [t`failed while playing`, 'bad'],
+});
+
+const percent = (part) => `${(part * 100).toFixed(1)} %`;
+const seconds = (ms) => `${(ms / 1_000).toFixed(1)} s`;
+const megabits = (bits) => `${(bits / 1e6).toFixed(1)} Mbit/s`;
+
+/** Attempts that failed to start, as a part of all. */
+const failing = ({ startFailures, attempts }) => (attempts ? startFailures / attempts : undefined);
+
+// Title, unit, factor, and the lines with their names. A line that others are compared with is the first one.
+const CHARTS = () => [
+  [t`Start failures`, '%', 100, [[t`of attempts`, failing]]],
+  [t`Attempts`, t`views`, 1, [['', ({ attempts }) => attempts]]],
+  [
+    t`Start-up time`,
+    's',
+    1e-3,
+    [
+      [t`median`, ({ startupP50Millis }) => startupP50Millis],
+      [t`95 of 100`, ({ startupP95Millis }) => startupP95Millis],
+    ],
+  ],
+  [t`Rebuffering`, '%', 100, [['', ({ rebufferRatio }) => rebufferRatio]]],
+  [t`Concurrent streams`, t`sessions`, 1, [['', ({ maxConcurrent }) => maxConcurrent]]],
+  [t`Mean bitrate`, 'Mbit/s', 1e-6, [['', ({ meanBitrate }) => meanBitrate]]],
+];
+
+/** The state of the page, which is its address. */
+function asked(search) {
+  const hours = Number(search.get('hours') ?? 6);
+  const to = search.get('to') ?? '';
+  const by = search.get('by') ?? 'platform';
+  const where = search.getAll('where').filter((text) => text.includes('='));
+  return { hours, to, by: by in DIMENSIONS() ? by : 'platform', where, before: search.get('before') === '1' };
+}
+
+function place({ hours, to, by, where, before }) {
+  const members = new URLSearchParams({ hours, by });
+  if (to) members.set('to', to);
+  if (before) members.set('before', 1);
+  for (const one of where) members.append('where', one);
+  return `#/quality?${members}`;
+}
+
+const narrowed = (now, dimension, value) => ({
+  ...now,
+  where: [...now.where.filter((one) => !one.startsWith(`${dimension}=`)), `${dimension}=${value}`],
+});
+
+/** The filters as parts of a query. */
+const filters = ({ where }) => where.map((one) => `&where=${encodeURIComponent(one)}`).join('');
+
+export function quality({ search, about }) {
+  const now = asked(search);
+  const panels = [panel('', () => figures(now))];
+  // The single views name users, as playback sessions do.
+  if (['admin', 'observer'].includes(about.role)) panels.push(panel(t`Single views`, () => views(now, search)));
+  return panels;
+}
+
+async function span({ hours, to: end }) {
+  const to = Number(end) || (await get('clock')).now;
+  return { from: to - hours * HOUR, to };
+}
+
+async function figures(now) {
+  const { from, to } = await span(now);
+  const series = (shift) => get(`telemetry/series${query({ from: from - shift, to: to - shift })}${filters(now)}`);
+  const [of, earlier, { rows }] = await Promise.all([
+    series(0),
+    now.before ? series(DAY) : null,
+    get(`telemetry/report${query({ from, to, by: now.by })}${filters(now)}`),
   ]);
+  const none = of.total.attempts + of.total.plays === 0;
   return [
-    form(
-      t`Show`,
-      [
-        choice(t`Period`, 'hours', SPANS(), hours),
-        choice(t`Asset`, 'asset', [['', t`all`], ...assets.map((id) => [id, id])], asset),
-      ],
-      open,
-    ),
-    rows.length === 0
-      ? el('p.quiet', t`No telemetry in this period.`)
+    controls(now),
+    chosen(now),
+    el('p.quiet', when(from), ' – ', when(to), now.to && [' · ', el('a', { href: place({ ...now, to: '' }) }, t`up to now`)]),
+    none
+      ? el('p.quiet', t`No views in this period.`)
       : [
-          el('p.quiet', when(from), ' – ', when(to)),
-          el(
-            'div.charts',
-            FIGURES().map((figure) => plot(figure, minutes, from, to)),
-          ),
+          el('div.charts', CHARTS().map((one) => plot(one, of, earlier, now))),
+          el('h2', DIMENSIONS()[now.by]),
+          breakdown(rows, now, of.total),
+          codes(of.total),
         ],
-    rows.length > 0 && el('h2', t`By asset`),
-    rows.length > 0 && table([t`Asset`, t`Peak streams`, ...FIGURES().slice(1).map(([title]) => title)], perAsset),
   ];
 }
 
-function plot([title, figure, , unit, scale], minutes, from, to) {
-  const values = minutes.map(([minute, rows]) => [minute, figure(rows)]);
-  const points = values.map(([minute, value]) => [minute, value === null ? null : value * scale]);
-  return chart({ title, unit, series: [{ name: '', points }], from, to });
+function controls(now) {
+  return form(
+    t`Show`,
+    [
+      choice(t`Period`, 'hours', SPANS(), now.hours),
+      choice(t`By`, 'by', Object.entries(DIMENSIONS()), now.by),
+      choice(
+        t`Compare`,
+        'before',
+        [
+          ['', t`nothing`],
+          ['1', t`the day before`],
+        ],
+        now.before ? '1' : '',
+      ),
+    ],
+    ({ hours, by, before }) => {
+      location.hash = place({ ...now, hours, by, before: before === '1' });
+    },
+    { reads: true },
+  );
+}
+
+/** What the page is narrowed to. */
+function chosen(now) {
+  const names = DIMENSIONS();
+  return (
+    now.where.length > 0 &&
+    el(
+      'p.actions',
+      now.where.map((one) => {
+        const [dimension, ...value] = one.split('=');
+        const name = names[dimension] ?? dimension;
+        const without = place({ ...now, where: now.where.filter((other) => other !== one) });
+        return el('a.button', { href: without, 'aria-label': t`Remove ${name}` }, `${name}: ${value.join('=')} ×`);
+      }),
+    )
+  );
+}
+
+function plot([title, unit, factor, lines], { from, to, step, points }, earlier, now) {
+  const times = Array.from({ length: Math.ceil((to - from) / step) }, (_, i) => from + i * step);
+  const line = (name, of, there, shift) => {
+    const at = new Map(there.map((point) => [point.at + shift, point]));
+    const value = (time) => (at.has(time) ? (of(at.get(time)) ?? null) : null);
+    return { name, points: times.map((time) => [time, value(time) === null ? null : value(time) * factor]) };
+  };
+  const series = lines.map(([name, of]) => line(name, of, points, 0));
+  if (earlier) {
+    const [[name, of]] = lines;
+    series.push({ ...line([name, t`the day before`].filter(Boolean).join(', '), of, earlier.points, DAY), earlier: true });
+    series[0].name ||= t`this period`;
+  }
+  // A click shows this step and the ones beside it, with a point for each minute.
+  const open = (at) => {
+    const hours = Math.max(1, Math.ceil((3 * step) / HOUR));
+    location.hash = place({ ...now, hours, to: Math.min(to, at + Math.ceil((hours * HOUR + step) / 2)) });
+  };
+  return chart({ title, unit, series, from, to, open });
+}
+
+const figure = (value, write) => (value === undefined ? quiet('–') : write(value));
+
+function breakdown(rows, now, total) {
+  const heads = [
+    DIMENSIONS()[now.by],
+    t`Attempts`,
+    t`Start failures`,
+    t`Left before the start`,
+    t`Start-up time`,
+    t`Rebuffering`,
+    t`Failed while playing`,
+    t`Mean bitrate`,
+  ];
+  const cells = (name, of) => [
+    name,
+    count(of.attempts),
+    of.startFailures ? badge(`${percent(failing(of) ?? 0)} (${count(of.startFailures)})`, 'bad') : '0',
+    count(of.exitsBeforeStart),
+    figure(of.startupP50Millis, seconds),
+    figure(of.rebufferRatio, percent),
+    count(of.playbackFailures),
+    figure(of.meanBitrate, megabits),
+  ];
+  // The most harm first.
+  const sorted = rows.toSorted((a, b) => b.startFailures - a.startFailures || b.attempts - a.attempts);
+  const row = ({ key, ...of }) => {
+    const value = key[now.by];
+    const narrow = () => el('a', { href: place(narrowed({ ...now, by: next(now) }, now.by, value)) }, value);
+    return cells(value === undefined ? quiet(t`unknown`) : narrow(), of);
+  };
+  const rest = sorted.length - ROWS;
+  return [
+    table(heads, [...sorted.slice(0, ROWS).map(row), cells(el('strong', t`All`), total)]),
+    rest > 0 && el('p.quiet', t`${count(rest)} more with fewer start failures`),
+  ];
+}
+
+/** What to break down by after a value was chosen: where it happens, then on what. */
+function next({ by, where }) {
+  const taken = [by, ...where.map((one) => one.split('=')[0])];
+  return ['platform', 'asset', 'deviceModel', 'appVersion'].find((one) => !taken.includes(one)) ?? by;
+}
+
+function codes({ failureCodes = {} }) {
+  const rows = Object.entries(failureCodes).sort(([, a], [, b]) => b - a);
+  const cells = rows.map(([code, number]) => [el('code', code), count(number)]);
+  return cells.length > 0 && [el('h2', t`Failures by code`), table([t`Code`, t`Views`], cells)];
+}
+
+// -- Single views
+
+async function views(now, search) {
+  const { from, to } = await span(now);
+  const outcome = search.get('outcome') ?? '';
+  const rows = await get(`telemetry/views${query({ from, to, outcome, limit: VIEWS })}${filters(now)}`);
+  const outcomes = OUTCOMES();
+  const choose = choice(t`Outcome`, 'outcome', [['', t`all`], ...Object.entries(outcomes).map(([id, [name]]) => [id, name])], outcome);
+  const row = ({ began, userId, sessionId, outcome: what, failureCode, startupMillis, rebufferRatio, key }) => {
+    const [name, kind] = outcomes[what];
+    const asked_ = sessionId && `#/requests${query({ user: userId, asset: key.asset, time: isoTime(began) })}`;
+    return [
+      when(began),
+      userId ? link(userId, 'users', userId) : quiet(t`erased`),
+      key.asset ? el('code', key.asset) : quiet('–'),
+      [key.deviceModel ?? '', el('br'), quiet([key.platform, key.appVersion].filter(Boolean).join(' '))],
+      [badge(name, kind), failureCode && [' ', el('code', failureCode)]],
+      figure(startupMillis, seconds),
+      figure(rebufferRatio, percent),
+      asked_ ? el('a', { href: asked_ }, t`Requests`) : '',
+    ];
+  };
+  const heads = [t`Began`, t`User`, t`Asset`, t`Device`, t`Outcome`, t`Start-up time`, t`Rebuffering`, ''];
+  return [
+    form(t`Show`, [choose], ({ outcome: wanted }) => void (location.hash = `${place(now)}${wanted && `&outcome=${wanted}`}`), { reads: true }),
+    table(heads, rows.map(row), t`No views of this kind. Single views are kept for an hour after their end.`),
+    rows.length === VIEWS && el('p.quiet', t`The newest ${VIEWS} only.`),
+  ];
 }

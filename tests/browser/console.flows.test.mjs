@@ -6,7 +6,7 @@ import { startAppliance } from './lib/appliance.mjs';
 import { launch, skip } from './lib/browser.mjs';
 import { openConsole } from './lib/console.mjs';
 import { importGuide, serverTime, startGuides } from './lib/guide.mjs';
-import { signUp } from './lib/partner.mjs';
+import { play, report, signUp } from './lib/partner.mjs';
 
 const USERS = 60;
 
@@ -249,6 +249,35 @@ describe('operators at the console', () => {
     await operator.open('schedule?find=needle');
     await operator.sees('Needle in a haystack', operator.panel('Found'));
     await operator.sees(/^1 programmes on/, operator.panel('Found'));
+  });
+
+  as('shows which platform fails to start on which channel, since when, and the requests of a failed view', async (operator, page) => {
+    const failing = await signUp(demo, `${crypto.randomUUID()}@example.org`, 'Fay');
+    await play(demo, failing, 'open');
+    const now = await serverTime(appliance);
+    const context = { asset_id: 'open', device_id: 'telly', error_code: 3016 };
+    await report(demo, failing, [{ timestamp: now, action: 'playback_failed', seqId: 1, context }]);
+    await operator.open('quality?hours=1&before=1');
+    const main = page.locator('#main');
+    await main.getByRole('link', { name: 'linux', exact: true }).click();
+    await operator.settled();
+    await main.getByRole('link', { name: 'Remove Platform' }).waitFor();
+    await main.getByRole('link', { name: 'open', exact: true }).click();
+    await operator.settled();
+    await operator.sees('3016', main);
+    // The chart shows since when: both days, in a zone that it names, with the numbers for those who do not see it.
+    const chart = main.getByRole('figure').filter({ hasText: 'Start failures' });
+    assert.match(await chart.textContent(), /^Start failures % · GMT\+5:30.*of attempts, the day before/);
+    await chart.getByText('Numbers').click();
+    const time = chart.getByRole('button').filter({ has: page.locator('time') }).first();
+    await time.click();
+    await page.waitForFunction(() => location.hash.includes('to='));
+    await operator.settled();
+    await main.getByLabel('Outcome', { exact: true }).selectOption('start_failed');
+    await operator.panel('Single views').getByRole('button', { name: 'Show' }).click();
+    await operator.settled();
+    const link = operator.panel('Single views').getByRole('link', { name: 'Requests' }).first();
+    assert.match(await link.getAttribute('href'), new RegExp(`^#/requests\\?user=${failing.userId}&asset=open&time=\\d{4}-`));
   });
 
   as('asks before a restore', async (operator, page) => {

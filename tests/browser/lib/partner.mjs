@@ -43,3 +43,7 @@ export async function play(demo, { bearer }, asset) {
   };
   return async () => (await fetch(heartbeat, { method: 'POST', headers: beat })).status;
 }
+
+/** Reports telemetry events of the one device. */
+export const report = (demo, { bearer }, events) =>
+  call(demo, 'POST', '/api/tracker/v1/telemetry-events', { ...bearer, 'Content-Type': 'application/json' }, events);
