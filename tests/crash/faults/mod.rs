@@ -5,6 +5,7 @@ mod disk_full;
 mod eio;
 mod errno;
 mod power_cut;
+mod quality_figures;
 mod rollback;
 mod session_kills;
 mod shedding_order;

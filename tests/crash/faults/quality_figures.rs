@@ -1,0 +1,238 @@
+//! Quality figures after a kill and after a power cut: the views that were answered are counted, but for those of the
+//! last half second, and none is counted twice.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::appliance::{Appliance, Launch, Started, freeze};
+use crate::harness::client::{Connection, Silence};
+use crate::harness::disk::Disk;
+use crate::harness::rng::{Rng, rounds, skip};
+use crate::workload::{Cast, Client, Keys, Stream, token};
+
+/// What a kill or a power cut may cost: figures are logged every tenth of a second and synced every half, and a busy
+/// machine does so later.
+const LOSS: Duration = Duration::from_millis(500 + 250);
+const STARTUP_MILLIS: f64 = 700.0;
+
+/// Things that were asked for, and when each was answered.
+#[derive(Default)]
+struct Ledger {
+    asked: u64,
+    answered: Vec<Instant>,
+}
+
+impl Ledger {
+    fn least(&self, struck: Instant) -> u64 {
+        let kept = self.answered.iter().filter(|at| **at + LOSS <= struck);
+        kept.count() as u64
+    }
+}
+
+/// A viewer who starts one view after the other and reports its first frame.
+struct Viewer {
+    client: Client,
+    attempts: Ledger,
+    plays: Ledger,
+}
+
+impl Viewer {
+    fn sign_up(keys: &Keys, line: &mut Connection) -> Self {
+        Self {
+            client: Client::sign_up(keys, line, "viewer@example.com").unwrap(),
+            attempts: Ledger::default(),
+            plays: Ledger::default(),
+        }
+    }
+
+    fn watch(&mut self, line: &mut Connection) -> Result<(), Silence> {
+        let device = "tv";
+        let entitled = self.client.entitle(line)?;
+        assert_eq!(entitled.status, 200);
+        let entitlement = token(&entitled);
+        self.attempts.asked += 1;
+        let started = self.client.preflight(line, &entitlement, device)?;
+        assert_eq!(started.status, 200);
+        self.attempts.answered.push(Instant::now());
+        let stream = Stream::of(&started, &entitlement, device);
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
+        let event = json!([{
+            "timestamp": u64::try_from(now).unwrap(),
+            "action": "playback_started",
+            "seqId": 1,
+            "context": {
+                "session_id": stream.id, "device_id": device, "asset_id": "clear", "startup_duration": STARTUP_MILLIS,
+            },
+        }]);
+        self.plays.asked += 1;
+        let events = "/api/tracker/v1/telemetry-events";
+        let reported = self.client.ask(line, "POST", events, &[], &event)?;
+        assert_eq!(reported.status, 202);
+        self.plays.answered.push(Instant::now());
+        assert_eq!(self.client.stop(line, &stream)?.status, 204);
+        Ok(())
+    }
+
+    /// What is wrong with the figures after a blow.
+    fn judge(&mut self, total: &Value, struck: Instant) -> Option<String> {
+        let mut wrong = None;
+        for (name, ledger) in [("attempts", &mut self.attempts), ("plays", &mut self.plays)] {
+            let count = total[name].as_u64().unwrap_or(0);
+            let least = ledger.least(struck);
+            if !(least..=ledger.asked).contains(&count) {
+                wrong = Some(format!("{count} {name}, of {least} to {}", ledger.asked));
+            }
+            // From here on these are there.
+            let kept = usize::try_from(count).unwrap().min(ledger.answered.len());
+            ledger.answered.truncate(kept);
+            ledger.asked = count;
+        }
+        let startup = total["startupP50Millis"].as_f64();
+        if startup.is_some_and(|startup| (startup / STARTUP_MILLIS - 1.0).abs() > 0.01) {
+            wrong = Some(format!("a start-up time of {startup:?} ms"));
+        }
+        wrong
+    }
+}
+
+fn ready(launch: &Launch) -> Appliance {
+    match launch.start() {
+        Started::Ready(appliance) => appliance,
+        Started::Waiting(log) | Started::Ended(_, log) | Started::Hung(log) => {
+            panic!("it does not start: {log}")
+        }
+    }
+}
+
+fn total(appliance: &Appliance, keys: &Keys) -> Value {
+    let target = "/admin/v1/telemetry/report";
+    let answer = appliance
+        .line()
+        .operate(&keys.operator, "GET", target, &Value::Null);
+    answer.unwrap().json()["total"].clone()
+}
+
+struct Outcome {
+    /// Blows that cost more than they may.
+    losses: u64,
+    /// What was wrong last.
+    last: Option<String>,
+    /// What is counted in the end.
+    plays: u64,
+}
+
+/// Rounds of views that `strike` ends, after a start by `set_up`.
+fn count_losses(
+    set_up: &Launch,
+    launch: &Launch,
+    count: u64,
+    mut strike: impl FnMut(&mut Appliance),
+) -> Outcome {
+    let dice = Rng::of_test("figures");
+    let mut appliance = ready(set_up);
+    let keys = Cast::new(set_up, &appliance).unwrap().keys;
+    let mut viewer = Viewer::sign_up(&keys, &mut appliance.line());
+    appliance.end();
+    appliance = ready(launch);
+    let before = total(&appliance, &keys);
+    assert_eq!(before["attempts"], 0, "{before}");
+    let (mut losses, mut last) = (0, None);
+    for round in 0..count {
+        let moment = Duration::from_millis(300 + dice.split(round).below(1_500));
+        let address = appliance.address.clone();
+        let working = &mut viewer;
+        let struck = thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut line = Connection::to(&address);
+                while working.watch(&mut line).is_ok() {}
+            });
+            thread::park_timeout(moment);
+            let struck = Instant::now();
+            strike(&mut appliance);
+            struck
+        });
+        appliance = ready(launch);
+        let wrong = viewer.judge(&total(&appliance, &keys), struck);
+        losses += u64::from(wrong.is_some());
+        last = wrong.or(last);
+    }
+    let figures = total(&appliance, &keys);
+    println!("{count} blows, {losses} with a loss; {figures}");
+    Outcome {
+        losses,
+        last,
+        plays: figures["plays"].as_u64().unwrap_or(0),
+    }
+}
+
+#[test]
+fn a_kill_costs_the_figures_of_half_a_second_at_most() {
+    let folder = tempfile::tempdir().unwrap();
+    let launch = Launch::of(&folder.path().join("data"));
+    let outcome = count_losses(&launch, &launch, rounds(6, 100), Appliance::kill);
+    assert_eq!(outcome.last, None);
+    assert!(outcome.plays > 0);
+}
+
+/// The control of the test above: without the log of what was counted a kill does cost more.
+#[test]
+fn a_kill_that_takes_the_log_of_the_figures_is_detected() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let launch = Launch::of(&data);
+    let outcome = count_losses(&launch, &launch, 2, |appliance| {
+        appliance.kill();
+        for log in logs(&data.join("quality")) {
+            fs::remove_file(log).unwrap();
+        }
+    });
+    assert!(outcome.losses > 0);
+}
+
+fn logs(directory: &std::path::Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(directory).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    paths
+        .filter(|path| path.to_string_lossy().contains("inputs-"))
+        .collect()
+}
+
+/// Cuts the power of a running server.
+fn cut(disk: &mut Disk, appliance: &mut Appliance) {
+    freeze(appliance.process.id());
+    disk.cut();
+    appliance.kill();
+    disk.unmount();
+    disk.mount().unwrap();
+}
+
+#[test]
+fn a_power_cut_costs_the_figures_of_half_a_second_at_most() {
+    let mut disk = match Disk::ext4(256) {
+        Ok(disk) => disk,
+        Err(why) => return skip("power cuts of quality figures", &why),
+    };
+    let launch = Launch::of(&disk.path().join("data"));
+    let outcome = count_losses(&launch, &launch, rounds(6, 100), |appliance| {
+        cut(&mut disk, appliance);
+    });
+    assert_eq!(outcome.last, None);
+    assert!(outcome.plays > 0);
+}
+
+/// The control of the test above: where nothing is synced a power cut does cost more.
+#[test]
+fn a_power_cut_without_syncs_costs_more_figures() {
+    let mut disk = match Disk::ext4(256) {
+        Ok(disk) => disk,
+        Err(why) => return skip("power cuts of unsynced quality figures", &why),
+    };
+    let set_up = Launch::of(&disk.path().join("data"));
+    let launch = Launch::of(&disk.path().join("data")).with("PLAYGATE_UNSAFE_NO_SYNC", "1");
+    let outcome = count_losses(&set_up, &launch, 3, |appliance| cut(&mut disk, appliance));
+    assert!(outcome.losses > 0);
+}
