@@ -1,6 +1,7 @@
 //! The rows "heartbeat" (everything checked: partner, user, entitlement, session, device, live rights,
 //! with all of a player's headers) and "entitlement, preflight" (whose goal leaves the commit apart),
-//! against a bare server answering a GET.
+//! against a bare server answering a GET; and telemetry events, against a bare server that writes the same bytes to a
+//! file.
 //!
 //! `cargo bench --bench heartbeat`
 
@@ -15,6 +16,8 @@
 #[path = "yardstick/scene.rs"]
 mod scene;
 mod yardstick;
+
+use std::sync::Arc;
 
 use scene::SESSIONS;
 use yardstick::client::request;
@@ -45,16 +48,38 @@ fn main() {
         status: 200,
         goal: Some(goal),
     };
+    let before = (playgate.cpu(), playgate.cpu_of_quality());
     compare(&[
         yardstick(),
         row("heartbeat", all(|viewer| &viewer.beat), 2.0),
     ]);
+    let spent = (
+        playgate.cpu() - before.0,
+        playgate.cpu_of_quality() - before.1,
+    );
+    let share = spent.1.as_secs_f64() / (spent.0 - spent.1).as_secs_f64();
+    println!("quality figures add {:.1} % (goal <= 3)", share * 100.0);
     // One after the other: a preflight ends the session that the viewer has on the device, and of
     // many entitlements the oldest go, those of the sessions among them.
     let preflights = all(|viewer| &viewer.preflight);
     compare(&[
         yardstick(),
         row("preflight (goal: commits apart)", preflights, 4.0),
+    ]);
+    let events = all(|viewer| &viewer.events);
+    compare(&[
+        Contestant {
+            name: "bare hyper, writing the same bytes".to_owned(),
+            server: &bare,
+            over: None,
+            requests: Arc::clone(&events),
+            status: 200,
+            goal: None,
+        },
+        Contestant {
+            status: 202,
+            ..row("telemetry, 10 events", events, 3.0)
+        },
     ]);
     let entitlements = all(|viewer| &viewer.entitlement);
     compare(&[

@@ -1,15 +1,38 @@
-//! The yardstick: hyper with a timer set, as production must have it, and a fixed body.
+//! The yardstick: hyper with a timer set, as production must have it, and a fixed body. What is sent to it is appended
+//! to a file, which is synced as often as the log of telemetry.
 
 use std::convert::Infallible;
+use std::fs::File;
+use std::io::Write as _;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::Response;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
+
+const SYNC_EVERY: Duration = Duration::from_millis(500);
+
+/// A file without a name, for the bodies of requests.
+fn sink() -> Arc<File> {
+    let path = std::env::temp_dir().join(format!("playgate-bench-{}", std::process::id()));
+    let file = Arc::new(File::create(&path).expect("a temporary file"));
+    let _ = std::fs::remove_file(path);
+    let synced = Arc::clone(&file);
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(SYNC_EVERY);
+            synced.sync_data().expect("the disk takes what was written");
+        }
+    });
+    file
+}
 
 /// Answers every request with `length` bytes, for ever; prints the address first.
 pub fn serve(length: usize) {
@@ -26,16 +49,24 @@ pub fn serve(length: usize) {
             listener.local_addr().expect("a bound socket")
         );
         let body = Bytes::from(vec![b'x'; length]);
+        let file = sink();
         loop {
             let Ok((socket, _)) = listener.accept().await else {
                 continue;
             };
             let _ = socket.set_nodelay(true);
-            let body = body.clone();
+            let (body, file) = (body.clone(), Arc::clone(&file));
             tokio::spawn(async move {
-                let service = service_fn(move |_| {
-                    let body = body.clone();
-                    async move { Ok::<_, Infallible>(Response::new(Full::new(body))) }
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let (body, file) = (body.clone(), Arc::clone(&file));
+                    async move {
+                        if request.method() == hyper::Method::POST {
+                            let sent = request.into_body().collect().await;
+                            let sent = sent.expect("the load sends whole bodies").to_bytes();
+                            (&*file).write_all(&sent).expect("there is room");
+                        }
+                        Ok::<_, Infallible>(Response::new(Full::new(body)))
+                    }
                 });
                 let _ = http1::Builder::new()
                     .timer(TokioTimer::new())

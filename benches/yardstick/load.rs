@@ -1,6 +1,8 @@
 //! The load: keep-alive connections, 64 as a rule, each with one request in flight.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -68,13 +70,33 @@ async fn connection(
     let mut done = 0;
     let mut next = number;
     while Instant::now() < until {
-        let request = &requests[next % requests.len()];
+        let request = stamped(&requests[next % requests.len()]);
         next += connections;
-        let answer = exchange(&mut wire, request, &mut buffer).await;
+        let answer = exchange(&mut wire, &request, &mut buffer).await;
         assert_eq!(answer.status, status, "{}", answer.text());
         done += 1;
     }
     done
+}
+
+/// Stands for a time in a request, so that telemetry events which are sent again are new ones.
+pub const STAMP: &str = "1111111111111";
+
+/// Replaces each [`STAMP`] by milliseconds that no other request of the run has.
+fn stamped(request: &[u8]) -> Cow<'_, [u8]> {
+    static NEXT: AtomicU64 = AtomicU64::new(1_800_000_000_000);
+    let windows = request.windows(STAMP.len()).enumerate();
+    let places = windows.filter(|(_, window)| *window == STAMP.as_bytes());
+    let places: Vec<usize> = places.map(|(place, _)| place).collect();
+    if places.is_empty() {
+        return Cow::Borrowed(request);
+    }
+    let stamp = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
+    let mut stamped = request.to_vec();
+    for place in places {
+        stamped[place..place + STAMP.len()].copy_from_slice(stamp.as_bytes());
+    }
+    Cow::Owned(stamped)
 }
 
 /// Sends a request, and waits for the whole answer to it.

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each benchmark takes what it needs")]
 
 use crate::yardstick::client::{Answer, member, request, send};
+use crate::yardstick::load::STAMP;
 use crate::yardstick::server::Server;
 
 /// So many viewers that none of them beats faster than the highest rate that can be configured.
@@ -35,7 +36,12 @@ pub struct Requests {
     pub preflight: Vec<u8>,
     /// To stay alive.
     pub beat: Vec<u8>,
+    /// Telemetry: [`EVENTS`] events, new ones each time.
+    pub events: Vec<u8>,
 }
+
+/// Events of a batch: what a player collects in some 15 s.
+pub const EVENTS: usize = 10;
 
 /// Signs a user up and prepares playback.
 pub fn viewer(server: &Server, partner: &str, livestream: &str, number: usize) -> Requests {
@@ -77,9 +83,24 @@ pub fn viewer(server: &Server, partner: &str, livestream: &str, number: usize) -
         ("Service-Play-ResolutionWidth", "1280"),
         ("Service-Play-ResolutionHeight", "720"),
     ]);
+    let event = |number: usize| {
+        let action = match number {
+            0 => "playback_buffering",
+            1 => "playback_bitrate_changed",
+            _ => "playback_position",
+        };
+        format!(
+            r#"{{"timestamp":{STAMP},"source":"APP_ACTION","component":"player/shaka","action":"{action}","seqId":{number},"context":{{"session_id":"{session}","asset_id":"{livestream}","device_id":"{device}","device_type":"desktop","device_model":"bench","device_platform":"linux","network_type":"wifi","playlist_url":"https://cdn.example/live/{livestream}/manifest.mpd","playback_bitrate":2500000,"playback_position":1234.5,"duration":80,"app_version":"3.1.0"}},"extra":{{"player_version":"5.2.12"}}}}"#
+        )
+    };
+    let batch: Vec<String> = (0..EVENTS).map(event).collect();
+    let sent_as = [both[0], both[1], ("content-type", "application/json")];
+    let body = format!("[{}]", batch.join(","));
+    let events = request("POST", "/api/tracker/v1/telemetry-events", &sent_as, &body);
     Requests {
         entitlement: ask,
         preflight,
+        events,
         beat: request("POST", "/api/playback/v1/heartbeat", &headers, ""),
     }
 }

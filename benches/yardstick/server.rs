@@ -84,6 +84,11 @@ impl Server {
         self.cpu_of(|name| name.starts_with("store-") || name.starts_with("sled-"))
     }
 
+    /// That of the thread that counts heartbeats and events for the quality figures.
+    pub fn cpu_of_quality(&self) -> Duration {
+        self.cpu_of(|name| name.trim_end() == "quality")
+    }
+
     fn cpu_of(&self, counts: impl Fn(&str) -> bool) -> Duration {
         let tasks =
             fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("the server runs");
