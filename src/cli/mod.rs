@@ -244,7 +244,7 @@ enum Command {
     /// Show and move the clock of a lab, accept the system clock after a jump
     #[command(subcommand)]
     Clock(clock::ClockCommand),
-    /// Test clients: faults, resets and scenarios of lab partners
+    /// Test clients: faults, resets and scenarios of lab partners, conformance reports
     #[command(subcommand)]
     Lab(lab::LabCommand),
     /// Verify, reindex, export and repair the store

@@ -21,6 +21,7 @@ mod cli_json_golden;
 mod clock_jumps;
 mod codes;
 mod concurrent_limits;
+mod conformance;
 mod connections;
 mod console;
 mod cors_methods;

@@ -1,5 +1,6 @@
-//! `playgate lab`: faults, resets and scenarios of lab partners.
+//! `playgate lab`: faults, resets and scenarios of lab partners, conformance reports.
 
+mod check;
 mod fault;
 mod run;
 mod scenario;
@@ -15,6 +16,8 @@ use super::{Global, output};
 /// Test clients against a lab partner
 #[derive(Subcommand)]
 pub(super) enum LabCommand {
+    /// Judge how a client uses the interface; exit code 1 if it breaks a rule that it must keep
+    Check(check::CheckCommand),
     /// Make requests of a lab partner fail
     #[command(subcommand)]
     Fault(fault::FaultCommand),
@@ -36,6 +39,7 @@ pub(super) enum LabCommand {
 
 pub(super) async fn run(command: LabCommand, global: &Global) -> CommandResult {
     match command {
+        LabCommand::Check(command) => check::run(command, global).await,
         LabCommand::Fault(command) => fault::run(command, global).await,
         LabCommand::Run(scenario) => run::run(scenario, global).await,
         LabCommand::Reset {

@@ -7,6 +7,7 @@ pub(crate) mod audit;
 pub(crate) mod backups;
 pub(crate) mod catalog;
 pub(crate) mod clock;
+pub(crate) mod conformance;
 pub(crate) mod console;
 pub(crate) mod content;
 pub(crate) mod epg_sources;

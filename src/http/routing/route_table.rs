@@ -8,6 +8,7 @@ use crate::http::access::auth::{Anyone, OperatorAuth, PartnerAuth, UserAuth};
 use crate::http::routing::endpoint::admin::backups::{
     BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest,
 };
+use crate::http::routing::endpoint::admin::conformance::ConformanceRequest;
 use crate::http::routing::endpoint::admin::content::{
     ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest, RefreshSourceRequest,
     SourceRequest, UndoCatalogRequest,
@@ -262,6 +263,7 @@ pub(crate) static OPS: &[Route] = &[
     ops(Delete, "/admin/v1/partners/{partner}/clock", "admin_reset_partner_clock", EDIT_SYSTEM, later!(PartnerRequest => admin::clock::reset_partner), Ignored, Store),
     ops(Get, "/admin/v1/partners/{partner}/scenario", "admin_scenario", READ_SYSTEM, now!(PartnerRequest => admin::lab::scenario), Ignored, Memory),
     ops(Put, "/admin/v1/partners/{partner}/scenario", "admin_report_scenario", EDIT_SYSTEM, now!(ReportScenarioRequest => admin::lab::report_scenario), SMALL, Memory).read_only(),
+    ops(Get, "/admin/v1/partners/{partner}/conformance", "admin_conformance", READ_USERS, later!(ConformanceRequest => admin::conformance::conformance), Ignored, Bulk),
     ops(Get, "/admin/v1/operators", "admin_operators", READ_SYSTEM, later!(admin::operators::operators), Ignored, Store),
     ops(Post, "/admin/v1/operators", "admin_add_operator", EDIT_SYSTEM, later!(AddOperatorRequest => admin::operators::add_operator), SMALL, Store),
     ops(Delete, "/admin/v1/operators/{operator}", "admin_revoke_operator", EDIT_SYSTEM, later!(OperatorRequest => admin::operators::revoke_operator), Ignored, Store),

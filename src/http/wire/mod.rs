@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod backups;
 pub(crate) mod catalog;
 pub(crate) mod cmcd;
+pub(crate) mod conformance;
 pub(crate) mod entitlement;
 pub(crate) mod epg_json;
 pub(crate) mod epg_sources;

@@ -1,6 +1,7 @@
 //! Requests of the administration interface.
 
 pub(crate) mod backups;
+pub(crate) mod conformance;
 pub(crate) mod content;
 pub(crate) mod lab;
 pub(crate) mod requests;

@@ -1,0 +1,92 @@
+//! The report as a page that needs nothing else: no script, no other file.
+
+use std::fmt::Write as _;
+
+use chrono::DateTime;
+use serde_json::Value;
+
+use super::{evidence, name_of, number, rules, summary, text};
+use crate::types::html_escape::escape;
+
+const SKELETON: &str = include_str!("../../../../data/pages/conformance.html");
+const STYLE: &str = include_str!("../../../../data/pages/conformance.css");
+
+pub(super) fn page(report: &Value) -> String {
+    let mut rows = String::new();
+    // Failed rules first: they are what a reader came for.
+    for wanted in ["failed", "notSeen", "waived", "passed"] {
+        for rule in rules(report).filter(|rule| text(rule, "result") == wanted) {
+            row(rule, wanted, &mut rows);
+        }
+    }
+    let verdict = text(report, "verdict");
+    let session = text(report, "session");
+    let of = match session {
+        "" => format!("{} to {}", time(report, "from"), time(report, "to")),
+        session => format!("session {session}"),
+    };
+    SKELETON
+        .replace("{style}", STYLE)
+        .replace("{verdict}", verdict)
+        .replace("{version}", &number(report, "rulesVersion").to_string())
+        .replace("{partner}", &escaped(text(report, "partner")))
+        .replace("{period}", &escaped(&of))
+        .replace("{summary}", &escaped(&summary(report)))
+        // Last: texts of rules may contain the name of another placeholder.
+        .replace("{rows}", &rows)
+}
+
+fn time(report: &Value, member: &str) -> String {
+    let seconds = report.get(member).and_then(Value::as_i64).unwrap_or(0);
+    let time = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
+    time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+fn row(rule: &Value, result: &str, out: &mut String) {
+    // Writing to a string cannot fail.
+    let _ = write!(
+        out,
+        "<li class=\"{result}\"><p><b class=\"badge\">{}</b> <span>{}</span> <code>{}</code></p><h2>{}</h2><p>{}</p>",
+        name_of(result),
+        text(rule, "level"),
+        escaped(text(rule, "id")),
+        escaped(text(rule, "title")),
+        escaped(text(rule, "threshold")),
+    );
+    let _ = write!(
+        out,
+        "<p class=\"quiet\">Interface {}</p>",
+        escaped(text(rule, "interface"))
+    );
+    if let Some(finding) = rule.get("finding").and_then(Value::as_str) {
+        let times = number(rule, "breaches");
+        let _ = write!(
+            out,
+            "<p class=\"finding\">{} ({times} of {} cases)</p>",
+            escaped(finding),
+            number(rule, "checked")
+        );
+    }
+    if let Some(reason) = rule.get("reason").and_then(Value::as_str) {
+        let _ = write!(out, "<p>Waived: {}</p>", escaped(reason));
+    }
+    let ids = evidence(rule);
+    if !ids.is_empty() {
+        let _ = write!(
+            out,
+            "<details><summary>{} requests</summary><ul>",
+            ids.len()
+        );
+        for id in ids {
+            let _ = write!(out, "<li><code>{}</code></li>", escaped(id));
+        }
+        out.push_str("</ul></details>");
+    }
+    out.push_str("</li>\n");
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    escape(text, &mut out);
+    out
+}

@@ -1,0 +1,188 @@
+//! Handler of the conformance report: makes a conversation of the request journal and the telemetry of a partner.
+
+use data_encoding::HEXLOWER;
+use ring::digest;
+use serde_json::Value;
+
+use super::resolve;
+use crate::domain::conformance::{Call, Conversation, Event, Program, judge};
+use crate::domain::journal::{JournalDevice, JournalFilter, JournalRecord};
+use crate::domain::schedule::Schedule;
+use crate::domain::telemetry::{Selection, StoredEvent};
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::bulk;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::conformance::ConformanceRequest;
+use crate::http::wire::conformance::ConformanceBody;
+use crate::services::Services;
+use crate::types::time::DAY;
+use crate::types::{LivestreamId, PartnerId, UnixSeconds};
+
+/// A conversation is held in memory, and a client that is tested sends some hundred requests an hour.
+const CALLS_MAX: usize = 50_000;
+const EVENTS_MAX: usize = 50_000;
+const HOUR: i64 = 3_600;
+
+pub(crate) async fn conformance(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: ConformanceRequest,
+) -> Result<Reply, ApiError> {
+    let partner = resolve::partner(services, &request.partner)?;
+    let to = request.to.unwrap_or(cx.now + 1);
+    let usual = if request.session.is_some() { DAY } else { HOUR };
+    let from = request.from.unwrap_or(to - usual);
+    if !(0..=DAY).contains(&to.since(from)) {
+        return Err(ApiError::field(
+            "from",
+            "must be at most 24 hours before to",
+        ));
+    }
+    let session = request.session.map(|session| session.to_string());
+    let (wanted, profile) = (session.clone(), request.profile);
+    let (journal, telemetry) = (services.journal.clone(), services.telemetry.clone());
+    let schedule = services.schedule.clone();
+    let report = bulk(services, move || {
+        // What was answered a moment ago may still be on its way to the file.
+        journal.flush()?;
+        let filter = JournalFilter {
+            partner: Some(partner),
+            from: Some(from),
+            to: Some(to),
+            ..JournalFilter::default()
+        };
+        let records = journal.list(filter, CALLS_MAX)?;
+        let calls = records.into_iter().map(|record| call(record, &schedule));
+        let calls: Vec<Call> = calls.collect();
+        let selection = Selection {
+            from: Some(from),
+            to: Some(to),
+            user: None,
+        };
+        let mut events = Vec::new();
+        for stored in telemetry.events(selection)? {
+            events.extend(event(&stored?, partner));
+            if events.len() == EVENTS_MAX {
+                break;
+            }
+        }
+        let mut conversation = Conversation::new(calls, events);
+        if let Some(session) = &wanted {
+            conversation = conversation.of_session(session);
+        }
+        Ok::<_, ApiError>(judge(&conversation, &profile))
+    })
+    .await?;
+    if session.is_some() && report.calls == 0 {
+        let message = "the journal has no request of this session in the period";
+        return Err(ApiError::new(ErrorCode::SessionNotFound, message));
+    }
+    let name = services.partners.name(&partner);
+    let name = name.unwrap_or_else(|| partner.to_string());
+    Reply::json(&ConformanceBody::new(name, session, (from, to), report))
+}
+
+fn call(record: JournalRecord, schedule: &Schedule) -> Call {
+    let details: Option<Value> = record
+        .details
+        .as_deref()
+        .and_then(|text| serde_json::from_str(text).ok());
+    let pairs = record
+        .query
+        .iter()
+        .map(|pair| format!("{}={}", pair.name, pair.value));
+    let query = pairs.collect::<Vec<_>>().join("&");
+    let device = record
+        .device
+        .as_ref()
+        .and_then(|device| device.id_hash.clone());
+    let mut call = Call {
+        id: record.id,
+        at: record.at_millis,
+        route: record.route,
+        status: record.status,
+        code: record.code,
+        user: record.user.map(|user| user.to_string()),
+        session: record.session.map(|session| session.to_string()),
+        asset: record.asset.map(|asset| asset.as_str().to_owned()),
+        model: record.device.as_ref().map(model),
+        query,
+        retry_after: details.and_then(|details| details.get("retryAfter")?.as_i64()),
+        sends_pin: record.body.iter().any(|member| member.name == "pinCode"),
+        ..Call::default()
+    };
+    // The prefix of the names is a setting.
+    let headers = record.headers.iter().filter_map(|header| {
+        let name = header.name.to_ascii_lowercase();
+        let (_, rest) = name.split_once("play-")?;
+        Some((rest.to_owned(), header.value.clone()))
+    });
+    call.headers = headers.collect();
+    if let Some(id) = &device {
+        call.headers.insert("deviceid".to_owned(), id.clone());
+    }
+    call.device = device;
+    if call.is("entitlement") && call.is_ok() {
+        call.program = program(&call, schedule);
+    }
+    call
+}
+
+fn model(device: &JournalDevice) -> String {
+    let parts = [&device.platform, &device.kind, &device.model];
+    let parts = parts.map(|part| part.as_deref().unwrap_or_default());
+    parts.join("/")
+}
+
+/// The program that an entitlement of a livestream covered.
+fn program(call: &Call, schedule: &Schedule) -> Option<Program> {
+    let livestream = LivestreamId::parse(call.asset.as_deref()?).ok()?;
+    let offset: i64 = call
+        .parameter("offset")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
+    let at = UnixSeconds(call.at.div_euclid(1_000).saturating_add(offset));
+    let program = schedule.snapshot().program_at(&livestream, at)?;
+    Some(Program {
+        id: program.id()?.as_str().to_owned(),
+        stop: program.stop().0,
+    })
+}
+
+fn event(stored: &StoredEvent, partner: PartnerId) -> Option<Event> {
+    if stored.sender.partner != partner {
+        return None;
+    }
+    let json: Value = serde_json::from_slice(&stored.json).ok()?;
+    let text = |pointer: &str| json.pointer(pointer).and_then(Value::as_str);
+    let extra = json
+        .get("extra")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let extra = extra.map(|(name, value)| {
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        (name.clone(), value)
+    });
+    Some(Event {
+        received: stored.received.0.saturating_mul(1_000),
+        timestamp: stored.timestamp_millis,
+        user: Some(stored.sender.user.to_string()),
+        // As the journal has it.
+        device: text("/context/device_id").map(hash),
+        asset: text("/context/asset_id").map(str::to_owned),
+        action: text("/action").unwrap_or_default().to_owned(),
+        sequence: u64::try_from(stored.sequence).unwrap_or(0),
+        extra: extra.collect(),
+    })
+}
+
+fn hash(id: &str) -> String {
+    let hash = digest::digest(&digest::SHA256, id.as_bytes());
+    HEXLOWER.encode(hash.as_ref().first_chunk::<8>().unwrap_or(&[0; 8]))
+}

@@ -1,0 +1,52 @@
+//! The request for a conformance report.
+
+use std::collections::BTreeMap;
+
+use crate::domain::conformance::Profile;
+use crate::http::errors::api_error::ApiError;
+use crate::http::errors::combine::CombineResults;
+use crate::http::routing::endpoint::admin::system::PartnerRef;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::types::{Malformed, SessionId, UnixSeconds};
+
+pub(crate) struct ConformanceRequest {
+    pub partner: PartnerRef,
+    pub session: Option<SessionId>,
+    pub from: Option<UnixSeconds>,
+    pub to: Option<UnixSeconds>,
+    /// Waived rules.
+    pub profile: Profile,
+}
+
+fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>, ApiError> {
+    let seconds = input.number(name, 12, "must be a time in Unix seconds")?;
+    Ok(seconds.map(UnixSeconds))
+}
+
+/// A JSON object of rules and reasons. In the query, because a report is read and cannot have a body.
+fn waived(text: &str) -> Result<BTreeMap<String, String>, Malformed> {
+    serde_json::from_str(text).map_err(|_| {
+        Malformed("must be a JSON object of rule ids and the reasons for which they are waived")
+    })
+}
+
+impl ParseRequest for ConformanceRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (session, from, to, waived) = (
+            input.query.parsed("session", SessionId::parse),
+            instant(input, "from"),
+            instant(input, "to"),
+            input.query.parsed("waived", waived),
+        )
+            .combine()?;
+        let profile = Profile::new(waived.unwrap_or_default())
+            .map_err(|error| ApiError::field("waived", error.to_string()))?;
+        Ok(Self {
+            partner: PartnerRef::read(&input.text("partner")?),
+            session,
+            from,
+            to,
+            profile,
+        })
+    }
+}
