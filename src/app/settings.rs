@@ -293,9 +293,9 @@ pub(super) fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
         None => None,
     };
     Ok(LicenseServers {
-        widevine: license_server("widevine", &config.widevine)?,
-        playready: license_server("playready", &config.playready)?,
-        fairplay: license_server("fairplay", &config.fairplay)?,
+        widevine: license_server(Drm::Widevine, &config.widevine)?,
+        playready: license_server(Drm::Playready, &config.playready)?,
+        fairplay: license_server(Drm::Fairplay, &config.fairplay)?,
         fairplay_certificate: fairplay_certificate.map(Into::into),
     })
 }
@@ -322,7 +322,7 @@ pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
 }
 
 fn license_server(
-    system: &str,
+    drm: Drm,
     given: &config::LicenseServerConfig,
 ) -> Result<Option<Arc<dyn license_server::LicenseServer>>, AppError> {
     let Some(url) = &given.url else {
@@ -337,12 +337,13 @@ fn license_server(
             merchant: given.merchant.clone(),
             key_id: given.message_key_id.clone(),
             key: given.message_key.as_ref().map(|s| s.reveal().to_owned()),
+            access_key: given.access_key.as_ref().map(|s| s.reveal().to_owned()),
         },
-        soap: system == "playready",
+        drm,
         timeout: given.timeout,
     };
     let server = HttpLicenseServer::new(&settings)
-        .map_err(|error| AppError::Setting(format!("`license.{system}`: {error}")))?;
+        .map_err(|error| AppError::Setting(format!("`license.{}`: {error}", drm.as_str())))?;
     Ok(Some(Arc::new(server)))
 }
 

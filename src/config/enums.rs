@@ -87,6 +87,8 @@ impl ConfigEnum for Style {
         ("drmtoday", Self::Drmtoday),
         ("axinom", Self::Axinom),
         ("jwt", Self::Jwt),
+        ("doverunner", Self::Doverunner),
+        ("ezdrm", Self::Ezdrm),
     ];
 }
 

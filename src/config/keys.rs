@@ -170,14 +170,16 @@ section! {
         url: Option<String> = some(url), None;
         /// `Authorization` header sent to the license server.
         authorization: Option<Secret> = some(secret(8)), None;
-        /// How license permissions are sent: `plain`, `drmtoday`, `axinom` or `jwt`.
+        /// How license permissions are sent: `plain`, `drmtoday`, `axinom`, `jwt`, `doverunner` or `ezdrm`.
         style: Style = enum_value, Some("plain");
-        /// Merchant name, for `drmtoday`.
+        /// Merchant name, for `drmtoday`; site id, for `doverunner`.
         merchant: Option<String> = some(text(256)), None;
         /// Id of the key that signs messages, for `axinom` and `jwt`.
         message_key_id: Option<String> = some(text(256)), None;
-        /// The key that signs messages, base64.
+        /// The key that signs messages, base64; for `doverunner` the site key as the vendor shows it.
         message_key: Option<Secret> = some(secret(22)), None;
+        /// Access key, for `doverunner`.
+        access_key: Option<Secret> = some(secret(16)), None;
         /// Header that carries custom data to the license server.
         custom_data_header: Option<String> = some(header_name), None;
         /// Time-out of a request to the license server.

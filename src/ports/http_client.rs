@@ -83,6 +83,17 @@ impl RequestTarget {
             .header(HOST, self.host.clone())
     }
 
+    /// The target with more in its query. `more` must need no escapes.
+    #[must_use]
+    pub(crate) fn with_query(&self, more: &str) -> String {
+        let sign = if self.target.query().is_some() {
+            '&'
+        } else {
+            '?'
+        };
+        format!("{}{sign}{more}", self.target)
+    }
+
     pub(crate) async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         let (host, port) = &self.address;
         Ok(lookup_host((host.as_str(), *port)).await?.collect())

@@ -1,4 +1,4 @@
-//! Builds the header that identifies the subject of a license to the license server, in the vendor's format.
+//! Identifies the subject of a license to the license server, in the vendor's format: by a header, or in the query.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,8 @@ use ring::hmac;
 use serde_json::{Value, json};
 
 use super::BadLicenseServer;
-use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
+use super::doverunner::DoverunnerSite;
+use crate::types::{AssetId, Drm, SessionId, UnixSeconds, UserId};
 
 /// Validity of a signed message, in seconds: it is made for one challenge that is sent at once.
 const LIFE: i64 = 300;
@@ -35,6 +36,10 @@ pub enum Style {
     /// A Playgate JWT signed with HMAC-SHA256, in the custom data header: `sub` (user), `sid` (session),
     /// `asset`, `kids` (hexadecimal), `iat` and `exp`.
     Jwt,
+    /// DoveRunner (formerly PallyCon): a license token in `pallycon-customdata-v2`.
+    Doverunner,
+    /// EZDRM: base64url of `{"userId","sessionId","assetId"}` as `CustomData` in the query of a URL that has `pX`.
+    Ezdrm,
 }
 
 #[derive(Clone, Default)]
@@ -44,6 +49,7 @@ pub(crate) struct MessageSettings {
     pub merchant: Option<String>,
     pub key_id: Option<String>,
     pub key: Option<String>,
+    pub access_key: Option<String>,
 }
 
 pub(crate) struct MessageSigner {
@@ -56,6 +62,8 @@ enum MessageForm {
     Drmtoday { merchant: String },
     Axinom(Signer),
     Jwt(Signer),
+    Doverunner(DoverunnerSite),
+    Ezdrm,
 }
 
 struct Signer {
@@ -64,7 +72,11 @@ struct Signer {
 }
 
 impl MessageSigner {
-    pub(crate) fn new(style: Style, settings: &MessageSettings) -> Result<Self, BadLicenseServer> {
+    pub(crate) fn new(
+        style: Style,
+        drm: Drm,
+        settings: &MessageSettings,
+    ) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
         let named = settings.header.as_deref().map(|name| {
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is not a valid header name"))
@@ -95,6 +107,14 @@ impl MessageSigner {
                 let header = named.ok_or(bad("style `jwt` needs `custom_data_header`"))?;
                 (Some(header), MessageForm::Jwt(Signer::new(settings)?))
             }
+            Style::Doverunner => {
+                let site = DoverunnerSite::new(drm, settings)?;
+                (
+                    usual("pallycon-customdata-v2"),
+                    MessageForm::Doverunner(site),
+                )
+            }
+            Style::Ezdrm => (None, MessageForm::Ezdrm),
         };
         Ok(Self { header, form })
     }
@@ -102,11 +122,7 @@ impl MessageSigner {
     pub(super) fn header(&self, about: &LicenseSubject) -> Option<(HeaderName, HeaderValue)> {
         let name = self.header.clone()?;
         let text = match &self.form {
-            MessageForm::Plain => in_base64(&json!({
-                "userId": about.user.to_string(),
-                "sessionId": about.session.to_string(),
-                "assetId": about.asset.as_str(),
-            })),
+            MessageForm::Plain => in_base64(&subject(about)),
             MessageForm::Drmtoday { merchant } => in_base64(&json!({
                 "userId": about.user.to_string(),
                 "sessionId": about.session.to_string(),
@@ -121,6 +137,8 @@ impl MessageSigner {
                 "iat": about.now.0,
                 "exp": about.now.0 + LIFE,
             })),
+            MessageForm::Doverunner(site) => in_base64(&site.token(about)),
+            MessageForm::Ezdrm => return None,
         };
         // Base64 and dots: always a valid header value.
         let mut value = HeaderValue::try_from(text).ok()?;
@@ -128,6 +146,24 @@ impl MessageSigner {
         value.set_sensitive(true);
         Some((name, value))
     }
+
+    /// What is added to the query of the URL.
+    pub(super) fn query(&self, about: &LicenseSubject) -> Option<String> {
+        let text = match self.form {
+            // Without characters that a query would have to escape.
+            MessageForm::Ezdrm => BASE64URL_NOPAD.encode(subject(about).to_string().as_bytes()),
+            _ => return None,
+        };
+        Some(format!("CustomData={text}"))
+    }
+}
+
+fn subject(about: &LicenseSubject) -> Value {
+    json!({
+        "userId": about.user.to_string(),
+        "sessionId": about.session.to_string(),
+        "assetId": about.asset.as_str(),
+    })
 }
 
 fn in_base64(value: &Value) -> String {
@@ -154,7 +190,7 @@ fn axinom(about: &LicenseSubject, key_id: Option<&str>) -> Value {
     })
 }
 
-fn uuid(bytes: &[u8; 16]) -> String {
+pub(super) fn uuid(bytes: &[u8; 16]) -> String {
     // Axinom names keys by UUIDs.
     let hex = HEXLOWER.encode(bytes);
     let part = |from, to| hex.get(from..to).unwrap_or_default();
@@ -218,11 +254,12 @@ mod tests {
             merchant: Some("acme".to_owned()),
             key_id: Some("cc36e85d-2fdf-462c-b395-030907447afc".to_owned()),
             key: Some(BASE64.encode(&[7; 32])),
+            access_key: None,
         }
     }
 
     fn header(style: Style, settings: &MessageSettings) -> Option<(String, String)> {
-        let messenger = MessageSigner::new(style, settings).unwrap();
+        let messenger = MessageSigner::new(style, Drm::Widevine, settings).unwrap();
         let (name, value) = messenger.header(&about())?;
         assert!(value.is_sensitive());
         Some((name.to_string(), value.to_str().unwrap().to_owned()))
@@ -312,8 +349,10 @@ mod tests {
             (Style::Axinom, &unnamed, "message_key_id"),
             (Style::Jwt, &settings(), "custom_data_header"),
             (Style::Axinom, &short, "16 bytes"),
+            (Style::Doverunner, &none, "merchant"),
+            (Style::Doverunner, &settings(), "access_key"),
         ] {
-            let told = MessageSigner::new(style, settings)
+            let told = MessageSigner::new(style, Drm::Widevine, settings)
                 .err()
                 .unwrap()
                 .to_string();

@@ -1,6 +1,7 @@
 //! Clients of third-party license servers. Their URLs come from the configuration only: nothing that a client
 //! sends chooses where to connect, and no redirect is followed.
 
+mod doverunner;
 mod message;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use data_encoding::BASE64;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -96,8 +98,7 @@ pub(crate) struct LicenseServerSettings {
     pub authorization: Option<String>,
     pub style: Style,
     pub message: MessageSettings,
-    /// Whether refusals are SOAP faults, as for PlayReady.
-    pub soap: bool,
+    pub drm: Drm,
     pub timeout: Duration,
 }
 
@@ -115,10 +116,20 @@ pub(crate) struct HttpLicenseServer {
     site: RequestTarget,
     authorization: Option<HeaderValue>,
     messenger: MessageSigner,
-    soap: bool,
+    body: ChallengeBody,
     timeout: Duration,
     slots: Semaphore,
     breaker: Mutex<Breaker>,
+}
+
+/// What surrounds a challenge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ChallengeBody {
+    Plain,
+    /// PlayReady, whose refusals are SOAP faults.
+    Soap,
+    /// FairPlay at DoveRunner: base64 in a form, and in the answer.
+    Form,
 }
 
 /// The URL is not printed: its query may contain a key.
@@ -144,11 +155,21 @@ impl HttpLicenseServer {
             value.set_sensitive(true);
             Ok::<_, BadLicenseServer>(value)
         });
+        if settings.style == Style::Ezdrm
+            && settings.drm != Drm::Fairplay
+            && !settings.url.contains("pX=")
+        {
+            return Err(bad("needs `pX` in the query of `url` for style `ezdrm`"));
+        }
         Ok(Self {
             site: RequestTarget::parse(&settings.url)?,
             authorization: authorization.transpose()?,
-            messenger: MessageSigner::new(settings.style, &settings.message)?,
-            soap: settings.soap,
+            messenger: MessageSigner::new(settings.style, settings.drm, &settings.message)?,
+            body: match (settings.drm, settings.style) {
+                (Drm::Playready, _) => ChallengeBody::Soap,
+                (Drm::Fairplay, Style::Doverunner) => ChallengeBody::Form,
+                _ => ChallengeBody::Plain,
+            },
             timeout: settings.timeout,
             slots: Semaphore::new(AT_ONCE),
             breaker: Mutex::default(),
@@ -173,12 +194,16 @@ impl HttpLicenseServer {
         challenge: Bytes,
         about: &LicenseSubject,
     ) -> Result<Request<Full<Bytes>>, UpstreamError> {
-        let media = match self.soap {
-            true => "text/xml; charset=utf-8",
-            false => "application/octet-stream",
+        let (media, challenge) = match self.body {
+            ChallengeBody::Plain => ("application/octet-stream", challenge),
+            ChallengeBody::Soap => ("text/xml; charset=utf-8", challenge),
+            ChallengeBody::Form => ("application/x-www-form-urlencoded", in_form(&challenge)),
         };
         let mut request = self.site.request(Method::POST).header(CONTENT_TYPE, media);
-        if self.soap {
+        if let Some(query) = self.messenger.query(about) {
+            request = request.uri(self.site.with_query(&query));
+        }
+        if self.body == ChallengeBody::Soap {
             request = request.header("soapaction", ACQUIRE);
         }
         if let Some(authorization) = &self.authorization {
@@ -197,7 +222,8 @@ impl HttpLicenseServer {
         let status = answer.head.status;
         let media = answer.head.headers.get(CONTENT_TYPE).cloned();
         // PlayReady sends SOAP faults with an error status. Otherwise the body of an error is not read.
-        let may_be_fault = self.soap && !status.is_redirection() && is_xml(media.as_ref());
+        let may_be_fault =
+            self.body == ChallengeBody::Soap && !status.is_redirection() && is_xml(media.as_ref());
         if status != StatusCode::OK && !may_be_fault {
             return Err(UpstreamError::Status(status));
         }
@@ -212,7 +238,10 @@ impl HttpLicenseServer {
         })?;
         let body = body.to_bytes();
         if status == StatusCode::OK {
-            return Ok(License { media, body });
+            return Ok(match self.body {
+                ChallengeBody::Form => from_form(body),
+                ChallengeBody::Plain | ChallengeBody::Soap => License { media, body },
+            });
         }
         Err(match body.windows(FAULT.len()).any(|part| part == FAULT) {
             true => UpstreamError::Refused(License { media, body }),
@@ -247,6 +276,25 @@ impl HttpLicenseServer {
     }
 }
 
+fn in_form(challenge: &[u8]) -> Bytes {
+    // Of the characters of base64, a form gives these three a meaning.
+    let text = BASE64.encode(challenge);
+    let text = text
+        .replace('+', "%2B")
+        .replace('/', "%2F")
+        .replace('=', "%3D");
+    format!("spc={text}").into()
+}
+
+/// Players expect the license itself. What is not base64 is passed on as it is.
+fn from_form(body: Bytes) -> License {
+    let decoded = BASE64.decode(body.trim_ascii());
+    License {
+        media: Some(HeaderValue::from_static("application/octet-stream")),
+        body: decoded.map_or(body, Bytes::from),
+    }
+}
+
 fn is_xml(media: Option<&HeaderValue>) -> bool {
     let text = media.and_then(|media| media.to_str().ok());
     let essence = text.and_then(|text| text.split(';').next());
@@ -261,185 +309,4 @@ impl LicenseServer for HttpLicenseServer {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
-
-    use super::*;
-    use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
-
-    fn settings(port: u16) -> LicenseServerSettings {
-        LicenseServerSettings {
-            url: format!("http://127.0.0.1:{port}/license?tenant=a"),
-            authorization: Some("Bearer credential".to_owned()),
-            style: Style::Plain,
-            message: MessageSettings {
-                header: Some("X-Custom-Data".to_owned()),
-                ..MessageSettings::default()
-            },
-            soap: false,
-            timeout: Duration::from_millis(500),
-        }
-    }
-
-    fn about() -> LicenseSubject {
-        LicenseSubject {
-            user: UserId::from_bytes([1; 16]),
-            session: SessionId::from_bytes([2; 16]),
-            asset: AssetId::parse("film").unwrap(),
-            kids: Vec::new(),
-            now: UnixSeconds(0),
-        }
-    }
-
-    /// A server that reads one request, sends `answer`, and returns the request.
-    async fn serve(listener: &TcpListener, answer: &[u8]) -> String {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut request = vec![0; 4_096];
-        let mut length = 0;
-        while !request[..length].ends_with(b"challenge") {
-            length += stream.read(&mut request[length..]).await.unwrap();
-        }
-        // The client may close the connection early.
-        let _ = stream.write_all(answer).await;
-        let _ = stream.shutdown().await;
-        String::from_utf8(request[..length].to_vec()).unwrap()
-    }
-
-    async fn answered(answer: &[u8]) -> (String, Result<License, UpstreamError>) {
-        answered_by(answer, false).await
-    }
-
-    async fn answered_by(answer: &[u8], soap: bool) -> (String, Result<License, UpstreamError>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let settings = LicenseServerSettings {
-            soap,
-            ..settings(port)
-        };
-        let server = HttpLicenseServer::new(&settings).unwrap();
-        tokio::join!(
-            serve(&listener, answer),
-            server.license(Bytes::from_static(b"challenge"), about())
-        )
-    }
-
-    #[tokio::test]
-    async fn a_challenge_is_sent_unchanged_without_internal_headers() {
-        let (request, license) =
-            answered(b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 3\r\n\r\nkey").await;
-        let license = license.unwrap();
-        assert_eq!(license.body, "key");
-        assert_eq!(license.media, Some(HeaderValue::from_static("a/b")));
-        assert!(request.starts_with("POST /license?tenant=a HTTP/1.1\r\n"));
-        let mut headers: Vec<&str> = request
-            .lines()
-            .skip(1)
-            .take_while(|line| !line.is_empty())
-            .filter(|line| !line.starts_with("host: 127.0.0.1:"))
-            .collect();
-        headers.sort_unstable();
-        assert_eq!(
-            headers,
-            [
-                "authorization: Bearer credential",
-                "content-length: 9",
-                "content-type: application/octet-stream",
-                "x-custom-data: eyJhc3NldElkIjoiZmlsbSIsInNlc3Npb25JZCI6IkFnSUNBZ0lDQWdJQ0FnSUNBZ0lDQWciLCJ1c2VySWQiOiJBUUVCQVFFQkFRRUJBUUVCQVFFQkFRIn0=",
-            ]
-        );
-    }
-
-    #[tokio::test]
-    async fn failures_are_distinguished() {
-        let redirect = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n";
-        let (_, result) = answered(redirect).await;
-        assert!(matches!(result, Err(UpstreamError::Status(s)) if s == StatusCode::FOUND));
-        let large = [
-            &b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"[..],
-            &vec![b'x'; LICENSE_MAX + 1],
-        ]
-        .concat();
-        let (_, result) = answered(&large).await;
-        assert!(matches!(result, Err(UpstreamError::TooLarge)), "{result:?}");
-        for broken in [&b"not http\r\n\r\n"[..], b""] {
-            let (_, result) = answered(broken).await;
-            assert!(matches!(result, Err(UpstreamError::Connection(_))));
-        }
-        let whole = [
-            &b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"[..],
-            &vec![b'x'; LICENSE_MAX],
-        ]
-        .concat();
-        let (_, result) = answered(&whole).await;
-        assert_eq!(result.unwrap().body.len(), LICENSE_MAX);
-    }
-
-    #[tokio::test]
-    async fn a_soap_fault_is_passed_to_the_player() {
-        const FAULT: &str = "<soap:Envelope><soap:Fault>no</soap:Fault></soap:Envelope>";
-        let answer = |status: &str, media: &str, body: &str| {
-            let length = body.len();
-            format!(
-                "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nContent-Length: {length}\r\n\r\n{body}"
-            )
-        };
-        let fault = answer(
-            "500 Internal Server Error",
-            "text/xml; charset=utf-8",
-            FAULT,
-        );
-        let (request, result) = answered_by(fault.as_bytes(), true).await;
-        assert!(request.contains("content-type: text/xml; charset=utf-8\r\n"));
-        assert!(request.contains("AcquireLicense"));
-        match result {
-            Err(UpstreamError::Refused(said)) => assert_eq!(said.body, FAULT),
-            other => panic!("{other:?}"),
-        }
-        for other in [
-            answer("500 Oops", "text/html", FAULT),
-            answer("500 Oops", "text/xml", "<error/>"),
-            answer("302 Found", "text/xml", FAULT),
-        ] {
-            let (_, result) = answered_by(other.as_bytes(), true).await;
-            assert!(matches!(result, Err(UpstreamError::Status(_))), "{other}");
-        }
-        // Servers of other DRM systems send no SOAP faults.
-        let (_, result) = answered(fault.as_bytes()).await;
-        assert!(matches!(result, Err(UpstreamError::Status(_))));
-    }
-
-    #[tokio::test]
-    async fn repeated_failures_open_the_circuit_breaker() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let silent = HttpLicenseServer::new(&LicenseServerSettings {
-            timeout: Duration::from_millis(20),
-            ..settings(port)
-        });
-        let silent = silent.unwrap();
-        let ask = || silent.license(Bytes::new(), about());
-        for _ in 0..FAILURES {
-            assert!(matches!(ask().await, Err(UpstreamError::TimedOut)));
-        }
-        assert!(matches!(ask().await, Err(UpstreamError::Resting)));
-    }
-
-    #[test]
-    fn urls_are_validated_with_the_settings() {
-        for bad in [
-            "",
-            "license.example",
-            "/license",
-            "file:///etc/passwd",
-            "ftp://license.example/",
-            "http://user:secret@license.example/",
-        ] {
-            let settings = LicenseServerSettings {
-                url: bad.to_owned(),
-                ..settings(1)
-            };
-            assert!(HttpLicenseServer::new(&settings).is_err(), "{bad}");
-        }
-    }
-}
+mod tests;
