@@ -17,7 +17,7 @@ use super::{Global, output, read_secret, user_import};
 pub(super) enum UserCommand {
     /// Create a user
     Add(AddUser),
-    /// Create users from a file with one JSON object per line; members: email, password or passwordHash,
+    /// Create users from a file with one JSON object per line, or an export of another service; members: email, password or passwordHash,
     /// name, country, locale, birthDate, partner
     ///
     /// passwordHash takes a hash from another service: argon2, bcrypt, scrypt or PBKDF2 in their usual
@@ -25,19 +25,10 @@ pub(super) enum UserCommand {
     /// must reset the password. Invalid lines are reported by number and do not stop the import. Users are
     /// stored in batches, so an interrupted import can be repeated: existing users are counted and not
     /// changed.
-    Import {
-        /// File, `-` for standard input
-        file: PathBuf,
-        /// Partner (id or name) of users whose line names none
-        #[arg(long)]
-        partner: Option<String>,
-        /// Report what would be created, without creating users
-        #[arg(long)]
-        dry_run: bool,
-        /// Print {"dryRun","lines","added","existing","rejected","failed"}
-        #[arg(long)]
-        json: bool,
-    },
+    ///
+    /// With --from, the file is an export of another service. Users keep their passwords where the export
+    /// has them. Disabled accounts and hashes of unknown kinds are left out, with their lines.
+    Import(user_import::ImportCommand),
     /// Change a user
     Change(ChangeUser),
     /// List users
@@ -233,12 +224,7 @@ pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult 
     let mut admin = global.admin().await?;
     match command {
         UserCommand::Add(new) => add(&mut admin, new).await,
-        UserCommand::Import {
-            file,
-            partner,
-            dry_run,
-            json,
-        } => user_import::run(&mut admin, &file, partner.as_deref(), dry_run, json).await,
+        UserCommand::Import(command) => user_import::run(&mut admin, &command).await,
         UserCommand::Change(changed) => change(&mut admin, changed).await,
         UserCommand::List { partner, json } => {
             let users = all(&mut admin, partner.as_deref()).await?;

@@ -3,31 +3,123 @@
 //!
 //! Decision: one JSON object per line, no CSV. Every service can write it, and hashes contain commas.
 
+mod auth0;
+mod firebase;
+mod foreign;
+mod keycloak;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use clap::Args;
+use serde_json::{Value, json};
 
-use super::admin::request_body::{self, Sent};
+use super::admin::request_body::{self, FileBody, Sent};
 use super::admin::{Admin, path, with_query};
 use super::exit::{CommandResult, Failure};
 use super::output;
+use foreign::ForeignUsers;
 
-/// Imports the users of `file`, or of standard input for `-`. `partner` applies to lines that name none.
-pub(super) async fn run(
-    admin: &mut Admin,
-    file: &Path,
-    partner: Option<&str>,
+#[derive(Args)]
+pub(super) struct ImportCommand {
+    /// File, `-` for standard input
+    file: PathBuf,
+    /// The file is an export of this service; without it, one JSON object per line
+    #[arg(long, value_name = "SERVICE")]
+    from: Option<Service>,
+    /// Firebase only: file with the `hash_config` that the console shows under "Password hash parameters"
+    #[arg(long, value_name = "FILE", requires = "from")]
+    hash_config: Option<PathBuf>,
+    /// Partner (id or name) of users whose line names none
+    #[arg(long)]
+    partner: Option<String>,
+    /// Report what would be created, without creating users
+    #[arg(long)]
     dry_run: bool,
-    as_json: bool,
-) -> CommandResult {
+    /// Print {"dryRun","lines","added","existing","rejected","failed"}
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Service {
+    /// NDJSON with `passwordHash`, as Auth0's support exports it, or of an export job
+    Auth0,
+    /// A realm export with users
+    Keycloak,
+    /// The JSON file of `firebase auth:export`
+    Firebase,
+}
+
+pub(super) async fn run(admin: &mut Admin, command: &ImportCommand) -> CommandResult {
+    let Some(service) = command.from else {
+        let file = &command.file;
+        let users = total(file).map_err(|error| Failure::file(file, &error))?;
+        let report = upload(admin, request_body::file(file)?, users, command).await?;
+        return show(&report, command.json);
+    };
+    let users = read_foreign(service, command)?;
+    let total = users.sent();
+    let mut report = match total {
+        0 => json!({"dryRun": command.dry_run, "lines": 0, "added": 0, "existing": 0,
+            "rejected": 0, "failed": []}),
+        _ => {
+            upload(
+                admin,
+                request_body::bytes(users.body())?,
+                Some(total),
+                command,
+            )
+            .await?
+        }
+    };
+    users.complete(&mut report);
+    show(&report, command.json)
+}
+
+fn read_foreign(service: Service, command: &ImportCommand) -> Result<ForeignUsers, Failure> {
+    let read = |file: &Path| {
+        let text = match file.as_os_str() == "-" {
+            true => io::read_to_string(io::stdin()),
+            false => std::fs::read_to_string(file),
+        };
+        text.map_err(|error| Failure::file(file, &error))
+    };
+    if command.hash_config.is_some() && service != Service::Firebase {
+        return Err(Failure::usage("--hash-config is for --from firebase only"));
+    }
+    let text = read(&command.file)?;
+    let users = match service {
+        Service::Auth0 => Ok(auth0::read(&text)),
+        Service::Keycloak => keycloak::read(&text),
+        Service::Firebase => {
+            let config = command.hash_config.as_deref().map(read).transpose()?;
+            firebase::read(&text, config.as_deref())
+        }
+    };
+    let wrong = |what: &str| Failure::failed(format!("{}: {what}", command.file.display()));
+    match users {
+        Ok(users) if users.is_empty() => Err(wrong("there are no users in it")),
+        Ok(users) => Ok(users),
+        Err(what) => Err(wrong(&what)),
+    }
+}
+
+async fn upload(
+    admin: &mut Admin,
+    body: FileBody,
+    users: Option<u64>,
+    command: &ImportCommand,
+) -> Result<Value, Failure> {
     let sent = Sent::default();
-    let body = request_body::counted(request_body::file(file)?, &sent);
-    let users = total(file).map_err(|error| Failure::file(file, &error))?;
+    let body = request_body::counted(body, &sent);
     let target = with_query(
         path(&["users", "import"]),
-        &[("partner", partner), ("dryRun", dry_run.then_some("true"))],
+        &[
+            ("partner", command.partner.as_deref()),
+            ("dryRun", command.dry_run.then_some("true")),
+        ],
     );
     let answer = admin
         .upload(&target, "application/x-ndjson", body, || match users {
@@ -39,7 +131,7 @@ pub(super) async fn run(
         })
         .await?;
     match answer {
-        Ok(report) => show(&report, as_json),
+        Ok(report) => Ok(report),
         Err(refusal) => {
             // Users stored before the import failed are kept.
             if refusal.details.get("added").is_some() {

@@ -102,6 +102,167 @@ fn users_are_imported_with_the_hashes_of_other_services() {
     assert_eq!(log_in("u0@example.com", PASSWORD), 200);
 }
 
+const AUTH0: &str = r#"{"_id":{"$oid":"60425dc43519d90068f82973"},"email":"ann@auth0.example","name":"ann@auth0.example","given_name":"Ann","passwordHash":"$2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e","tenant":"acme"}
+{"_id":{"$oid":"60425dc43519d90068f82974"},"email":"md5@auth0.example","custom_password_hash":{"algorithm":"md5","hash":{"value":"5f4dcc3b5aa765d61d8327deb882cf99"}}}
+not JSON
+{"user_id":"google-oauth2|1","email":"google@auth0.example","blocked":true}
+{"user_id":"google-oauth2|2","email":"social@auth0.example"}
+"#;
+
+const KEYCLOAK: &str = r#"{
+  "realm": "acme",
+  "users": [
+    { "username": "ann", "email": "ann@keycloak.example", "enabled": true, "firstName": "Ann", "lastName": "B",
+      "credentials": [ { "type": "otp" }, { "type": "password",
+        "secretData": "{\"value\":\"BBs+1+PaslLtBPULUr8/lQicvVuHiEPMz0i8MjLCbzM=\",\"salt\":\"c2FsdHNhbHRzYWx0c2FsdA==\"}",
+        "credentialData": "{\"hashIterations\":1000,\"algorithm\":\"pbkdf2-sha256\",\"additionalParameters\":{}}" } ] },
+    { "username": "ben", "email": "ben@keycloak.example", "enabled": true,
+      "credentials": [ { "type": "password",
+        "secretData": "{\"value\":\"iekCn0Y3spW+sCcFanM2xBT63UP2sghkUoHLIUpWRS8=\",\"salt\":\"c29tZXNhbHQ=\"}",
+        "credentialData": "{\"hashIterations\":2,\"algorithm\":\"argon2\",\"additionalParameters\":{\"hashLength\":[\"32\"],\"memory\":[\"256\"],\"type\":[\"i\"],\"version\":[\"1.3\"],\"parallelism\":[\"1\"]}}" } ] },
+    { "username": "robot", "enabled": true },
+    { "email": "nobody@keycloak.example", "enabled": true },
+    { "username": "off", "email": "off@keycloak.example", "enabled": false },
+    { "username": "own", "email": "own@keycloak.example", "enabled": true, "credentials": [
+      { "type": "password", "secretData": "{\"value\":\"aa==\",\"salt\":\"c2FsdA==\"}",
+        "credentialData": "{\"hashIterations\":1,\"algorithm\":\"house\"}" } ] }
+  ]
+}"#;
+
+/// User and parameters of the example of Firebase's own implementation.
+const FIREBASE: &str = r#"{"users": [
+{"localId": "1", "email": "ann@firebase.example", "displayName": "Ann", "salt": "42xEC+ixf3L2lw==",
+ "passwordHash": "lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ=="},
+{"localId": "2", "email": "google@firebase.example", "providerUserInfo": [{"providerId": "google.com"}]},
+{"localId": "3", "phoneNumber": "+46700000000"}
+]}"#;
+
+const HASH_CONFIG: &str = "hash_config {
+  algorithm: SCRYPT,
+  base64_signer_key: jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==,
+  base64_salt_separator: Bw==,
+  rounds: 8,
+  mem_cost: 14,
+}
+";
+
+#[test]
+fn users_of_other_services_keep_their_passwords() {
+    let outside = tempfile::tempdir().unwrap();
+    let data_dir = tempfile::tempdir().unwrap();
+    let appliance = Appliance::with(data_dir.path(), &[]);
+    let added = appliance.told(&["partner", "add", "Acme", "--json"]);
+    let partner = added[0]["accessToken"].as_str().unwrap();
+    let file = |name: &str, text: &str| {
+        let file = outside.path().join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let config = file("hash-config", HASH_CONFIG);
+    let lines = |report: &Value| -> Vec<(u64, String)> {
+        let failed = report["failed"].as_array().unwrap().iter();
+        let pair = |one: &Value| {
+            (
+                one["line"].as_u64().unwrap(),
+                one["message"].as_str().unwrap().to_owned(),
+            )
+        };
+        failed.map(pair).collect()
+    };
+    for (service, text, more, counts, failed) in [
+        (
+            "auth0",
+            AUTH0,
+            &[][..],
+            [2, 0, 3],
+            vec![(2, "md5"), (3, "expected"), (4, "disabled")],
+        ),
+        (
+            "keycloak",
+            KEYCLOAK,
+            &[],
+            [2, 0, 4],
+            vec![
+                (12, "no e-mail"),
+                (13, "username"),
+                (14, "disabled"),
+                (15, "house"),
+            ],
+        ),
+        (
+            "firebase",
+            FIREBASE,
+            &["--hash-config", &config],
+            [2, 0, 1],
+            vec![(5, "no e-mail")],
+        ),
+    ] {
+        let file = file(service, text);
+        let mut arguments = vec!["user", "import", &file, "--from", service, "--json"];
+        arguments.extend(more);
+        let tried = [&arguments[..], &["--dry-run"]].concat();
+        let dry = appliance.tells(&tried, 1);
+        let report = appliance.tells(&arguments, 1);
+        assert_eq!((count(&dry), count(&report)), (counts, counts), "{report}");
+        let told = lines(&report);
+        assert_eq!(told.len(), failed.len(), "{report}");
+        for ((line, message), (expected, part)) in told.iter().zip(failed) {
+            assert!(
+                *line == expected && message.contains(part),
+                "{service} {line}: {message}"
+            );
+        }
+        assert_eq!(
+            count(&appliance.tells(&arguments, 1)),
+            [0, counts[0], counts[2]]
+        );
+    }
+    for (email, password) in [
+        ("ann@auth0.example", PASSWORD),
+        ("ann@keycloak.example", PASSWORD),
+        ("ben@keycloak.example", "password"),
+        ("ann@firebase.example", "user1password"),
+    ] {
+        let log_in = |password: &str| {
+            let body = json!({"identity": email, "accessKey": password}).to_string();
+            let headers = [("Service-AccessToken", partner)];
+            let target = "/api/login/v2/auth/email";
+            appliance.ask("POST", target, &headers, &body).status
+        };
+        assert_eq!((log_in("wrong"), log_in(password)), (401, 200), "{email}");
+    }
+    let shown = appliance.told(&["user", "show", "ann@auth0.example", "--json"]);
+    assert_eq!(shown[0]["name"], "Ann");
+}
+
+#[test]
+fn a_file_of_another_kind_imports_nobody() {
+    let outside = tempfile::tempdir().unwrap();
+    let data_dir = tempfile::tempdir().unwrap();
+    let appliance = Appliance::with(data_dir.path(), &[]);
+    appliance.told(&["partner", "add", "Acme", "--json"]);
+    let torn = KEYCLOAK.split_once("\"off\"").unwrap().0;
+    for (text, service, said) in [
+        (FIREBASE, "keycloak", "`username`"),
+        (KEYCLOAK, "firebase", "`localId`"),
+        (FIREBASE, "firebase", "--hash-config"),
+        (torn, "keycloak", "line 14"),
+        ("{\"users\": []}", "keycloak", "no users"),
+        ("[]", "firebase", "line 1"),
+        ("\n", "auth0", "no users"),
+    ] {
+        let file = outside.path().join("users");
+        fs::write(&file, text).unwrap();
+        let arguments = ["user", "import", file.to_str().unwrap(), "--from", service];
+        let output = appliance.command(&arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{service} {}", err(&output));
+        assert!(err(&output).contains(said), "{service}: {}", err(&output));
+    }
+    // Of the Firebase file without parameters, the user without a password was imported.
+    let users = appliance.told(&["user", "list", "--json"]);
+    assert_eq!(users[0].as_array().unwrap().len(), 1);
+}
+
 fn line(name: &str) -> String {
     json!({"email": format!("{name}@example.com"), "passwordHash": HASHES[0]}).to_string()
 }

@@ -8,6 +8,7 @@ use argon2::{Algorithm, Version};
 use data_encoding::{BASE64, BASE64_NOPAD};
 use ring::{digest, pbkdf2};
 
+use super::firebase::FirebaseScrypt;
 use super::{Cost, HashMemory, HashingFailed, OUTPUT, compute};
 
 /// Bytes.
@@ -56,6 +57,7 @@ pub(super) enum HashFormat {
         salt: Vec<u8>,
         output: Vec<u8>,
     },
+    Firebase(FirebaseScrypt),
 }
 
 impl HashFormat {
@@ -80,6 +82,7 @@ impl HashFormat {
                 })
             }
             "scrypt" => scrypt(rest),
+            "firebase-scrypt" => FirebaseScrypt::parse(rest).map(Self::Firebase),
             "pbkdf2" | "pbkdf2-sha1" => pbkdf2(pbkdf2::PBKDF2_HMAC_SHA1, rest),
             "pbkdf2-sha256" => pbkdf2(pbkdf2::PBKDF2_HMAC_SHA256, rest),
             "pbkdf2-sha512" => pbkdf2(pbkdf2::PBKDF2_HMAC_SHA512, rest),
@@ -96,16 +99,8 @@ impl HashFormat {
                     && memory * u64::from(cost.iterations) <= bounds::ARGON2_KIB
             }
             Self::Bcrypt { cost, .. } => *cost <= bounds::BCRYPT,
-            Self::Scrypt { log_n, r, p, .. } => {
-                let blocks = 1_u64
-                    .checked_shl(u32::from(*log_n))
-                    .and_then(|n| n.checked_mul(u64::from(*r)));
-                blocks.is_some_and(|blocks| {
-                    // A block has 128 bytes.
-                    blocks / 8 <= bounds::MEMORY_KIB
-                        && blocks.saturating_mul(u64::from(*p)) <= bounds::SCRYPT
-                })
-            }
+            Self::Scrypt { log_n, r, p, .. } => scrypt_is_affordable(*log_n, *r, *p),
+            Self::Firebase(hash) => scrypt_is_affordable(hash.log_n, hash.r, 1),
             Self::Pbkdf2 {
                 digest,
                 rounds,
@@ -127,7 +122,9 @@ impl HashFormat {
             Self::Argon2 {
                 kind, cost, output, ..
             } => *kind == ours && *cost == today && output.len() == OUTPUT,
-            Self::Bcrypt { .. } | Self::Scrypt { .. } | Self::Pbkdf2 { .. } => false,
+            Self::Bcrypt { .. } | Self::Scrypt { .. } | Self::Pbkdf2 { .. } | Self::Firebase(_) => {
+                false
+            }
         }
     }
 
@@ -176,8 +173,19 @@ impl HashFormat {
                 salt,
                 output,
             } => Ok(pbkdf2::verify(*digest, *rounds, salt, bytes, output).is_ok()),
+            Self::Firebase(hash) => hash.is_of(bytes),
         }
     }
+}
+
+fn scrypt_is_affordable(log_n: u8, r: u32, p: u32) -> bool {
+    let blocks = 1_u64
+        .checked_shl(u32::from(log_n))
+        .and_then(|n| n.checked_mul(u64::from(r)));
+    blocks.is_some_and(|blocks| {
+        // A block has 128 bytes.
+        blocks / 8 <= bounds::MEMORY_KIB && blocks.saturating_mul(u64::from(p)) <= bounds::SCRYPT
+    })
 }
 
 fn block_length(digest: pbkdf2::Algorithm) -> usize {
@@ -190,7 +198,7 @@ fn block_length(digest: pbkdf2::Algorithm) -> usize {
     }
 }
 
-fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
+pub(super) fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     // No early exit: the time must not reveal how many bytes match.
     a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
@@ -287,7 +295,7 @@ fn split_three_fields(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// With these names in this order.
-fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u32; N]> {
+pub(super) fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u32; N]> {
     let mut fields = list.split(',');
     let mut found = [0; N];
     for (found, name) in found.iter_mut().zip(names) {

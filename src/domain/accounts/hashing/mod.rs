@@ -3,6 +3,7 @@
 //! A hash takes about 16 ms and 19 MiB, so it must run in the bounded hashing pool, never on a runtime or store
 //! thread.
 
+mod firebase;
 mod hash_format;
 
 use std::fmt::Write as _;
@@ -114,8 +115,8 @@ impl HashMemory {
 pub struct ForeignHash(String);
 
 impl ForeignHash {
-    /// argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in PHC format, and PBKDF2
-    /// in Django's format.
+    /// argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in PHC format, PBKDF2 in
+    /// Django's format, and Firebase's scrypt.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let stored = HashFormat::parse(text).ok_or(Malformed(
             "must be a hash of argon2, bcrypt, scrypt or PBKDF2 in its usual form",

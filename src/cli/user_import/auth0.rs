@@ -1,0 +1,66 @@
+//! Auth0: one JSON object per line, from an export job or, with password hashes, from its support.
+
+use serde::Deserialize;
+
+use super::foreign::{ForeignUser, ForeignUsers, full_name, json_problem};
+
+#[derive(Deserialize)]
+struct Auth0User {
+    #[serde(alias = "Email")]
+    email: Option<String>,
+    #[serde(alias = "Name")]
+    name: Option<String>,
+    #[serde(alias = "Given Name")]
+    given_name: Option<String>,
+    #[serde(alias = "Family Name")]
+    family_name: Option<String>,
+    /// bcrypt.
+    #[serde(rename = "passwordHash", alias = "password_hash")]
+    password_hash: Option<String>,
+    custom_password_hash: Option<CustomHash>,
+    #[serde(default)]
+    blocked: bool,
+}
+
+/// How users were once imported into Auth0. Those who have logged in since have a `passwordHash`.
+#[derive(Deserialize)]
+struct CustomHash {
+    algorithm: String,
+    hash: HashValue,
+}
+
+#[derive(Deserialize)]
+struct HashValue {
+    value: String,
+}
+
+pub(super) fn read(text: &str) -> ForeignUsers {
+    let mut users = ForeignUsers::default();
+    for (line, row) in (1..).zip(text.lines()) {
+        if row.trim().is_empty() {
+            continue;
+        }
+        let user = serde_json::from_str(row).map_err(|error| json_problem(&error));
+        users.push(line, user.and_then(convert));
+    }
+    users
+}
+
+fn convert(user: Auth0User) -> Result<ForeignUser, String> {
+    let custom = user.custom_password_hash.map(|custom| {
+        // Only these carry their own parameters.
+        match custom.algorithm.as_str() {
+            "bcrypt" | "argon2" | "pbkdf2" => Ok(custom.hash.value),
+            other => Err(format!("the hash is {other}, which cannot be imported")),
+        }
+    });
+    let names = full_name(user.given_name, user.family_name);
+    // Where nothing is known, Auth0 takes the address as the name.
+    let named = user.name.filter(|name| user.email.as_deref() != Some(name));
+    Ok(ForeignUser {
+        password_hash: user.password_hash.map(Ok).or(custom).transpose()?,
+        name: named.or(names),
+        email: user.email,
+        disabled: user.blocked,
+    })
+}

@@ -1,0 +1,108 @@
+//! Firebase: the JSON file of `firebase auth:export`, and the hash parameters of the project.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::foreign::{ForeignUser, ForeignUsers, file_problem, phc_base64};
+
+#[derive(Deserialize)]
+struct Export<'a> {
+    #[serde(borrow)]
+    users: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FirebaseUser {
+    /// Every user has one. A file of another service has not.
+    #[serde(rename = "localId")]
+    _local_id: String,
+    email: Option<String>,
+    display_name: Option<String>,
+    #[serde(default)]
+    disabled: bool,
+    password_hash: Option<String>,
+    salt: Option<String>,
+}
+
+struct HashConfig {
+    signer_key: String,
+    separator: String,
+    rounds: u32,
+    mem_cost: u32,
+}
+
+pub(super) fn read(text: &str, config: Option<&str>) -> Result<ForeignUsers, String> {
+    let export: Export<'_> = serde_json::from_str(text).map_err(|error| file_problem(&error))?;
+    let config = config.map(HashConfig::parse).transpose()?;
+    let mut users = ForeignUsers::default();
+    users.push_each(text, &export.users, |user: FirebaseUser| {
+        let hash = user.password_hash.filter(|hash| !hash.is_empty());
+        Ok(ForeignUser {
+            email: user.email,
+            name: user.display_name,
+            password_hash: hash
+                .map(|hash| match &config {
+                    Some(config) => config.phc(&hash, user.salt.as_deref().unwrap_or_default()),
+                    None => Err(
+                        "the user has a password; give its parameters with --hash-config"
+                            .to_owned(),
+                    ),
+                })
+                .transpose()?,
+            disabled: user.disabled,
+        })
+    });
+    Ok(users)
+}
+
+impl HashConfig {
+    /// Reads `name: value` lines, with or without the braces and commas of the console.
+    fn parse(text: &str) -> Result<Self, String> {
+        let value = |name: &str| {
+            let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+            let found = pairs.find(|(key, _)| key.trim().trim_matches('"') == name);
+            let (_, value) = found.ok_or_else(|| format!("--hash-config: `{name}` is missing"))?;
+            Ok::<_, String>(
+                value
+                    .trim()
+                    .trim_end_matches(',')
+                    .trim_matches('"')
+                    .to_owned(),
+            )
+        };
+        let number = |name: &str| {
+            let text = value(name)?;
+            text.parse()
+                .map_err(|_| format!("--hash-config: `{name}` is no number: {text}"))
+        };
+        let base64 = |name: &str| {
+            phc_base64(&value(name)?).map_err(|_| format!("--hash-config: `{name}` is not base64"))
+        };
+        let algorithm = value("algorithm")?;
+        if algorithm != "SCRYPT" {
+            return Err(format!(
+                "--hash-config: the algorithm is {algorithm}, not SCRYPT"
+            ));
+        }
+        Ok(Self {
+            signer_key: base64("base64_signer_key")?,
+            separator: base64("base64_salt_separator")?,
+            rounds: number("rounds")?,
+            mem_cost: number("mem_cost")?,
+        })
+    }
+
+    fn phc(&self, hash: &str, salt: &str) -> Result<String, String> {
+        let (salt, hash) = (phc_base64(salt)?, phc_base64(hash)?);
+        let Self {
+            signer_key,
+            separator,
+            rounds,
+            mem_cost,
+        } = self;
+        Ok(format!(
+            "$firebase-scrypt$ln={mem_cost},r={rounds}${salt}${separator}${signer_key}${hash}"
+        ))
+    }
+}

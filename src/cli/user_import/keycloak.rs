@@ -1,0 +1,105 @@
+//! Keycloak: a realm export with users, or one of its user files.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::foreign::{ForeignUser, ForeignUsers, file_problem, full_name, phc_base64};
+
+#[derive(Deserialize)]
+struct Realm<'a> {
+    #[serde(borrow)]
+    users: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct KeycloakUser {
+    /// Every user has one. A file of another service has not.
+    #[serde(rename = "username")]
+    _username: String,
+    email: Option<String>,
+    first_name: Option<String>,
+    last_name: Option<String>,
+    #[serde(default)]
+    enabled: bool,
+    #[serde(default)]
+    credentials: Vec<Credential>,
+}
+
+/// Secret and parameters are JSON texts within the JSON.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Credential {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    secret_data: String,
+    #[serde(default)]
+    credential_data: String,
+}
+
+#[derive(Deserialize)]
+struct SecretData {
+    value: String,
+    salt: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CredentialData {
+    hash_iterations: u32,
+    algorithm: String,
+    #[serde(default)]
+    additional_parameters: BTreeMap<String, Vec<String>>,
+}
+
+pub(super) fn read(text: &str) -> Result<ForeignUsers, String> {
+    let realm: Realm<'_> = serde_json::from_str(text).map_err(|error| file_problem(&error))?;
+    let mut users = ForeignUsers::default();
+    users.push_each(text, &realm.users, convert);
+    Ok(users)
+}
+
+fn convert(user: KeycloakUser) -> Result<ForeignUser, String> {
+    let mut credentials = user.credentials.iter();
+    let password = credentials.find(|credential| credential.kind == "password");
+    Ok(ForeignUser {
+        email: user.email,
+        name: full_name(user.first_name, user.last_name),
+        password_hash: password.map(hash).transpose()?,
+        disabled: !user.enabled,
+    })
+}
+
+fn hash(credential: &Credential) -> Result<String, String> {
+    let bad = |_| "the password credential is incomplete".to_owned();
+    let secret: SecretData = serde_json::from_str(&credential.secret_data).map_err(bad)?;
+    let data: CredentialData = serde_json::from_str(&credential.credential_data).map_err(bad)?;
+    let (salt, value) = (phc_base64(&secret.salt)?, phc_base64(&secret.value)?);
+    let rounds = data.hash_iterations;
+    match data.algorithm.as_str() {
+        name @ ("pbkdf2" | "pbkdf2-sha256" | "pbkdf2-sha512") => {
+            Ok(format!("${name}$i={rounds}${salt}${value}"))
+        }
+        "argon2" => {
+            let parameter = |name: &str| {
+                let list = data.additional_parameters.get(name);
+                let first = list.and_then(|list| list.first());
+                first.ok_or_else(|| format!("the argon2 credential has no `{name}`"))
+            };
+            let version = match parameter("version")?.as_str() {
+                "1.3" => 19,
+                "1.0" => 16,
+                other => return Err(format!("argon2 has no version {other}")),
+            };
+            let (kind, memory) = (parameter("type")?, parameter("memory")?);
+            let lanes = parameter("parallelism")?;
+            Ok(format!(
+                "$argon2{kind}$v={version}$m={memory},t={rounds},p={lanes}${salt}${value}"
+            ))
+        }
+        other => Err(format!("the hash is {other}, which cannot be imported")),
+    }
+}
