@@ -125,6 +125,11 @@ fn livestream(row: &Livestream) -> TableWriter {
         row.unrated
             .map(|unrated| ("unrated", self::unrated(unrated))),
     );
+    table.extend(
+        row.number
+            .map(|number| ("number", Encoder::Integer(number.into()))),
+    );
+    table.extend(row.group.as_deref().map(|group| ("group", text(group))));
     protection(
         &mut table,
         row.encrypted,

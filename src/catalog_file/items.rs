@@ -8,9 +8,9 @@ use super::OpenKeyFile;
 use super::rights::{broadcast, catchup_days, extended_rights, record_reference, rule, window};
 use crate::decode::{Decoder, Member, Node, TableDecoder, Value, nearest};
 use crate::domain::catalog::{
-    Asset, CatalogImport, ContentKey, DURATION_DAYS_MAX, Effects, ExtendedRights, IMAGES_MAX,
-    KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Playlists,
-    STREAMS_MAX, Spanned, Unrated,
+    Asset, CHANNEL_NUMBER_MAX, CatalogImport, ContentKey, DURATION_DAYS_MAX, Effects,
+    ExtendedRights, GROUP_MAX, IMAGES_MAX, KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer,
+    OfferKind, PG_AGE_MAX, Pack, Playlists, STREAMS_MAX, Spanned, Unrated,
 };
 use crate::domain::schedule::Image;
 use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
@@ -47,6 +47,8 @@ fn livestream(import: &mut CatalogImport, table: TableDecoder<'_>, open: Option<
     extended_rights(&table, &mut extended);
     let verify_age = table.boolean("verify_age");
     let unrated = table.read("unrated", Unrated::read);
+    let number = table.number("number", 1..=i64::from(CHANNEL_NUMBER_MAX));
+    let group = table.parsed("group", bounded::<GROUP_MAX>);
     let streams = streams(&table);
     let playlist = playlist(&table, true);
     let encrypted = table.boolean("encrypted");
@@ -75,6 +77,8 @@ fn livestream(import: &mut CatalogImport, table: TableDecoder<'_>, open: Option<
         encrypted: encrypted.unwrap_or(default.encrypted),
         keys,
         unrated,
+        number,
+        group,
         id,
         zone: default.zone,
     };

@@ -1,5 +1,7 @@
 //! `playgate catalog`: livestreams, assets, offers, keys and rights from one file.
 
+mod m3u;
+
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -17,8 +19,9 @@ use crate::catalog_file::{FILE_MAX, inline_key_files};
 /// Catalogue: livestreams, assets, offers, keys and rights
 #[derive(Subcommand)]
 pub(super) enum CatalogCommand {
-    /// Import a catalogue file (TOML or JSON). If it has errors, all are listed and nothing is imported.
-    /// Exit code 4 if it removes so much that it is held for approval
+    /// Import a catalogue file (TOML or JSON), or with --merge the livestreams of an M3U playlist. If it has
+    /// errors, all are listed and nothing is imported. Exit code 4 if it removes so much that it is held for
+    /// approval
     Import {
         /// File, `-` for standard input
         file: PathBuf,
@@ -190,7 +193,17 @@ fn flag(set: bool) -> Option<&'static str> {
 /// Imports a file and shows the report. If the import is held, asks on the terminal whether to accept it.
 async fn import(admin: &mut Admin, file: &Path, how: How) -> CommandResult {
     // Kept in memory, because a held import is sent again when the user accepts it.
-    let text = read(file)?;
+    let mut text = read(file)?;
+    if m3u::is_m3u(&text) {
+        // A list of livestreams that replaced the catalogue would remove every offer.
+        if !how.merge {
+            return Err(Failure::usage(
+                "a playlist has livestreams only: pass --merge",
+            ));
+        }
+        let wrong = |what| Failure::usage(format!("{}: {what}", file.display()));
+        text = m3u::to_catalog(&text).map_err(wrong)?;
+    }
     match send(admin, text.clone(), how).await? {
         Ok(report) => {
             show(&report, how.json)?;

@@ -263,6 +263,8 @@ fn livestream(row: &Livestream) -> ObjectMembers {
         ),
         ("verify_age", row.verify_age.to_string()),
         ("unrated", option(row.unrated)),
+        ("number", option(row.number)),
+        ("group", option(row.group.as_deref())),
         ("streams", option(row.streams)),
         ("playlist", playlist(&row.playlist)),
         ("encrypted", row.encrypted.to_string()),

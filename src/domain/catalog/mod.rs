@@ -35,9 +35,9 @@ pub use glob::Glob;
 pub use history::{ReadText, Replaced, Undo, VERSIONS_MAX, Version, WriteText};
 pub use import::{CatalogImport, Mode, Reference, Spanned};
 pub use model::{
-    Asset, CATCHUP_DAYS_MAX, ContentKey, DURATION_DAYS_MAX, ExtendedRights, IMAGES_MAX, KEYS_MAX,
-    KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind, PG_AGE_MAX, Pack, Playlists,
-    RULE_IDS_MAX, STREAMS_MAX, Unrated, Window,
+    Asset, CATCHUP_DAYS_MAX, CHANNEL_NUMBER_MAX, ContentKey, DURATION_DAYS_MAX, ExtendedRights,
+    GROUP_MAX, IMAGES_MAX, KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind,
+    PG_AGE_MAX, Pack, Playlists, RULE_IDS_MAX, STREAMS_MAX, Unrated, Window,
 };
 pub use plausibility::CatalogIssue;
 pub use rules::{Condition, Effects, Rule, TimeWindow};

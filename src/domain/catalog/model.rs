@@ -15,6 +15,8 @@ use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol,
 /// Bytes. This and the next limits keep a record below the 16 KiB that the store accepts as one
 /// value.
 pub const NAME_MAX: usize = 500;
+pub const GROUP_MAX: usize = 100;
+pub const CHANNEL_NUMBER_MAX: u16 = 9_999;
 pub const IMAGES_MAX: usize = 8;
 /// Bytes.
 pub(super) const LOCATION_MAX: usize = 1_500;
@@ -115,6 +117,10 @@ pub struct Livestream {
     pub encrypted: bool,
     pub keys: Vec<KeyId>,
     pub unrated: Option<Unrated>,
+    /// The place on the remote control.
+    pub number: Option<u16>,
+    /// The heading under which lists show it.
+    pub group: Option<String>,
 }
 
 impl Livestream {
@@ -139,6 +145,8 @@ impl Livestream {
             encrypted: true,
             keys: Vec::new(),
             unrated: None,
+            number: None,
+            group: None,
         }
     }
 }

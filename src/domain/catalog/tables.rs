@@ -41,12 +41,13 @@ pub(super) const TREES: [TreeName; 7] = [
 struct Livestreams;
 
 impl Record for Livestream {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
     fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
         match version {
-            // Version 1 lacks `unrated`; a zero byte means `None`.
-            1 => read_record(&[bytes, &[0]].concat()),
+            // Version 1 lacks `unrated`, 2 lacks `number` and `group`; a zero byte means `None`.
+            1 => read_record(&[bytes, &[0; 3]].concat()),
+            2 => read_record(&[bytes, &[0; 2]].concat()),
             _ => None,
         }
     }

@@ -28,6 +28,8 @@ fn livestreams() {
     livestream.catchup_days = 7;
     livestream.extended.rewind = true;
     livestream.streams = Some(2);
+    livestream.number = Some(5);
+    livestream.group = Some("C".to_owned());
     livestream.playlist = playlist();
     livestream.keys = vec![KeyId::from_bytes([9; 16])];
     livestream.images = vec![Image {
@@ -38,12 +40,17 @@ fn livestreams() {
     }];
     golden(
         &livestream,
-        "016e014e01016b0101660001035554430107000001000001020103086f726967696e3a6101010909090909090909090909090909090900",
+        "016e014e01016b0101660001035554430107000001000001020103086f726967696e3a61010109090909090909090909090909090909000105010143",
     );
     let bytes = HEXLOWER.decode(b"016e014e01016b0101660001035554430107000001000001020103086f726967696e3a61010109090909090909090909090909090909");
-    // Version 1 has no treatment of unrated programs.
-    let old = <Livestream as Record>::upgrade(1, &bytes.unwrap());
-    assert_eq!(old, Some(livestream));
+    let mut bytes = bytes.unwrap();
+    (livestream.number, livestream.group) = (None, None);
+    // Version 1 has no treatment of unrated programs, version 2 no number and no group.
+    for version in [1, 2] {
+        let old = <Livestream as Record>::upgrade(version, &bytes);
+        assert_eq!(old.as_ref(), Some(&livestream), "version {version}");
+        bytes.push(0);
+    }
 }
 
 #[test]

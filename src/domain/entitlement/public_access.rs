@@ -14,6 +14,16 @@ pub struct PublicLivestream {
     pub until: UnixSeconds,
 }
 
+/// A program in its catch-up window that anyone may watch.
+#[derive(Debug)]
+pub struct PublicProgram {
+    pub livestream: Arc<Livestream>,
+    pub start: UnixSeconds,
+    pub stop: UnixSeconds,
+    /// The end of the offer or of the catch-up window.
+    pub until: UnixSeconds,
+}
+
 impl EntitlementService {
     /// Decides whether anyone may watch a livestream now, and for how long: at most `most` seconds.
     pub fn public_access(
@@ -23,6 +33,47 @@ impl EntitlementService {
         now: UnixSeconds,
         most: i64,
     ) -> Result<PublicLivestream, Denied> {
+        let (livestream, most) = self.public_offer(livestream, address, now, most)?;
+        let schedule = self.schedule().snapshot();
+        let (rights, _) = PositionRights::at(&schedule, &livestream, now);
+        rights.check(now, now)?;
+        // Players with a bare URL send no heartbeat, so the access must end before a program without live
+        // rights.
+        let until = schedule.next_withheld(&livestream.id, now, most);
+        Ok(PublicLivestream { livestream, until })
+    }
+
+    /// Decides whether anyone may watch the program that was on at `at`, by its catch-up right.
+    pub fn public_catchup(
+        &self,
+        livestream: &LivestreamId,
+        address: Option<Country>,
+        (at, now): (UnixSeconds, UnixSeconds),
+        most: i64,
+    ) -> Result<PublicProgram, Denied> {
+        let (livestream, most) = self.public_offer(livestream, address, now, most)?;
+        let schedule = self.schedule().snapshot();
+        let program = schedule.program_at(&livestream.id, at);
+        let program = program.ok_or(Denied::NotAvailable)?;
+        let (from, until) = program.catchup().ok_or(Denied::NotAvailable)?;
+        if now < from || until <= now {
+            return Err(Denied::NotAvailable);
+        }
+        Ok(PublicProgram {
+            livestream,
+            start: program.start(),
+            stop: program.stop(),
+            until: until.min(most),
+        })
+    }
+
+    fn public_offer(
+        &self,
+        livestream: &LivestreamId,
+        address: Option<Country>,
+        now: UnixSeconds,
+        most: i64,
+    ) -> Result<(Arc<Livestream>, UnixSeconds), Denied> {
         let snapshot = self.catalog().snapshot();
         let livestream = snapshot
             .livestream(livestream)
@@ -58,14 +109,6 @@ impl EntitlementService {
         }
         let most = now + most;
         let most = end.map_or(most, |end| end.min(most));
-        let schedule = self.schedule().snapshot();
-        let (rights, _) = PositionRights::at(&schedule, livestream, now);
-        rights.check(now, now)?;
-        Ok(PublicLivestream {
-            livestream: Arc::clone(livestream),
-            // Players with a bare URL send no heartbeat, so the access must end before a program without live
-            // rights.
-            until: schedule.next_withheld(&livestream.id, now, most),
-        })
+        Ok((Arc::clone(livestream), most))
     }
 }

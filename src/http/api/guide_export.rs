@@ -17,7 +17,8 @@ use crate::http::routing::endpoint::schedule::{
     M3uRequest, MANIFESTS, PlaylistRedirectRequest, encoded,
 };
 use crate::http::state::HttpState;
-use crate::http::wire::{m3u, xmltv};
+use crate::http::wire::m3u::{self, M3uEntry};
+use crate::http::wire::xmltv;
 use crate::media::loop_channel::{self, ManifestRange};
 use crate::services::Services;
 use crate::types::time::HOUR;
@@ -86,12 +87,26 @@ pub(crate) fn m3u(
         // anyway.
         matches!(open, Ok(_) | Err(Denied::NoLiveRights)).then_some(())?;
         let mut manifests = MANIFESTS.iter();
-        let (_, manifest) = manifests.find(|(one, _)| open_manifest(livestream, *one).is_some())?;
+        let live = ManifestRange::Live;
+        let (protocol, manifest) =
+            manifests.find(|(one, _)| open_manifest(livestream, *one, live).is_some())?;
         let id = encoded(livestream.id.as_str());
         // An address that redirects when it is used: rights are checked when a viewer tunes in. Players send
         // no headers, so it carries the token; the list is as secret as that.
         let address = format!("{base}/m3u/{id}/{manifest}?accessToken={token}");
-        Some((&**livestream, address))
+        let any = ManifestRange::Window {
+            start: cx.now,
+            stop: cx.now,
+        };
+        // Players fill in the start of the program.
+        let catchup =
+            livestream.catchup_days > 0 && open_manifest(livestream, *protocol, any).is_some();
+        let catchup = catchup.then(|| format!("{address}&utc={{utc}}"));
+        Some(M3uEntry {
+            livestream,
+            address,
+            catchup,
+        })
     });
     let guide = format!("{base}/xmltv?accessToken={token}");
     let list = m3u::list(&guide, entries);
@@ -115,16 +130,28 @@ pub(crate) fn watch(
 ) -> Result<Reply, ApiError> {
     let services = &http.services;
     let country = cx.country(services.geoip.as_deref());
-    let open =
-        services
-            .entitlement
-            .public_access(&request.livestream, country, cx.now, VALIDITY_MAX)?;
-    let manifest = open_manifest(&open.livestream, request.protocol);
+    let (entitlement, id) = (&services.entitlement, &request.livestream);
+    let (livestream, range, until) = match request.catchup {
+        None => {
+            let open = entitlement.public_access(id, country, cx.now, VALIDITY_MAX)?;
+            (open.livestream, ManifestRange::Live, open.until)
+        }
+        Some(at) => {
+            let open = entitlement.public_catchup(id, country, (at, cx.now), VALIDITY_MAX)?;
+            let (start, stop) = (open.start, open.stop);
+            (
+                open.livestream,
+                ManifestRange::Window { start, stop },
+                open.until,
+            )
+        }
+    };
+    let manifest = open_manifest(&livestream, request.protocol, range);
     let address = match manifest.ok_or(PlaybackError::ProtocolNotAvailable)? {
         OpenManifest::Origin(path) => {
             // No heartbeat can end this playback, so the address expires with the next program without live
             // rights, with the offer, or after twelve hours.
-            let address = services.playback.origin_address(&path, open.until, cx.now);
+            let address = services.playback.origin_address(&path, until, cx.now);
             format!("{}{address}", http.settings.public_url)
         }
         OpenManifest::Address(address) => address,
@@ -142,12 +169,16 @@ enum OpenManifest {
 }
 
 /// Returns the manifest of a livestream that can be played without a session.
-fn open_manifest(livestream: &Arc<Livestream>, protocol: Protocol) -> Option<OpenManifest> {
+fn open_manifest(
+    livestream: &Livestream,
+    protocol: Protocol,
+    range: ManifestRange,
+) -> Option<OpenManifest> {
     match livestream.playlist.location(protocol)? {
+        Location::Loop(path) => loop_channel::manifest(path, range).map(OpenManifest::Origin),
+        // A past program has no address of its own there.
+        Location::Origin(_) | Location::Address(_) if range != ManifestRange::Live => None,
         Location::Origin(path) => MediaPath::parse(path).map(OpenManifest::Origin),
-        Location::Loop(path) => {
-            loop_channel::manifest(path, ManifestRange::Live).map(OpenManifest::Origin)
-        }
         // Only a session can fill in the placeholders.
         Location::Address(address) if address.contains('{') => None,
         Location::Address(address) => Some(OpenManifest::Address(address.to_owned())),

@@ -48,6 +48,10 @@ pub(crate) struct LivestreamReply<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     images: Vec<ImageReply<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
     zone: &'static str,
     live_rights: bool,
     catchup_days: u16,
@@ -68,6 +72,8 @@ impl<'a> From<&'a Livestream> for LivestreamReply<'a> {
             id: livestream.id.as_str(),
             name: &livestream.name,
             images: images(&livestream.images),
+            number: livestream.number,
+            group: livestream.group.as_deref(),
             zone: livestream.zone.name(),
             live_rights: livestream.live_rights,
             catchup_days: livestream.catchup_days,

@@ -4,16 +4,25 @@ use std::fmt::Write as _;
 
 use crate::domain::catalog::Livestream;
 
+pub(crate) struct M3uEntry<'a> {
+    pub livestream: &'a Livestream,
+    pub address: String,
+    /// The address of a past program, with `{utc}` where its start belongs.
+    pub catchup: Option<String>,
+}
+
 /// Writes a playlist of livestreams with their addresses. `guide` is the address of the XMLTV file;
 /// its channel ids are the `tvg-id`s of the entries.
 #[must_use]
-pub(crate) fn list<'a>(
-    guide: &str,
-    entries: impl Iterator<Item = (&'a Livestream, String)>,
-) -> String {
+pub(crate) fn list<'a>(guide: &str, entries: impl Iterator<Item = M3uEntry<'a>>) -> String {
     // Players read one of these two attributes.
     let mut out = format!("#EXTM3U url-tvg=\"{guide}\" x-tvg-url=\"{guide}\"\n");
-    for (livestream, address) in entries {
+    for M3uEntry {
+        livestream,
+        address,
+        catchup,
+    } in entries
+    {
         let (id, name) = (livestream.id.as_str(), &livestream.name);
         let logo = livestream.images.iter().find(|image| image.default);
         let logo = logo.or(livestream.images.first());
@@ -26,6 +35,19 @@ pub(crate) fn list<'a>(
         );
         if let Some(logo) = logo {
             let _ = write!(out, " tvg-logo=\"{}\"", quoted(&logo.filename));
+        }
+        if let Some(number) = livestream.number {
+            let _ = write!(out, " tvg-chno=\"{number}\"");
+        }
+        if let Some(group) = &livestream.group {
+            let _ = write!(out, " group-title=\"{}\"", quoted(group));
+        }
+        if let Some(source) = catchup {
+            let days = livestream.catchup_days;
+            let _ = write!(
+                out,
+                " catchup=\"default\" catchup-days=\"{days}\" catchup-source=\"{source}\""
+            );
         }
         let _ = writeln!(out, ",{}\n{address}", one_line(name));
     }
@@ -60,17 +82,29 @@ mod tests {
             filename: "https://cdn.example/a.png".into(),
             embedded_text: false,
         });
-        let second = livestream("b", "B");
+        let mut second = livestream("b", "B");
+        second.catchup_days = 7;
+        second.number = Some(12);
+        second.group = Some("News \"now\"".to_owned());
         let entries = [
-            (&first, "http://x/a".to_owned()),
-            (&second, "http://x/b".to_owned()),
+            M3uEntry {
+                livestream: &first,
+                address: "http://x/a".to_owned(),
+                catchup: None,
+            },
+            M3uEntry {
+                livestream: &second,
+                address: "http://x/b".to_owned(),
+                catchup: Some("http://x/b?utc={utc}".to_owned()),
+            },
         ];
         assert_eq!(
             list("http://x/xmltv?k=1", entries.into_iter()),
             "#EXTM3U url-tvg=\"http://x/xmltv?k=1\" x-tvg-url=\"http://x/xmltv?k=1\"\n\
              #EXTINF:-1 tvg-id=\"a'1\" tvg-name=\"One, 'two'\" \
              tvg-logo=\"https://cdn.example/a.png\",One, \"two\"\nhttp://x/a\n\
-             #EXTINF:-1 tvg-id=\"b\" tvg-name=\"B\",B\nhttp://x/b\n"
+             #EXTINF:-1 tvg-id=\"b\" tvg-name=\"B\" tvg-chno=\"12\" group-title=\"News 'now'\" \
+             catchup=\"default\" catchup-days=\"7\" catchup-source=\"http://x/b?utc={utc}\",B\nhttp://x/b\n"
         );
     }
 }

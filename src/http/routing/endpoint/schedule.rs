@@ -5,7 +5,9 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::errors::combine::CombineResults;
 use crate::http::request::query::IdList;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::types::{AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay};
+use crate::types::{
+    AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay, UnixSeconds,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LiveRequest {
@@ -197,6 +199,8 @@ impl ParseRequest for M3uRequest {
 pub(crate) struct PlaylistRedirectRequest {
     pub livestream: LivestreamId,
     pub protocol: Protocol,
+    /// The start of the program to catch up.
+    pub catchup: Option<UnixSeconds>,
 }
 
 /// File names of the manifests in the playlist. Players detect the protocol by the extension.
@@ -205,7 +209,11 @@ pub(crate) const MANIFESTS: [(Protocol, &str); 2] =
 
 impl ParseRequest for PlaylistRedirectRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        let livestream = livestream(input)?;
+        let (livestream, utc) = (
+            livestream(input),
+            input.number("utc", 12, "must be a time in Unix seconds"),
+        )
+            .combine()?;
         let name = input.text("manifest")?;
         let found = MANIFESTS.iter().find(|(_, manifest)| *manifest == name);
         let (protocol, _) = found.ok_or_else(|| {
@@ -215,6 +223,7 @@ impl ParseRequest for PlaylistRedirectRequest {
         Ok(Self {
             livestream,
             protocol: *protocol,
+            catchup: utc.map(UnixSeconds),
         })
     }
 }
