@@ -9,6 +9,7 @@ use crate::types::{BroadcastId, UnixSeconds};
 /// Bytes. Together, these limits keep a broadcast below the 12 KiB of a chunk, and so below the 16
 /// KiB that the store accepts as one value.
 pub(crate) const TITLE_MAX: usize = 500;
+pub(crate) const SUBTITLE_MAX: usize = 300;
 pub(crate) const DESCRIPTION_MAX: usize = 4_000;
 pub(crate) const IMAGES_MAX: usize = 8;
 /// Bytes. A longer URL is dropped: a truncated one would be a different one.
@@ -63,6 +64,12 @@ pub struct Metadata {
     /// Source of `pg_age` as `system:value`, or a rating that no table contains. `None` if the guide gives the age
     /// itself or no rating.
     pub rating: Option<Box<str>>,
+    /// Usually the title of the episode. `None` instead of an empty text.
+    pub subtitle: Option<Box<str>>,
+    /// Counted from 1.
+    pub season: Option<u16>,
+    /// Counted from 1.
+    pub episode: Option<u16>,
 }
 
 impl Metadata {
@@ -71,6 +78,9 @@ impl Metadata {
         let mut cut = shorten(&mut self.title, TITLE_MAX);
         if let Some(description) = &mut self.description {
             cut |= shorten(description, DESCRIPTION_MAX);
+        }
+        if let Some(subtitle) = &mut self.subtitle {
+            cut |= shorten(subtitle, SUBTITLE_MAX);
         }
         let before = (self.images.len(), self.categories.len());
         // Images that are too long are dropped and not cut.
@@ -149,6 +159,9 @@ mod tests {
             categories: vec!["c".repeat(1_000).into(); 50],
             pg_age: Some(18),
             rating: Some("r".repeat(1_000).into()),
+            subtitle: Some("s".repeat(1_000).into()),
+            season: Some(u16::MAX),
+            episode: Some(u16::MAX),
         };
         assert!(facts.bound());
         assert_eq!(facts.title.chars().count(), TITLE_MAX / 2);

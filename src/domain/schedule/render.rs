@@ -35,6 +35,17 @@ pub(super) fn broadcast(
         out.extend_from_slice(b",\"description\":");
         json_writer::text(description, out);
     }
+    let facts = &broadcast.facts;
+    if let Some(subtitle) = &facts.subtitle {
+        out.extend_from_slice(b",\"subtitle\":");
+        json_writer::text(subtitle, out);
+    }
+    for (name, number) in [("season", facts.season), ("episode", facts.episode)] {
+        if let Some(number) = number {
+            // Numbers and times are written alike.
+            member(name, UnixSeconds(number.into()), out);
+        }
+    }
     member("start", broadcast.start, out);
     member("stop", broadcast.stop, out);
     out.extend_from_slice(b",\"liveAvailable\":");
@@ -162,6 +173,9 @@ mod tests {
                 categories: vec!["News".into()],
                 pg_age: Some(16),
                 rating: Some("FSK:16".into()),
+                subtitle: Some("S\"".into()),
+                season: Some(2),
+                episode: Some(5),
             },
         };
         let rights = BroadcastRights {
@@ -176,7 +190,7 @@ mod tests {
             parsed(&whole, &rights),
             json!({
                 "id": "b\"1", "title": "A \"b\"\n\u{1}", "description": "D\\",
-                "start": 10, "stop": 20, "liveAvailable": true,
+                "subtitle": "S\"", "season": 2, "episode": 5, "start": 10, "stop": 20, "liveAvailable": true,
                 "catchupInterval": {"from": 20, "to": 620},
                 "extendedRights": {"pause": true, "rewind": false, "fastForward": true},
                 "images": [

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::known_channels::SeenChannels;
 use super::model::Broadcast;
 use super::source_spans::AllSourceSpans;
-use crate::store::{Entries, Index, Record, Schema, Table, TreeName};
+use crate::store::{Entries, Index, Record, Schema, Table, TreeName, read_record};
 use crate::types::LivestreamId;
 
 /// Bytes. One broadcast never exceeds it.
@@ -28,7 +28,69 @@ pub struct Chunk {
     pub broadcasts: Vec<Broadcast>,
 }
 
-impl Record for Chunk {}
+impl Record for Chunk {
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+        match version {
+            1 => read_record::<v1::Chunk>(bytes).map(Self::from),
+            _ => None,
+        }
+    }
+}
+
+/// Broadcasts without subtitle, season and episode.
+mod v1 {
+    use serde::Deserialize;
+
+    use crate::domain::schedule::model::{self, Image};
+    use crate::types::{BroadcastId, UnixSeconds};
+
+    #[derive(Deserialize)]
+    pub(super) struct Chunk {
+        broadcasts: Vec<Broadcast>,
+    }
+
+    #[derive(Deserialize)]
+    struct Broadcast {
+        id: BroadcastId,
+        start: UnixSeconds,
+        stop: UnixSeconds,
+        facts: Metadata,
+    }
+
+    #[derive(Deserialize)]
+    struct Metadata {
+        title: Box<str>,
+        description: Option<Box<str>>,
+        images: Vec<Image>,
+        categories: Vec<Box<str>>,
+        pg_age: Option<u8>,
+        rating: Option<Box<str>>,
+    }
+
+    impl From<Chunk> for super::Chunk {
+        fn from(old: Chunk) -> Self {
+            let broadcasts = old.broadcasts.into_iter().map(|old| model::Broadcast {
+                id: old.id,
+                start: old.start,
+                stop: old.stop,
+                facts: model::Metadata {
+                    title: old.facts.title,
+                    description: old.facts.description,
+                    images: old.facts.images,
+                    categories: old.facts.categories,
+                    pg_age: old.facts.pg_age,
+                    rating: old.facts.rating,
+                    ..model::Metadata::default()
+                },
+            });
+            Self {
+                broadcasts: broadcasts.collect(),
+            }
+        }
+    }
+}
 
 pub struct Chunks;
 
@@ -158,14 +220,22 @@ mod tests {
         broadcast.facts.categories.push("c".into());
         broadcast.facts.pg_age = Some(12);
         broadcast.facts.rating = Some("FSK:12".into());
+        let old =
+            "01026231 78f0 0154 010164 01 06737175617265 01 0166 00 010163 010c 010646534b3a3132"
+                .replace(' ', "");
+        let bytes = data_encoding::HEXLOWER.decode(old.as_bytes()).unwrap();
         let chunk = Chunk {
             broadcasts: vec![broadcast],
         };
+        assert_eq!(<Chunk as Record>::upgrade(1, &bytes).as_ref(), Some(&chunk));
+        let mut chunk = chunk;
+        let facts = &mut chunk.broadcasts[0].facts;
+        facts.subtitle = Some("s".into());
+        (facts.season, facts.episode) = (Some(2), Some(5));
         let bytes = bincode::serde::encode_to_vec(&chunk, bincode::config::standard()).unwrap();
         assert_eq!(
             data_encoding::HEXLOWER.encode(&bytes),
-            "01026231 78f0 0154 010164 01 06737175617265 01 0166 00 010163 010c 010646534b3a3132"
-                .replace(' ', "")
+            old + "01017301020105"
         );
         let head = ScheduleHead { generation: 7 };
         let bytes = bincode::serde::encode_to_vec(head, bincode::config::standard()).unwrap();

@@ -44,6 +44,9 @@ struct WireBroadcast {
     id: Option<String>,
     title: Option<String>,
     description: Option<String>,
+    subtitle: Option<String>,
+    season: Option<u16>,
+    episode: Option<u16>,
     start: Option<i64>,
     stop: Option<i64>,
     images: Option<Vec<WireImage>>,
@@ -286,11 +289,18 @@ impl<R: Read> GuideEvents for JsonGuide<R> {
 
 fn facts(wire: WireBroadcast) -> Metadata {
     let images = wire.images.unwrap_or_default().into_iter();
-    let description = wire.description.filter(|text| !text.trim().is_empty());
+    let given = |text: Option<String>| {
+        let text = text.as_deref().map_or("", str::trim);
+        (!text.is_empty()).then(|| text.into())
+    };
     Metadata {
         // Rows without a title are skipped later, like those of XMLTV.
         title: wire.title.unwrap_or_default().trim().into(),
-        description: description.map(|text| text.trim().into()),
+        description: given(wire.description),
+        subtitle: given(wire.subtitle),
+        // Zero is no number.
+        season: wire.season.filter(|number| *number > 0),
+        episode: wire.episode.filter(|number| *number > 0),
         images: images
             .map(|image| Image {
                 kind: image.kind.into(),
@@ -329,7 +339,7 @@ mod tests {
 
     const WHOLE: &str = r#" {
         "news": [
-            {"id": "a", "title": " A \"{[\" ", "description": "D", "start": 10, "stop": 20,
+            {"id": "a", "title": " A \"{[\" ", "description": "D", "subtitle": "S", "season": 2, "episode": 5, "start": 10, "stop": 20,
              "liveAvailable": true, "catchupInterval": {"from": 1, "to": 2}, "streamId": null,
              "images": [{"type": "three-four", "default": true, "filename": "f",
                          "embeddedText": true}], "pgAge": 12},
@@ -360,6 +370,9 @@ mod tests {
                 categories: Vec::new(),
                 pg_age: Some(12),
                 rating: None,
+                subtitle: Some("S".into()),
+                season: Some(2),
+                episode: Some(5),
             },
         };
         assert_eq!(events[0], GuideEvent::Programme(Box::new(expected)));

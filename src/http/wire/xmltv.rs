@@ -56,6 +56,9 @@ fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
         out.push_str(">\n");
         // The order of elements is fixed by the XMLTV definition.
         element(&mut out, "title", &facts.title);
+        if let Some(subtitle) = &facts.subtitle {
+            element(&mut out, "sub-title", subtitle);
+        }
         if let Some(description) = &facts.description {
             element(&mut out, "desc", description);
         }
@@ -63,10 +66,25 @@ fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
             element(&mut out, "category", category);
         }
         icons(&mut out, &facts.images);
+        episode(&mut out, facts.season, facts.episode);
         rating(&mut out, facts.rating.as_deref(), facts.pg_age);
         out.push_str("  </programme>\n");
     }
     out
+}
+
+/// XMLTV counts from 0.
+fn episode(out: &mut String, season: Option<u16>, episode: Option<u16>) {
+    if season.is_none() && episode.is_none() {
+        return;
+    }
+    let number = |number: Option<u16>| match number {
+        Some(number) => number.saturating_sub(1).to_string(),
+        None => String::new(),
+    };
+    attributes(out, "    <episode-num", &[("system", "xmltv_ns")]);
+    let value = format!("{}.{}.", number(season), number(episode));
+    text(out, ">", &value, "</episode-num>\n");
 }
 
 fn rating(out: &mut String, rating: Option<&str>, age: Option<u8>) {
@@ -163,6 +181,9 @@ mod tests {
         let mut facts = Metadata {
             title: "T & \u{1}t".into(),
             description: Some("d\nd".into()),
+            subtitle: Some("Part <2>".into()),
+            season: Some(3),
+            episode: Some(2),
             categories: vec!["c".into()],
             rating: Some("FSK:12".into()),
             pg_age: Some(12),
@@ -200,9 +221,11 @@ mod tests {
   </channel>
   <programme start="20260822000000 +0000" stop="20260822000100 +0000" channel="a&amp;&quot;b">
     <title>T &amp; t</title>
+    <sub-title>Part &lt;2&gt;</sub-title>
     <desc>d&#10;d</desc>
     <category>c</category>
     <icon src="https://i.example/?a&amp;b" width="400" height="400"/>
+    <episode-num system="xmltv_ns">2.1.</episode-num>
     <rating system="FSK"><value>12</value></rating>
   </programme>
   <programme start="20260822000100 +0000" stop="20260822000200 +0000" channel="a&amp;&quot;b">

@@ -5,6 +5,7 @@
 
 pub(crate) mod bounded_lines;
 pub mod decompress;
+mod episode;
 pub(crate) mod packed_metadata;
 pub mod parsed_guide;
 mod xml_cursor;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use chrono_tz::Tz;
 use quick_xml::events::{BytesStart, Event};
 
+use super::episode::EpisodeNumber;
 use super::xml_cursor::{Cursor, attribute};
 use super::{
     GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, Skip,
@@ -133,17 +134,23 @@ impl<R: Read> Xmltv<R> {
     fn facts(&mut self) -> Result<Metadata, GuideError> {
         let mut titles = Best::new(&self.options.languages);
         let mut descriptions = Best::new(&self.options.languages);
+        let mut subtitles = Best::new(&self.options.languages);
+        let mut number = EpisodeNumber::default();
         let mut facts = Metadata::default();
         while let Some(child) = self.cursor.child()? {
             match child.name().as_ref() {
-                kind @ ("title" | "desc") => {
-                    let best = if kind == "title" {
-                        &mut titles
-                    } else {
-                        &mut descriptions
+                kind @ ("title" | "sub-title" | "desc") => {
+                    let best = match kind {
+                        "title" => &mut titles,
+                        "sub-title" => &mut subtitles,
+                        _ => &mut descriptions,
                     };
                     let lang = attribute(&child, "lang");
                     best.offer(lang.as_deref(), self.cursor.text()?);
+                }
+                "episode-num" => {
+                    let system = attribute(&child, "system").unwrap_or_default();
+                    number.offer(&system, &self.cursor.text()?);
                 }
                 "category" => {
                     let text = self.cursor.text()?;
@@ -164,6 +171,8 @@ impl<R: Read> Xmltv<R> {
         }
         facts.title = titles.finish().unwrap_or_default().into();
         facts.description = descriptions.finish().map(Into::into);
+        facts.subtitle = subtitles.finish().map(Into::into);
+        (facts.season, facts.episode) = (number.season, number.episode);
         Ok(facts)
     }
 }

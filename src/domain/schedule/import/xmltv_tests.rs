@@ -90,6 +90,9 @@ fn a_whole_programme_is_read() {
             categories: vec!["News".into(), "Weather".into()],
             pg_age: Some(12),
             rating: Some("FSK:12".into()),
+            subtitle: None,
+            season: Some(2),
+            episode: Some(3),
         },
     };
     assert_eq!(events[2], GuideEvent::Programme(Box::new(expected)));

@@ -1,0 +1,107 @@
+//! Season and episode of a programme, from the numbering systems that guides use.
+
+/// As viewers count: from 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct EpisodeNumber {
+    pub(super) season: Option<u16>,
+    pub(super) episode: Option<u16>,
+    /// Of `xmltv_ns`, which is exact; `onscreen` is what a broadcaster shows.
+    exact: bool,
+}
+
+impl EpisodeNumber {
+    /// Takes what an `episode-num` element says, if it says more than what is known.
+    pub(super) fn offer(&mut self, system: &str, text: &str) {
+        let found = match system {
+            "xmltv_ns" => xmltv_ns(text),
+            "onscreen" | "" => onscreen(text),
+            // Ids of other services, such as `dd_progid`.
+            _ => return,
+        };
+        let empty = self.season.is_none() && self.episode.is_none();
+        let better = found.exact && !self.exact;
+        if (found.season.is_some() || found.episode.is_some()) && (empty || better) {
+            *self = found;
+        }
+    }
+}
+
+/// `season.episode.part`, each counted from 0, empty if unknown, with an optional `/total`.
+fn xmltv_ns(text: &str) -> EpisodeNumber {
+    let mut parts = text.split('.').map(|part| {
+        let number = part.split('/').next().unwrap_or_default().trim();
+        number.parse::<u16>().ok()?.checked_add(1)
+    });
+    EpisodeNumber {
+        season: parts.next().flatten(),
+        episode: parts.next().flatten(),
+        exact: true,
+    }
+}
+
+/// `S2E5`, `s02 e05`, `2x05`, `E5`.
+fn onscreen(text: &str) -> EpisodeNumber {
+    let text: String = text.to_ascii_lowercase().split_whitespace().collect();
+    let after = |letter: char| number(text.split_once(letter)?.1);
+    let (season, episode) = match text.split_once('x') {
+        Some((season, episode)) => (number(season), number(episode)),
+        None => (after('s'), after('e')),
+    };
+    EpisodeNumber {
+        season,
+        episode,
+        exact: false,
+    }
+}
+
+/// The digits that a text begins with. Zero means unknown.
+fn number(text: &str) -> Option<u16> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let digits = text.get(..end.unwrap_or(text.len()))?;
+    digits.parse().ok().filter(|number| *number > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_guides_are_read() {
+        for (system, text, season, episode) in [
+            ("xmltv_ns", "1.4.", Some(2), Some(5)),
+            ("xmltv_ns", " 1/3 . 4/10 . 0/2", Some(2), Some(5)),
+            ("xmltv_ns", ".11.", None, Some(12)),
+            ("xmltv_ns", "2..", Some(3), None),
+            ("xmltv_ns", "65535.0.", None, Some(1)),
+            ("xmltv_ns", "..", None, None),
+            ("xmltv_ns", "a.-1", None, None),
+            ("onscreen", "S02E05", Some(2), Some(5)),
+            ("onscreen", "s2 e5 of 10", Some(2), Some(5)),
+            ("onscreen", "2x05", Some(2), Some(5)),
+            ("", "E5", None, Some(5)),
+            ("onscreen", "Pilot", None, None),
+            ("onscreen", "S0E0", None, None),
+            ("dd_progid", "EP01234567.0005", None, None),
+        ] {
+            let mut found = EpisodeNumber::default();
+            found.offer(system, text);
+            assert_eq!((found.season, found.episode), (season, episode), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_exact_system_wins_in_any_order() {
+        let given = [
+            ("onscreen", "S9E9"),
+            ("xmltv_ns", "1.4."),
+            ("xmltv_ns", ".."),
+        ];
+        for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0]] {
+            let mut found = EpisodeNumber::default();
+            for nth in order {
+                found.offer(given[nth].0, given[nth].1);
+            }
+            assert_eq!((found.season, found.episode), (Some(2), Some(5)));
+        }
+    }
+}
