@@ -99,6 +99,7 @@ fn call(record: JournalRecord, schedule: &Schedule) -> Call {
         .device
         .as_ref()
         .and_then(|device| device.id_hash.clone());
+    let events = record.steps.iter().find(|step| step.check == "events");
     let mut call = Call {
         id: record.id,
         at: record.at_millis,
@@ -111,6 +112,7 @@ fn call(record: JournalRecord, schedule: &Schedule) -> Call {
         model: record.device.as_ref().map(model),
         query,
         retry_after: details.and_then(|details| details.get("retryAfter")?.as_i64()),
+        events: events.and_then(|step| step.finding.parse().ok()),
         sends_pin: record.body.iter().any(|member| member.name == "pinCode"),
         ..Call::default()
     };

@@ -56,6 +56,7 @@ pub(crate) async fn sign_up(
                 .for_member("identity", &[ErrorCode::EmailInUse])
                 .for_member("accessKey", ErrorCode::BAD_PASSWORD)
         })?;
+    cx.trace.user(opened.user.id);
     Reply::json(&LoginReply::new(&opened, true))
 }
 
@@ -82,6 +83,7 @@ pub(crate) async fn login(
                 .log_in(partner, &email, &password, from, now, &pool),
         )
         .await?;
+    cx.trace.user(opened.user.id);
     Reply::json(&LoginReply::new(&opened, false))
 }
 

@@ -50,14 +50,17 @@ pub(crate) async fn telemetry(
         partner: auth.partner(),
     };
     // In a pool: parsing a megabyte of JSON takes milliseconds, a write to a slow disk longer.
-    let body = services
+    let (body, sent, whole) = services
         .cold
         .run(move |()| {
             let Batch { events, rejected } = Batch::read(&request.body)?;
+            let (sent, whole) = (events.len() + rejected.len(), rejected.is_empty());
             let taken = telemetry.accept(sender, events, now)?;
-            Ok::<_, ApiError>(TakenBody::new(taken, rejected))
+            Ok::<_, ApiError>((TakenBody::new(taken, rejected), sent, whole))
         })?
         .await??;
+    // The conformance report judges the size of batches by it.
+    cx.trace.step("events", whole, || sent.to_string());
     Reply::json_with(StatusCode::ACCEPTED, &body)
 }
 

@@ -5,6 +5,14 @@ import { createRequire } from 'node:module';
 
 const WITHIN_MS = 15_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** What axe finds on a page: rules that are broken, with the first element. */
+export async function barriers(page) {
+  // The debugger's evaluation is not subject to the page's policy.
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+  return violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
+}
 const PHONE = { width: 390, height: 844 };
 
 /** The console, not logged in. `phone` is one: small, and dark. */
@@ -70,12 +78,9 @@ class Operator {
     );
   }
 
-  /** What axe finds on the page: rules that are broken, with the first element. */
+  /** What axe finds on the page. */
   async barriers() {
-    // The debugger's evaluation is not subject to the page's policy.
-    await this.page.evaluate(AXE);
-    const { violations } = await this.page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
-    return violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
+    return barriers(this.page);
   }
 
   /** The section with this title. */
