@@ -251,6 +251,7 @@ fn of_requests(seen: &mut Seen) {
     tail.args(["requests", "tail", "--route", "entitlement", "--json"]);
     let first = first_line(&mut tail, || ());
     seen.takes_down("requests tail", &first);
+    seen.tells("lab check", &["--partner", "test"]);
 }
 
 fn of_upkeep(seen: &mut Seen, mut server: Appliance) {

@@ -9,8 +9,11 @@ use crate::types::LivestreamId;
 /// How every such file begins.
 const HEAD: &str = "#EXTM3U";
 
+/// Some editors begin a file with it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 pub(super) fn is_m3u(text: &str) -> bool {
-    text.trim_start_matches('\u{feff}').starts_with(HEAD)
+    text.trim_start_matches(BYTE_ORDER_MARK).starts_with(HEAD)
 }
 
 /// Entries in their order. Addresses of past programs are not taken over: their templates differ between players.
@@ -18,6 +21,7 @@ pub(super) fn to_catalog(text: &str) -> Result<String, String> {
     let mut livestreams: BTreeMap<String, Value> = BTreeMap::new();
     let mut heading: Option<(u64, &str)> = None;
     let mut group = None;
+    let text = text.trim_start_matches(BYTE_ORDER_MARK);
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if let Some(entry) = line.strip_prefix("#EXTINF:") {

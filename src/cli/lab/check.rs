@@ -50,11 +50,22 @@ struct ProfileFile {
     waived: BTreeMap<String, String>,
 }
 
-fn waived(file: &Path) -> Result<String, Failure> {
+/// Where a report goes, besides standard output.
+pub(super) struct ReportFiles<'a> {
+    pub(super) html: Option<&'a Path>,
+    pub(super) junit: Option<&'a Path>,
+}
+
+/// The waived rules of a profile, as the server takes them.
+pub(super) fn waived(file: &Path) -> Result<String, Failure> {
     let text = fs::read_to_string(file).map_err(|error| Failure::file(file, &error))?;
     let wrong =
         |what: &dyn std::fmt::Display| Failure::usage(format!("{}: {what}", file.display()));
-    let profile: ProfileFile = toml::from_str(&text).map_err(|error| wrong(&error.message()))?;
+    let profile: ProfileFile = toml::from_str(&text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let line = 1 + before.map_or(0, |before| before.matches('\n').count());
+        wrong(&format_args!("line {line}: {}", error.message()))
+    })?;
     serde_json::to_string(&profile.waived).map_err(|error| wrong(&error))
 }
 
@@ -76,22 +87,31 @@ pub(super) async fn run(command: CheckCommand, global: &Global) -> CommandResult
         ],
     );
     let report = admin.get(&target).await?;
+    let files = ReportFiles {
+        html: command.html.as_deref(),
+        junit: command.junit.as_deref(),
+    };
+    write(&report, &files, command.json)?;
+    match text(&report, "verdict") {
+        "failed" => Err(Failure::failed(BROKEN)),
+        _ => Ok(()),
+    }
+}
+
+pub(super) const BROKEN: &str = "the client breaks rules that it must keep";
+
+pub(super) fn write(report: &Value, files: &ReportFiles<'_>, as_json: bool) -> CommandResult {
     for (file, render) in [
-        (&command.html, html::page as fn(&Value) -> String),
-        (&command.junit, junit::suite as fn(&Value) -> String),
+        (files.html, html::page as fn(&Value) -> String),
+        (files.junit, junit::suite as fn(&Value) -> String),
     ] {
         if let Some(file) = file {
-            fs::write(file, render(&report)).map_err(|error| Failure::file(file, &error))?;
+            fs::write(file, render(report)).map_err(|error| Failure::file(file, &error))?;
         }
     }
-    if command.json {
-        output::json(&report)?;
-    } else {
-        print(&report)?;
-    }
-    match text(&report, "verdict") {
-        "failed" => Err(Failure::failed("the client breaks rules that it must keep")),
-        _ => Ok(()),
+    match as_json {
+        true => output::json(report),
+        false => print(report),
     }
 }
 
