@@ -16,7 +16,7 @@
 //! | [`worker_pool`] | bounded pools of threads for blocking work |
 //! | [`services`] | the struct of the services and what they share: pools, clock, configuration |
 //! | [`http`] | sockets, the route table, parsing, authentication, handlers, wire types |
-//! | [`fleet`] | systems that keep a log for several Playgates; no command uses them yet |
+//! | [`fleet`] | several Playgates over one log: its client, the threads of a member, what members ask each other |
 //! | [`jobs`] | background tasks: sweeps, checkpoints, retention |
 //! | [`app`] | opens the services at start and prepares the HTTP server on them |
 //! | [`cli`] | the command line; every administrative command is a client of the operators' interface |
@@ -74,7 +74,8 @@
 //! # Deliberately absent
 //!
 //! A web framework, an ORM, a second runtime, a message broker, JWTs, a plug-in system, sharding: one
-//! machine of two cores serves the viewers of a whole platform, and what is not there cannot fail.
+//! machine of two cores serves the viewers of a whole platform, and what is not there cannot fail. A fleet adds
+//! machines that stand by, and no second place where changes are planned.
 
 #![forbid(unsafe_code)]
 // A test build has no callers from outside, so that every `pub` in it is unreachable.

@@ -28,7 +28,7 @@ use crate::domain::partners::Partners;
 use crate::domain::playback_context::ServiceContext;
 use crate::domain::quality::QualityError;
 use crate::domain::store_admin::StoreAdmin;
-use crate::domain::telemetry::TelemetryError;
+use crate::domain::telemetry::{StandbyTelemetry, TelemetryError};
 use crate::http::state::HttpState;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
@@ -79,6 +79,16 @@ impl AppError {
 #[must_use]
 pub fn check(config: &Config) -> Vec<AppError> {
     settings::check(config)
+}
+
+/// The event files of a member of a fleet that is not the owner.
+pub fn standby_telemetry(
+    config: &Config,
+    store: &Store,
+    sync: bool,
+) -> Result<StandbyTelemetry, AppError> {
+    let settings = settings::telemetry(config, sync);
+    StandbyTelemetry::open(store.clone(), settings).map_err(AppError::Telemetry)
 }
 
 pub struct Parts {

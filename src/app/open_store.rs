@@ -10,7 +10,9 @@ use crate::config::Config;
 use crate::domain;
 use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
 use crate::domain::catalog;
-use crate::store::{self, FormatUpgrade, Import, Imported, OnFailure, Options, Store, StoreError};
+use crate::store::{
+    self, FleetAccess, FormatUpgrade, Import, Imported, OnFailure, Options, Store, StoreError,
+};
 
 /// A small store has a verified engine at the start; clients do not wait for a large one.
 const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
@@ -19,6 +21,7 @@ pub struct StoreOpener {
     pub sync: bool,
     pub accept_loss: bool,
     pub upgrade: FormatUpgrade,
+    pub fleet: FleetAccess,
     pub examine: Examine,
     /// Called once when the store has failed and the process must restart.
     pub on_failure: OnFailure,
@@ -71,6 +74,7 @@ fn options(config: &Config, ports: &Ports, opening: StoreOpener) -> Options {
         sync,
         accept_loss,
         upgrade,
+        fleet,
         examine,
         on_failure,
     } = opening;
@@ -83,6 +87,7 @@ fn options(config: &Config, ports: &Ports, opening: StoreOpener) -> Options {
         timeline: ports.entropy.array(),
         accept_loss,
         upgrade,
+        fleet,
         notes: Arc::new(move || {
             let version = crate::types::VERSION.to_owned();
             let key = key_files::fingerprint(&data, key_files::CONTENT);

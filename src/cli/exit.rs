@@ -103,8 +103,12 @@ impl From<StoreError> for Failure {
                 "install that version or a newer one, or run `playgate backup restore FILE`",
             ),
             StoreError::Older { .. } => failure.hint(
-                "start the service: it writes a backup and upgrades the store; then repeat the command",
+                "start the service: it writes a backup and upgrades the store; then repeat the command (a fleet is upgraded as docs/fleet.md says)",
             ),
+            StoreError::InFleet => failure.hint(
+                "start the service and repeat the command, which then reaches the owner; or run `playgate fleet leave`",
+            ),
+            StoreError::NotJoined => failure.hint("run `playgate fleet join` again, with a new invitation"),
             StoreError::NotEmpty => failure.hint("import into a new data directory"),
             StoreError::Foreign => failure.hint(ADOPT),
             StoreError::Lost(_) => failure.hint(
@@ -121,6 +125,10 @@ impl From<StoreError> for Failure {
             | StoreError::Failed(_)
             | StoreError::Engine(_)
             | StoreError::Io(_)
+            | StoreError::Moved
+            | StoreError::Unsettled
+            | StoreError::SharedLog(_)
+            | StoreError::ChangeTooLarge
             | StoreError::Closed => failure,
         }
     }

@@ -16,6 +16,7 @@ mod epg;
 mod epg_report;
 mod exit;
 mod explain_output;
+mod fleet;
 mod healthcheck;
 mod inherited_sockets;
 mod instant;
@@ -253,6 +254,9 @@ enum Command {
     /// Check and show the configuration, list its keys
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Run several machines as one, on an etcd
+    #[command(subcommand)]
+    Fleet(fleet::FleetCommand),
     /// Check the installation and suggest fixes
     Doctor(doctor::Doctor),
     /// Check whether the server is ready
@@ -307,6 +311,7 @@ fn run(arguments: Arguments) -> CommandResult {
         Command::Lab(command) => wait(lab::run(command, &global)),
         Command::Store(command) => wait(store::run(command, &global)),
         Command::Config(command) => config::run(command, &global),
+        Command::Fleet(command) => fleet::run(command, &global),
         Command::Doctor(command) => wait(doctor::run(command, &global)),
         Command::Healthcheck(command) => wait(healthcheck::run(command, &global)),
         Command::Upgrade(command) => wait(upgrade::run(command, &global)),

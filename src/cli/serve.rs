@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::exit::CommandResult;
+use super::fleet::{self, FleetMember};
 use super::reload::Reload;
 use super::server::{Server, ServerExit, announce, on_runtime, start_log};
 use super::signals::ignore_sighup;
@@ -55,12 +56,23 @@ impl Serve {
             // Until the handlers are installed, the default action of SIGHUP would end the process.
             ignore_sighup()?;
             let mut startup = Startup::new(loaded).with_tls()?;
+            // Before the store is opened, which would create one.
+            startup.membership = fleet::membership(&startup.config)?;
             let reload = Reload { inputs };
             let Some(store) = startup::open_or_wait(&mut startup, &reload).await? else {
                 return Ok(ServerExit::Stopped);
             };
-            let server = Server::start(startup, store, Some(reload)).await?;
-            announce(&server);
+            let Some(membership) = startup.membership.clone() else {
+                let server = Server::start(startup, store, Some(reload), None).await?;
+                announce(&server);
+                return server.run().await;
+            };
+            let mut member = FleetMember::start(&startup, membership, &store).await?;
+            if !member.stand_by(&mut startup, &reload, &store).await? {
+                member.stop().await;
+                return Ok(ServerExit::Stopped);
+            }
+            let server = Server::start(startup, store, Some(reload), Some(member)).await?;
             server.run().await
         })
     }

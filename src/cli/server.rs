@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::exit::{CommandResult, Exit, Failure};
+use super::fleet::FleetMember;
 use super::reexec::{reexec, remember_process_name};
 use super::reload::Reload;
 use super::signals::{SignalAction, Signals};
@@ -47,6 +48,7 @@ pub(super) struct Server {
     reload: Option<Reload>,
     jobs: Jobs,
     signals: Signals,
+    member: Option<FleetMember>,
 }
 
 pub(super) fn start_log(loaded: &Loaded) -> CommandResult {
@@ -94,6 +96,7 @@ impl Server {
         startup: Startup,
         store: Store,
         again: Option<Reload>,
+        member: Option<FleetMember>,
     ) -> Result<Self, Failure> {
         let Startup {
             config,
@@ -104,6 +107,7 @@ impl Server {
             failures,
             // Applied when the store was opened.
             accept_loss: _,
+            membership: _,
         } = startup;
         let (restarted, restarts) = mpsc::channel(1);
         let restart: Restart = Box::new(move || {
@@ -135,8 +139,13 @@ impl Server {
         let mut listeners = bound.listeners;
         listeners.extend(admin);
         let mut shown = bound.shown.into_iter();
+        let running = serve_with_late(Arc::clone(&http), listeners, late);
+        if let Some(member) = &member {
+            member.begin(&http, running.forwarded());
+        }
         Ok(Self {
-            running: serve_with_late(Arc::clone(&http), listeners, late),
+            running,
+            member,
             services,
             http,
             public: shown.next().unwrap_or_default(),
@@ -183,12 +192,19 @@ impl Server {
             // them.
             inherited_sockets::close_all();
         }
+        if let Some(member) = &self.member {
+            member.end();
+        }
         if !self.running.stop(SHUTDOWN_TIME).await {
             tracing::warn!("shutdown: some requests did not finish in time");
         }
         // Blocking is allowed here: the runtime has nothing else to do.
         if !self.jobs.stop(JOBS_TIME) {
             tracing::warn!("shutdown: a job did not finish in time");
+        }
+        if let Some(member) = self.member {
+            // After the last commit: the next owner has nothing to wait for.
+            member.stop().await;
         }
         if let Ok(place) =
             admin_socket::SocketPath::for_data_dir(&self.services.config.server.data_dir)
@@ -217,6 +233,11 @@ impl Server {
                     return Ok(ServerExit::Restart);
                 }
                 Some(failure) = self.failures.recv() => return Err(failure),
+                () = deposed(&mut self.member) => {
+                    // Its memory may lack changes of the next owner.
+                    tracing::warn!("restarting to stand by");
+                    return Ok(ServerExit::Restart);
+                }
             }
         }
     }
@@ -251,6 +272,13 @@ impl Server {
 
     fn notify_ready(&self, remark: &str) {
         systemd::notify_ready(&format!("serving on {}{remark}", self.public));
+    }
+}
+
+async fn deposed(member: &mut Option<FleetMember>) {
+    match member {
+        Some(member) => member.deposed().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -15,9 +15,10 @@ use super::signals::{SignalAction, Signals};
 use super::{descriptors, listeners, systemd, verify_subprocess};
 use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_store, open_store};
 use crate::config::{Config, Loaded};
+use crate::fleet::membership::Membership;
 use crate::http::server::maintenance::{self, Notice};
 use crate::ports::tls::Tls;
-use crate::store::{FormatUpgrade, Imported, Store, StoreError};
+use crate::store::{FleetAccess, FormatUpgrade, Imported, Store, StoreError};
 
 /// Interval between attempts to open the store; the watchdog is notified as often.
 const TRY_AGAIN: Duration = Duration::from_secs(4);
@@ -32,6 +33,8 @@ pub(super) struct Startup {
     /// Reports a failure of the store or of another file.
     pub fail: Arc<dyn Fn(String) + Send + Sync>,
     pub failures: mpsc::Receiver<String>,
+    /// Set if the data directory belongs to a fleet.
+    pub membership: Option<Membership>,
 }
 
 impl Startup {
@@ -51,6 +54,7 @@ impl Startup {
                 let _ = failed.try_send(error);
             }),
             failures,
+            membership: None,
         }
     }
 
@@ -85,11 +89,17 @@ impl Startup {
     }
 
     fn opener(&self) -> StoreOpener {
+        let (fleet, upgrade) = match self.membership {
+            // An upgrade of one member would make it differ from the others.
+            Some(_) => (FleetAccess::Member, FormatUpgrade::Refuse),
+            None => (FleetAccess::Refuse, FormatUpgrade::Run),
+        };
         let fail = Arc::clone(&self.fail);
         StoreOpener {
             sync: self.sync,
             accept_loss: self.accept_loss,
-            upgrade: FormatUpgrade::Run,
+            upgrade,
+            fleet,
             examine: verify_subprocess::verify_in_subprocess(),
             on_failure: Arc::new(move |error: &StoreError| fail(error.to_string())),
         }

@@ -343,6 +343,27 @@ section! {
     }
 }
 
+section! {
+    pub struct FleetConfig {
+        /// URLs of the etcd that keeps the log of a fleet; none: a single node.
+        endpoints: Vec<String> = list(base_url), None;
+        /// CA certificates for etcd, PEM; default: those of the system.
+        ca: Option<PathBuf> = some(path), None;
+        /// User name for etcd.
+        username: Option<String> = some(text(128)), None;
+        /// Password for etcd.
+        password: Option<Secret> = some(secret(1)), None;
+        /// Address for other members, as host:port.
+        listen: ListenAddress = address, Some("127.0.0.1:7080");
+        /// Where other members reach it, as host:port; default: `fleet.listen`.
+        advertise: Option<String> = some(text(253)), None;
+        /// How long the owner may be silent before another member takes over.
+        lease: Duration = duration(2..=60), Some("2s");
+        /// Size of the log that is kept for members that were away.
+        log_keep: ByteSize = byte_size(MIB..=1_024 * MIB), Some("64MiB");
+    }
+}
+
 whole! {
     /// The validated configuration.
     pub struct Config {
@@ -396,6 +417,8 @@ whole! {
         log: LogConfig = "log.";
         /// Laboratory settings.
         lab: LabConfig = "lab.";
+        /// Several machines.
+        fleet: FleetConfig = "fleet.";
     }
 }
 

@@ -33,10 +33,10 @@ pub use address::ListenAddress;
 pub use enums::{LogFormat, LogLevel};
 pub use error::{ConfigProblem, ConfigProblems};
 pub use keys::{
-    AccountsConfig, BackupConfig, CdnConfig, Config, EpgConfig, FairplayConfig, GeoConfig,
-    HttpConfig, LabConfig, LicenseServerConfig, LogConfig, MailConfig, MediaConfig, OpsConfig,
-    ParentalConfig, PlaybackConfig, ScheduleConfig, ServerConfig, SmtpConfig, TelemetryConfig,
-    TelemetryForwardConfig, TlsConfig,
+    AccountsConfig, BackupConfig, CdnConfig, Config, EpgConfig, FairplayConfig, FleetConfig,
+    GeoConfig, HttpConfig, LabConfig, LicenseServerConfig, LogConfig, MailConfig, MediaConfig,
+    OpsConfig, ParentalConfig, PlaybackConfig, ScheduleConfig, ServerConfig, SmtpConfig,
+    TelemetryConfig, TelemetryForwardConfig, TlsConfig,
 };
 pub use load::{Inputs, KeyInfo, Loaded, keys, load, read};
 pub use mailbox::Mailbox;

@@ -69,6 +69,25 @@ const RULES: &[CrossKeyRule] = &[
         message: "`tls.listen` and `listen` share an address",
     },
     CrossKeyRule {
+        keys: &["fleet.username", "fleet.password"],
+        broken: |config| config.fleet.username.is_some() != config.fleet.password.is_some(),
+        message: "`fleet.username` and `fleet.password` need each other",
+    },
+    CrossKeyRule {
+        keys: &["telemetry.forward.url", "fleet.endpoints"],
+        broken: |config| {
+            let fleet = !config.fleet.endpoints.is_empty();
+            // Each member has its own files, and their offsets would be one record.
+            fleet && config.telemetry_forward.url.is_some()
+        },
+        message: "`telemetry.forward.url` cannot be used with `fleet.endpoints`: events of a member that stops being the owner would not be forwarded",
+    },
+    CrossKeyRule {
+        keys: &["fleet.listen"],
+        broken: |config| !matches!(config.fleet.listen, ListenAddress::Tcp { .. }),
+        message: "`fleet.listen` must be host:port",
+    },
+    CrossKeyRule {
         keys: &["http.cors_origins"],
         broken: |config| {
             let origins = &config.http.cors_origins;

@@ -1,6 +1,15 @@
-//! Several Playgates over one log: the systems that can keep it.
+//! Several Playgates over one log: one of them, the owner, serves; the others apply what it commits, forward
+//! connections to it, and one of them takes over when it is gone.
 //!
-//! The protocol is [`store::replication`](crate::store::replication). Here are its backends; no
-//! command starts them yet.
+//! The protocol is [`store::replication`](crate::store::replication). Here are the system that keeps the log, the threads of a
+//! member, and what members ask each other.
 
+pub mod driver;
 pub mod etcd;
+mod fence;
+pub mod membership;
+mod peer_tls;
+pub mod peers;
+
+pub use fence::Fence;
+pub use peer_tls::public_key;

@@ -449,7 +449,7 @@ fn build_response(
 ) -> Answered {
     // Announced before the listener closes, so that proxies open their next connection elsewhere.
     record.close |= conn_state.is_lame_duck();
-    let mut answer = finish(http, record, parts, heads, answer);
+    let mut answer = finish(http, record, parts, heads, http.fenced(answer));
     match answer.body_mut() {
         ResponseBody::Stream(_, busy) => *busy = Some(InFlightGuard::new(Arc::clone(conn_state))),
         ResponseBody::Empty | ResponseBody::Full(_) => conn_state.end(),

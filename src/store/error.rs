@@ -3,6 +3,7 @@
 use std::io;
 
 use super::files::{is_failed_sync, is_out_of_descriptors};
+use super::replication::{ENTRY_MAX, SharedLogError};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -66,6 +67,22 @@ pub enum StoreError {
     Io(String),
     #[error("the store is closed or did not answer")]
     Closed,
+    /// Nothing was changed.
+    #[error("another member of the fleet is the owner")]
+    Moved,
+    /// The change may still be made.
+    #[error("the shared log of the fleet did not answer in time")]
+    Unsettled,
+    /// Nothing was changed.
+    #[error(transparent)]
+    SharedLog(#[from] SharedLogError),
+    /// Nothing was changed.
+    #[error("the change is too large for a fleet: {} after compression", mebibytes(ENTRY_MAX as u64))]
+    ChangeTooLarge,
+    #[error("the data directory belongs to a fleet")]
+    InFleet,
+    #[error("the data directory belongs to a fleet and has no store: joining did not finish")]
+    NotJoined,
 }
 
 impl StoreError {

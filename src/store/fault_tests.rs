@@ -338,7 +338,7 @@ fn panic_while_commits_are_applied_fails_the_store() {
     let (on_failure, told) = listening();
     let engine = Arc::new(PanickingEngine(engine::MemoryEngine::default()));
     let core = Shared::new(schema(), engine, on_failure, true, None);
-    let store = Store::start(core, Box::new(wal::NoLog), 0, Arc::new(|| 0), None);
+    let store = Store::start(core, Box::new(wal::NoLog), 0, Arc::new(|| 0), None, None);
     put(&store, 1, person("Lund", 30)).unwrap();
     assert_has_failed(&store, &told, "store-apply");
 }

@@ -52,7 +52,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Mutex, RwLock};
 
-pub use self::options::{FormatUpgrade, Options, SnapshotClock};
+pub use self::options::{FleetAccess, FormatUpgrade, Options, SnapshotClock};
 pub use self::shared::{OnFailure, SnapshotMetadata, VerifySnapshot, Written};
 pub use crate::store::commit::derived::{Derived, TableWatch};
 pub use crate::store::commit::memory_table::{Changed, CommitListener, MemoryTable};
@@ -65,6 +65,7 @@ pub use crate::store::maintenance::backup::{
 pub use crate::store::maintenance::copy::{bytes_below, copy_store};
 pub use crate::store::maintenance::disk_space::{NEEDS, WritePriority};
 pub use crate::store::maintenance::dump::{Exported, Imported};
+pub use crate::store::maintenance::join::Join;
 pub use crate::store::maintenance::retention::{Retention, prune_backups};
 pub use crate::store::recovery::layout::has_data;
 pub use crate::store::recovery::loss::Loss;
@@ -83,6 +84,7 @@ pub use record::{Record, VALUE_MAX, decode_note, encode_note, read as read_recor
 pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
 pub use txn::Txn;
 
+use self::replication::Replica;
 use self::shared::{OnDisk, Shared};
 use crate::store::commit::threads::spawn;
 use crate::store::commit::writer::{Message, TransactionResult, Writer};
@@ -133,26 +135,9 @@ impl Store {
         let lock = layout.lock()?;
         // A staged restore is installed before anything of the old state is read.
         layout.install_staged()?;
+        options.fleet.admit(&layout)?;
         layout.report_missing_exchange();
-        let identity = if layout.is_initialised() {
-            let identity = layout.identity()?;
-            crate::store::recovery::layout::check_format(identity.format, schema.format())?;
-            // Before anything is replayed, so that a refused store is not changed.
-            options.upgrade.admit(&identity, schema.format())?;
-            identity
-        } else {
-            let identity = Identity {
-                format: schema.format(),
-                reached: schema.format(),
-                instance: options.instance,
-                lineage: Lineage::new(options.timeline, options.instance, 0),
-                begun: false,
-            };
-            // The identity is written first: every later file names it, so a crash in between leaves an empty
-            // store and not a foreign one.
-            layout.write_identity(&identity)?;
-            identity
-        };
+        let identity = layout_identity(&layout, &schema, &options)?;
         let space = Space::new(directory);
         let rebuilt_from = Arc::default();
         let recovered = Recovery {
@@ -162,6 +147,7 @@ impl Store {
             identity,
             seed: options.timeline,
             accept_loss: options.accept_loss,
+            fork: options.fleet == FleetAccess::Leave,
             backups: options.backups.as_deref(),
             make_room: &|| space.release(),
             patience: options.engine_timeout,
@@ -213,7 +199,9 @@ impl Store {
             Some(log) => Box::new(log),
             None => Box::new(FullLog),
         };
-        let store = Self::start(core, log, number, Arc::clone(&options.clock), Some(lock));
+        let replica = (options.fleet == FleetAccess::Member).then(Replica::default);
+        let clock = Arc::clone(&options.clock);
+        let store = Self::start(core, log, number, clock, Some(lock), replica);
         store.start_maintenance(on_failure, options.backups);
         Ok(store)
     }
@@ -226,7 +214,7 @@ impl Store {
         } = Options::default();
         let engine = Arc::new(MemoryEngine::default());
         let core = Shared::new(schema, engine, on_failure, true, None);
-        Self::start(core, Box::new(NoLog), 0, clock, None)
+        Self::start(core, Box::new(NoLog), 0, clock, None, None)
     }
 
     fn start(
@@ -235,6 +223,7 @@ impl Store {
         number: u64,
         clock: SnapshotClock,
         lock: Option<File>,
+        replica: Option<Replica>,
     ) -> Self {
         let core = Arc::new(core);
         let (inbox, messages) = sync_channel(QUEUE);
@@ -244,6 +233,7 @@ impl Store {
             listeners: HashMap::new(),
             number,
             unsynced: None,
+            replica,
         };
         let applied = Arc::clone(&core);
         let threads = [
@@ -388,6 +378,33 @@ impl Store {
         work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
         crate::store::commit::writer::run_exclusive(&self.0.inbox, work)
+    }
+}
+
+/// The identity of a store, or that of a new one, which is written.
+fn layout_identity(
+    layout: &StoreLayout,
+    schema: &Schema,
+    options: &Options,
+) -> Result<Identity, StoreError> {
+    if layout.is_initialised() {
+        let identity = layout.identity()?;
+        crate::store::recovery::layout::check_format(identity.format, schema.format())?;
+        // Before anything is replayed, so that a refused store is not changed.
+        options.upgrade.admit(&identity, schema.format())?;
+        Ok(identity)
+    } else {
+        let identity = Identity {
+            format: schema.format(),
+            reached: schema.format(),
+            instance: options.instance,
+            lineage: Lineage::new(options.timeline, options.instance, 0),
+            begun: false,
+        };
+        // The identity is written first: every later file names it, so a crash in between leaves an empty
+        // store and not a foreign one.
+        layout.write_identity(&identity)?;
+        Ok(identity)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::shared::{OnFailure, SnapshotMetadata, VerifySnapshot};
-use crate::store::recovery::layout::Identity;
+use crate::store::recovery::layout::{Identity, StoreLayout};
 
 /// Returns the current time in Unix seconds, for the dates of snapshots.
 pub type SnapshotClock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -34,6 +34,29 @@ impl FormatUpgrade {
     }
 }
 
+/// Whether the store of a member of a fleet may be opened. What only this process writes to it would make
+/// it differ from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FleetAccess {
+    /// [`StoreError::InFleet`]
+    Refuse,
+    /// Every commit is refused until [`Store::replicate`](crate::store::Store::replicate).
+    Member,
+    /// Writes nothing but its own files; begins a new timeline.
+    Leave,
+}
+
+impl FleetAccess {
+    pub(super) fn admit(self, layout: &StoreLayout) -> Result<(), StoreError> {
+        match self {
+            Self::Refuse if layout.fleet_member().exists() => Err(StoreError::InFleet),
+            // An empty store would begin a history of its own.
+            Self::Member if !layout.is_initialised() => Err(StoreError::NotJoined),
+            Self::Refuse | Self::Member | Self::Leave => Ok(()),
+        }
+    }
+}
+
 #[derive(Clone)]
 pub struct Options {
     /// Whether writes are synced. Only the control runs of durability tests turn this off.
@@ -47,6 +70,7 @@ pub struct Options {
     /// the server never sets it.
     pub accept_loss: bool,
     pub upgrade: FormatUpgrade,
+    pub fleet: FleetAccess,
     pub notes: SnapshotMetadata,
     /// Verifies a newly written snapshot; the default reads it in this process.
     pub verify_snapshot: Option<VerifySnapshot>,
@@ -67,6 +91,7 @@ impl Default for Options {
             timeline: [0; 16],
             accept_loss: false,
             upgrade: FormatUpgrade::Run,
+            fleet: FleetAccess::Refuse,
             notes: Arc::new(BTreeMap::new),
             verify_snapshot: None,
             backups: None,

@@ -3,6 +3,7 @@
 //! Each value is validated on construction: a [`LiveOffset`] is always in range. Nothing here may read a
 //! clock, a file or the network.
 
+mod connection_origin;
 pub(crate) mod drm;
 pub(crate) mod duration_unit;
 pub(crate) mod email;
@@ -19,6 +20,7 @@ pub(crate) mod text;
 pub mod time;
 pub(crate) mod token;
 
+pub use connection_origin::{ConnectionOrigin, ListenerKind};
 pub use drm::{Drm, Protocol};
 pub use duration_unit::DurationUnit;
 pub use email::Email;

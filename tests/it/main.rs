@@ -31,6 +31,7 @@ mod dst_changes;
 mod epg_sources;
 mod erasure;
 mod export;
+mod fleet;
 mod framing;
 mod geoip;
 mod http2;

@@ -67,6 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "catalog_file",
             "config",
             "domain",
+            "fleet",
             "http",
             "jobs",
             "observe",

@@ -20,7 +20,7 @@ use crate::cli::{admin_socket, output, verify_subprocess};
 use crate::config::Loaded;
 use crate::http::server::listener;
 use crate::http::state::HttpState;
-use crate::store::{FormatUpgrade, Store, StoreError};
+use crate::store::{FleetAccess, FormatUpgrade, Store, StoreError};
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -93,6 +93,7 @@ fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
         accept_loss: false,
         // Only the service raises the format: until it has, the earlier version can still be put back.
         upgrade: FormatUpgrade::Refuse,
+        fleet: FleetAccess::Refuse,
         sync: !loaded.unsafe_no_sync,
         examine: verify_subprocess::verify_in_subprocess(),
         on_failure: Arc::new(|error| output::print_note(&format!("error: {error}"))),

@@ -17,7 +17,7 @@ use super::startup::Startup;
 use super::{Global, load_at_start, output};
 use crate::http::lab_player::DemoAccess;
 use seed::Filled;
-use temp_dir::TempDataDir;
+pub(super) use temp_dir::TempDataDir;
 
 /// Starts within a second: sample catalogue, livestreams with a current schedule, a partner, a user with a
 /// PIN, stored mail, Clear Key and a playable encrypted clip. Prints example calls for the whole interface,
@@ -56,7 +56,7 @@ impl Demo {
         on_runtime(async {
             let startup = Startup::new(loaded).with_tls()?;
             let store = startup.open()?;
-            let server = Server::start(startup, store, again).await?;
+            let server = Server::start(startup, store, again, None).await?;
             let filled = seed::fill(&server.http).await?;
             let access = DemoAccess {
                 partner_token: filled.partner_token.clone(),

@@ -9,11 +9,11 @@ use data_encoding::HEXLOWER;
 use crate::cli::exit::Failure;
 use crate::ports::{Entropy, SystemEntropy};
 
-pub(super) struct TempDataDir(PathBuf);
+pub(in crate::cli) struct TempDataDir(PathBuf);
 
 impl TempDataDir {
     /// Creates the directory under an unpredictable name, so that no other user can have prepared it.
-    pub(super) fn temporary() -> Result<Self, Failure> {
+    pub(in crate::cli) fn temporary() -> Result<Self, Failure> {
         let entropy: &dyn Entropy = &SystemEntropy::default();
         let name = format!("playgate-demo-{}", HEXLOWER.encode(&entropy.array::<8>()));
         let path = std::env::temp_dir().join(name);
@@ -26,7 +26,7 @@ impl TempDataDir {
         Ok(Self(path))
     }
 
-    pub(super) fn text(&self) -> Result<String, Failure> {
+    pub(in crate::cli) fn text(&self) -> Result<String, Failure> {
         let text = self.0.to_str().map(str::to_owned);
         text.ok_or_else(|| Failure::usage("the temporary directory's path is not UTF-8"))
     }

@@ -18,7 +18,7 @@ use crate::cli::{Global, load_and_check, output};
 use crate::config::{Config, Loaded};
 use crate::domain;
 use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
-use crate::store::{FormatUpgrade, StoreError, bytes_below, copy_store};
+use crate::store::{FleetAccess, FormatUpgrade, StoreError, bytes_below, copy_store};
 use crate::types::VERSION;
 
 /// The directory of the copy, in the data directory: it needs the same disk and the same access rights.
@@ -176,6 +176,7 @@ fn open_and_verify(config: Config, report: &mut Report) -> CommandResult {
         sync: false,
         accept_loss: false,
         upgrade: FormatUpgrade::Run,
+        fleet: FleetAccess::Refuse,
         examine: Arc::new(examine),
         on_failure: Arc::new(|error| tracing::error!(%error, "the copy of the store has failed")),
     };

@@ -53,6 +53,10 @@ impl Telemetry {
     }
 
     fn erase_requested(&self, user: UserId) -> Result<(), TelemetryError> {
+        // Before the index is changed, by which the others find the hours.
+        if let Some(elsewhere) = self.inner.elsewhere.get() {
+            elsewhere(&user).map_err(TelemetryError::Io)?;
+        }
         // A concurrent batch of the user then adds its index entry again, after the entry removed below.
         self.inner.state.lock().indexed.1.remove(&user);
         // One hour after the other: a kill repeats only the hour in which it happened.
@@ -84,7 +88,7 @@ impl Telemetry {
 }
 
 impl Inner {
-    fn rewrite_without(&self, hour: i64, user: &UserId) -> Result<(), TelemetryError> {
+    pub(super) fn rewrite_without(&self, hour: i64, user: &UserId) -> Result<(), TelemetryError> {
         // The fingerprint file stays: it identifies no user, and prevents retries of the erased events from
         // being stored.
         let _rewriting = self.rewriting.lock();

@@ -55,7 +55,12 @@ impl From<StoreError> for TelemetryError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Full | StoreError::NoRoom { .. } => Self::Full,
-            StoreError::Overloaded | StoreError::NoDescriptor(_) => Self::Overloaded,
+            StoreError::Overloaded
+            | StoreError::NoDescriptor(_)
+            | StoreError::Moved
+            | StoreError::Unsettled
+            | StoreError::SharedLog(_)
+            | StoreError::ChangeTooLarge => Self::Overloaded,
             StoreError::Failed(_) | StoreError::NotSynced(_) | StoreError::Closed => {
                 Self::Failed(error.to_string())
             }
@@ -67,6 +72,8 @@ impl From<StoreError> for TelemetryError {
             | StoreError::Older { .. }
             | StoreError::Foreign
             | StoreError::NotEmpty
+            | StoreError::InFleet
+            | StoreError::NotJoined
             | StoreError::Lost(_)
             | StoreError::Hung
             | StoreError::Engine(_)

@@ -21,6 +21,7 @@ mod reindex;
 mod retention;
 mod segment;
 mod sequence_gaps;
+mod standby;
 mod sync_thread;
 mod tables;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub use model::{
     Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, TelemetryCounts,
 };
 pub use read::{Events, Selection};
+pub use standby::{EraseElsewhere, StandbyTelemetry};
 pub use tables::schema;
 
 use crate::domain::accounts::UserExists;
@@ -94,6 +96,8 @@ struct Inner {
     compression: Mutex<Compression>,
     /// Set once, after the services are opened.
     observer: OnceLock<Arc<dyn EventObserver>>,
+    /// Set on the owner of a fleet.
+    elsewhere: OnceLock<EraseElsewhere>,
 }
 
 #[derive(Default)]
@@ -176,6 +180,7 @@ impl Telemetry {
             rewriting: Mutex::new(()),
             compression: Mutex::default(),
             observer: OnceLock::new(),
+            elsewhere: OnceLock::new(),
         });
         let sync = SyncThread::start(Arc::clone(&inner), on_failure)?;
         let telemetry = Self {

@@ -8,7 +8,7 @@ use super::error::TelemetryError;
 use super::frame::Frames;
 use super::model::StoredEvent;
 use super::tables::HoursByUser;
-use super::{Telemetry, hour_of};
+use super::{Inner, Telemetry, hour_of};
 use crate::domain::segment_file::lengths::Lengths;
 use crate::domain::segment_file::packed::SegmentReader;
 use crate::types::{UnixSeconds, UserId};
@@ -54,8 +54,13 @@ impl Telemetry {
     }
 
     pub(super) fn hours_of(&self, user: &UserId) -> Result<Vec<i64>, TelemetryError> {
+        self.inner.hours_of(user)
+    }
+}
+
+impl Inner {
+    pub(super) fn hours_of(&self, user: &UserId) -> Result<Vec<i64>, TelemetryError> {
         let entries = self
-            .inner
             .store
             .read(|txn| txn.scan_index::<HoursByUser>(user, usize::MAX))?;
         Ok(entries.into_iter().map(|((_, hour), _)| hour).collect())

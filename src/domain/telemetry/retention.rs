@@ -15,7 +15,7 @@ const ENTRIES_AT_ONCE: usize = 1_000;
 
 impl Telemetry {
     pub(super) fn oldest_kept(&self, now: UnixSeconds) -> i64 {
-        hour_of(now) - i64::from(self.inner.settings.retention_days) * 24
+        self.inner.oldest_kept(now)
     }
 
     /// Returns how many files were removed.
@@ -120,6 +120,10 @@ impl Forwarder {
 }
 
 impl Inner {
+    pub(super) fn oldest_kept(&self, now: UnixSeconds) -> i64 {
+        hour_of(now) - i64::from(self.settings.retention_days) * 24
+    }
+
     pub(super) fn save_usage(&self) -> Result<usize, StoreError> {
         let (day, rows) = self.state.lock().usage.take_unsaved();
         if rows.is_empty() {
@@ -143,7 +147,7 @@ impl Inner {
             .wait()
     }
 
-    fn drop_files(&self, oldest: i64) -> Result<usize, TelemetryError> {
+    pub(super) fn drop_files(&self, oldest: i64) -> Result<usize, TelemetryError> {
         let mut dropped = 0;
         let mut state = self.state.lock();
         for hour in self.directory.hours()? {

@@ -15,7 +15,7 @@ use crate::ports::http_client::{KeptConnection, RequestTarget, cause};
 use crate::store::replication::SharedLogError;
 
 /// Of one response: the largest read, in base64.
-const RESPONSE_MAX: usize = 16 * 1024 * 1024;
+const RESPONSE_MAX: usize = 32 * 1024 * 1024;
 
 /// gRPC status codes that say that nothing was done.
 const INVALID_ARGUMENT: u64 = 3;
@@ -174,7 +174,8 @@ impl Gateway {
         Err(SharedLogError::Unknown(why))
     }
 
-    fn give_up_endpoint(&mut self) {
+    /// The next call goes to another endpoint.
+    pub(super) fn give_up_endpoint(&mut self) {
         self.connection = None;
         self.current = (self.current + 1) % self.endpoints.len();
     }

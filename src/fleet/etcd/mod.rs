@@ -2,10 +2,11 @@
 //! data in a crash.
 //!
 //! Under `playgate/FLEET/` are `head`, the last number; `log/NUMBER`, the entries; and `owner`, the member
-//! that holds the claim, bound to its lease. The epoch of a claim is the revision that created the key:
+//! that holds the claim, bound to its lease; `members/` and `names/`, who the members are. The epoch of a claim is the revision that created the key:
 //! etcd never gives a revision twice.
 
 mod gateway;
+mod registry;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::runtime::Handle;
 
 pub use self::gateway::EtcdSettings;
 use self::gateway::{Gateway, Repeat, decode, encode, number};
+pub use self::registry::MemberRecord;
 use crate::store::replication::{
     Appended, Claim, Entry, FleetId, MemberId, SharedLog, SharedLogError,
 };
@@ -24,7 +26,8 @@ const TXN: &str = "/v3/kv/txn";
 
 /// An expected size of an entry, to turn bytes into a number of entries: etcd limits by number only.
 const ENTRY_BYTES: usize = 64 * 1024;
-const ENTRIES_MAX: usize = 64;
+/// With entries of the largest size it is what one response may have.
+const ENTRIES_MAX: usize = 16;
 
 pub struct EtcdLog {
     gateway: Gateway,
@@ -100,7 +103,12 @@ impl EtcdLog {
                 }
                 return Err(SharedLogError::Refused(format!("entry {at} is missing")));
             }
-            entries.push(Entry::decode(&decode(pair.get("value"))).map_err(damaged)?);
+            let entry = Entry::decode(&decode(pair.get("value"))).map_err(damaged);
+            if entry.is_err() {
+                // Each member of etcd has its own copy, and another one may be sound.
+                self.gateway.give_up_endpoint();
+            }
+            entries.push(entry?);
         }
         if entries.is_empty() && from <= head {
             let first = pairs(&answer, 0).next();
@@ -223,7 +231,15 @@ impl SharedLog for EtcdLog {
             "range_end": encode(self.slot(below).as_bytes()),
         });
         let path = "/v3/kv/deleterange";
-        self.gateway.call(path, &body, Repeat::Safe).map(drop)
+        let deleted = self.gateway.call(path, &body, Repeat::Safe)?;
+        // etcd keeps every revision until it is compacted, and would grow to its quota.
+        let revision = number(deleted.pointer("/header/revision"));
+        let body = json!({ "revision": revision.to_string() });
+        let path = "/v3/kv/compaction";
+        if let Err(error) = self.gateway.call(path, &body, Repeat::Safe) {
+            tracing::debug!(%error, "failed to compact etcd");
+        }
+        Ok(())
     }
 }
 

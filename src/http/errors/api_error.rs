@@ -127,6 +127,18 @@ impl ApiError {
         })
     }
 
+    /// Used where what exists may have changed without notice: a refusal that rests on it becomes a 503.
+    #[must_use]
+    pub(crate) fn if_uncertain(self) -> Self {
+        match self.code.status().as_u16() {
+            401 | 403 | 404 | 409 | 410 | 412 => Self::new(
+                ErrorCode::StoreUnavailable,
+                "the service cannot reach its fleet at present; try again shortly",
+            ),
+            _ => self,
+        }
+    }
+
     /// Merges another error of the same request. Field errors are collected and take precedence over errors
     /// about resources; otherwise the first error wins.
     #[must_use]

@@ -26,6 +26,7 @@ use crate::http::connection::state::ConnectionState;
 use crate::http::pipeline::Service;
 use crate::http::request::client_addr::counted_as;
 use crate::http::routing::router::RouteSet;
+use crate::http::server::forwarded::ForwardedConnections;
 use crate::http::server::shutdown::{PARTING_TIME, Shutdown, Stage};
 use crate::http::server::tls;
 use crate::http::state::HttpState;
@@ -48,7 +49,7 @@ struct ConnectionLimiter {
     by_address: DashMap<IpAddr, u32>,
 }
 
-struct ConnectionPermit {
+pub(super) struct ConnectionPermit {
     limiter: Arc<ConnectionLimiter>,
     /// The address that is counted; `None` for trusted proxies, which are exempt from the limit per address.
     counted: Option<IpAddr>,
@@ -119,12 +120,12 @@ pub struct Listener {
 #[derive(Clone)]
 pub(crate) struct ListenerOptions {
     pub(crate) table: RouteSet,
-    local: bool,
+    pub(crate) local: bool,
     pub(crate) tls: Option<Arc<Tls>>,
 }
 
 impl ListenerOptions {
-    const fn new(table: RouteSet) -> Self {
+    pub(super) const fn new(table: RouteSet) -> Self {
         Self {
             table,
             local: false,
@@ -215,7 +216,7 @@ pub fn serve_with_late(
     late: impl Future<Output = Listener> + Send + 'static,
 ) -> Running {
     let (acceptor, ended) = Acceptor::new(http);
-    let shutdown = Arc::clone(&acceptor.shutdown);
+    let own = acceptor.clone();
     for listener in listeners {
         tokio::spawn(accept(acceptor.clone(), listener));
     }
@@ -226,7 +227,10 @@ pub fn serve_with_late(
             listener = late => accept(acceptor, listener).await,
         }
     });
-    Running { shutdown, ended }
+    Running {
+        acceptor: own,
+        ended,
+    }
 }
 
 const PIPE: usize = 64 * 1024;
@@ -249,19 +253,27 @@ pub fn connect(http: Arc<HttpState>) -> DuplexStream {
 }
 
 pub struct Running {
-    shutdown: Arc<Shutdown>,
+    acceptor: Acceptor,
     ended: mpsc::Receiver<()>,
 }
 
 impl Running {
+    /// For connections that other members of a fleet accept.
+    pub(crate) fn forwarded(&self) -> ForwardedConnections {
+        ForwardedConnections(self.acceptor.clone())
+    }
+
     /// Shuts down gracefully; requests still running after `within` are aborted. Returns whether all
     /// finished.
     pub async fn stop(mut self, within: Duration) -> bool {
-        self.shutdown.go_to(Stage::LameDuck);
+        let shutdown = Arc::clone(&self.acceptor.shutdown);
+        // `ended` waits for every clone of it.
+        drop(self.acceptor);
+        shutdown.go_to(Stage::LameDuck);
         sleep(PARTING_TIME).await;
-        self.shutdown.go_to(Stage::Draining);
+        shutdown.go_to(Stage::Draining);
         let finished = timeout(within, self.ended.recv()).await.is_ok();
-        self.shutdown.go_to(Stage::Aborting);
+        shutdown.go_to(Stage::Aborting);
         if !finished {
             // Aborted connections end at their next poll.
             let _ = timeout(Duration::from_secs(1), self.ended.recv()).await;
@@ -271,8 +283,8 @@ impl Running {
 }
 
 #[derive(Clone)]
-struct Acceptor {
-    http: Arc<HttpState>,
+pub(super) struct Acceptor {
+    pub(super) http: Arc<HttpState>,
     limiter: Arc<ConnectionLimiter>,
     shutdown: Arc<Shutdown>,
     /// Every task holds a clone; [`Running::stop`] waits until the last one is dropped.
@@ -391,7 +403,7 @@ impl Acceptor {
         self.serve(stream, peer, Some(permit), None, options);
     }
 
-    fn serve<S>(
+    pub(super) fn serve<S>(
         &self,
         stream: S,
         peer: IpAddr,

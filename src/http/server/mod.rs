@@ -1,6 +1,8 @@
 //! Listeners, TLS, graceful shutdown and the maintenance mode.
 
+pub(crate) mod forwarded;
 pub mod listener;
 pub(crate) mod maintenance;
 pub(crate) mod shutdown;
+pub(crate) mod standby;
 pub(crate) mod tls;

@@ -14,6 +14,7 @@ use crate::store::commit::derived::Publication;
 use crate::store::commit::memory_table::TableListener;
 use crate::store::engine::{Engine, MemoryEngine};
 use crate::store::maintenance::{new_snapshot, thread};
+use crate::store::replication::{ENTRY_MAX, Replica};
 use crate::store::shared::Shared;
 use crate::store::snapshot::durable_state::replay;
 use crate::store::table::TreeName;
@@ -76,6 +77,8 @@ pub(in crate::store) enum Message {
     Write(Durability, Job),
     /// Runs between two groups and holds up every commit until it returns.
     Exclusive(Box<dyn FnOnce(&mut Writer) + Send>),
+    /// Like `Exclusive`, without the sync before it.
+    Replicate(Box<dyn FnOnce(&mut Writer) + Send>),
     /// Waits for at most one sync and for no group to form.
     Probe(oneshot::Sender<Result<(), StoreError>>),
     Stop,
@@ -107,6 +110,8 @@ pub(in crate::store) struct Writer {
     pub(in crate::store) number: u64,
     /// When the oldest commit that is logged but not synced was appended.
     pub(in crate::store) unsynced: Option<Instant>,
+    /// `None` on a single node.
+    pub(in crate::store) replica: Option<Replica>,
 }
 
 impl Writer {
@@ -125,6 +130,7 @@ impl Writer {
                     self.sync_or_fail();
                     work(&mut self);
                 }
+                Ok(Message::Replicate(work)) => work(&mut self),
                 Ok(Message::Probe(probe)) => self.answer(probe),
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => self.sync_or_fail(),
@@ -135,7 +141,7 @@ impl Writer {
         self.core.memtable.end();
     }
 
-    fn sync_timeout(&self) -> Duration {
+    pub(in crate::store) fn sync_timeout(&self) -> Duration {
         self.unsynced.map_or(Duration::from_secs(3_600), |since| {
             // Counted from the oldest unsynced commit, so that a steady stream cannot postpone the sync.
             SYNC_WITHIN.saturating_sub(since.elapsed())
@@ -167,7 +173,7 @@ impl Writer {
                 publications.extend(outcome.publications);
                 answers.push(outcome.answer);
             }
-            if answers.len() >= GROUP_JOBS || group.bytes() >= GROUP_BYTES {
+            if answers.len() >= GROUP_JOBS || group.bytes() >= self.group_bytes() {
                 break;
             }
             // A probe is answered at once, so that a long group does not look like a hang.
@@ -234,6 +240,9 @@ impl Writer {
         if let Some(failed) = self.core.failure.get() {
             return Err(failed);
         }
+        if self.replica.is_some() {
+            return self.commit_shared(group, publications);
+        }
         let empty = group.is_empty();
         // The order guarantees durability: WAL, sync, memory, answer. The engine follows later.
         if !empty {
@@ -259,10 +268,22 @@ impl Writer {
             self.or_fail(published)?;
             // After the table listeners: what they have marked stale is then replaced.
             publications.into_iter().for_each(|publish| publish());
-            let is_ready = || self.core.engine().is_ready();
-            self.core.memtable.push(self.number, group, is_ready);
+            self.apply_later(group);
         }
         Ok(())
+    }
+
+    pub(in crate::store) fn apply_later(&self, group: WriteBatch) {
+        let is_ready = || self.core.engine().is_ready();
+        self.core.memtable.push(self.number, group, is_ready);
+    }
+
+    /// A group is one entry of a shared log, which takes less than the WAL.
+    const fn group_bytes(&self) -> usize {
+        match self.replica {
+            None => GROUP_BYTES,
+            Some(_) => ENTRY_MAX / 2,
+        }
     }
 
     pub(in crate::store) fn roll(&mut self) -> Result<(), StoreError> {
@@ -319,7 +340,7 @@ impl Writer {
         tracing::info!("the disk is writable again");
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
+    pub(in crate::store) fn sync(&mut self) -> Result<(), StoreError> {
         let synced = self.log.sync();
         self.or_fail(synced)?;
         self.unsynced = None;
@@ -334,11 +355,14 @@ impl Writer {
         }
     }
 
-    fn or_fail(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
+    pub(in crate::store) fn or_fail(
+        &self,
+        result: Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         result.map_err(|error| self.core.failure.report(&error))
     }
 
-    fn publish(&self, group: &WriteBatch) -> Result<(), StoreError> {
+    pub(in crate::store) fn publish(&self, group: &WriteBatch) -> Result<(), StoreError> {
         for (tree, changes) in group.trees() {
             for listener in self.listeners.get(tree).into_iter().flatten() {
                 let changes = changes.iter();

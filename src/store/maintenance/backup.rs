@@ -24,7 +24,7 @@ use crate::store::snapshot::history::{History, Lineage};
 use crate::store::snapshot::verify::{SnapshotReport, examine_snapshot};
 use crate::store::table::{Schema, TreeName};
 use crate::store::wal::{Expected, Survey};
-use crate::store::{Store, StoreError};
+use crate::store::{FleetAccess, Store, StoreError};
 
 const EXTENSION: &str = ".snapshot";
 /// Distance between the highest known commit number and the first one of a restored store.
@@ -262,6 +262,8 @@ impl Restore<'_> {
     /// start installs it and keeps the replaced store.
     pub fn prepare(&self) -> Result<Restored, StoreError> {
         let layout = StoreLayout::new(self.directory, true);
+        // The other members would not follow, and the log goes on with what the backup lacks.
+        FleetAccess::Refuse.admit(&layout)?;
         if layout.replaced_store().exists() {
             // A restore was interrupted between its two renames: the staging directory has the only
             // store.

@@ -6,6 +6,7 @@ pub(in crate::store) mod compaction;
 pub(in crate::store) mod copy;
 pub(in crate::store) mod disk_space;
 pub(in crate::store) mod dump;
+pub(in crate::store) mod join;
 pub(in crate::store) mod new_snapshot;
 pub(in crate::store) mod retention;
 pub(in crate::store) mod thread;

@@ -146,6 +146,7 @@ impl MaintenanceThread {
                 seed: disk.seed,
                 // Only an operator may give up commits.
                 accept_loss: false,
+                fork: false,
                 backups: self.backups.as_deref(),
                 make_room: &|| false,
                 // The maintenance thread has other work than to wait for a rebuild.

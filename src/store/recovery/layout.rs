@@ -3,6 +3,7 @@
 //! lock        held by the process that has the store open
 //! ballast     space that is released when the disk is full
 //! store/      format, instance, timeline; sled.N/, log/, log.end, base/
+//! fleet/      membership of a fleet; its store is opened by the service only
 //! restored/   staging directory of a restore or import, until it is installed
 //! aside/      files moved away by a recovery or restore; never read
 //! ```
@@ -241,6 +242,11 @@ impl StoreLayout {
     /// The name is part of the format.
     pub(in crate::store) fn restore_note(&self) -> PathBuf {
         self.store().join("word")
+    }
+
+    /// Present in the data directory of a member of a fleet. The name is part of the format.
+    pub(in crate::store) fn fleet_member(&self) -> PathBuf {
+        self.data.join("fleet").join("member.json")
     }
 
     /// Marks the staged store as complete, so that the next start installs it.

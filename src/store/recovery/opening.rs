@@ -53,6 +53,8 @@ pub(in crate::store) struct Recovery<'a> {
     pub(in crate::store) identity: Identity,
     pub(in crate::store) seed: [u8; 16],
     pub(in crate::store) accept_loss: bool,
+    /// Begins a new timeline.
+    pub(in crate::store) fork: bool,
     pub(in crate::store) backups: Option<&'a Path>,
     /// Returns whether any space was released.
     pub(in crate::store) make_room: &'a dyn Fn() -> bool,
@@ -114,7 +116,7 @@ impl Recovery<'_> {
     ) -> Result<Recovered, StoreError> {
         let Opened { engine, number } = opened;
         let mut identity = self.identity.clone();
-        let forked = loss.is_some() || self.is_rolled_back(&sources, number);
+        let forked = self.fork || loss.is_some() || self.is_rolled_back(&sources, number);
         // A new timeline keeps new commits apart from abandoned ones with the same numbers.
         if forked || identity.lineage.is_unknown() {
             identity.lineage.fork(self.seed, number);

@@ -14,9 +14,11 @@ use crate::store::snapshot::history::History;
 pub type FleetId = [u8; 16];
 pub type MemberId = [u8; 16];
 
-/// Bytes of a batch before compression. Above this a plan belongs in several commits: etcd takes
-/// requests of up to 1.5 MiB.
-pub const BATCH_MAX: usize = 1024 * 1024;
+/// Bytes of a batch before compression, so that a damaged or hostile entry cannot fill the memory.
+pub const BATCH_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of an encoded entry. Above this a plan belongs in several commits: etcd takes requests of up to
+/// 1.5 MiB.
+pub const ENTRY_MAX: usize = 1024 * 1024;
 /// Smaller batches gain less than the time costs.
 const DEFLATE_FROM: usize = 16 * 1024;
 
@@ -88,7 +90,10 @@ impl Entry {
         bytes.extend_from_slice(body);
         let sum = crc32fast::hash(&bytes);
         bytes.extend(sum.to_le_bytes());
-        Ok(bytes)
+        match bytes.len() > ENTRY_MAX {
+            true => Err(EntryError::TooLarge),
+            false => Ok(bytes),
+        }
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, EntryError> {
@@ -232,6 +237,14 @@ mod tests {
         assert_eq!(Entry::decode(&bytes), Ok(large));
         let oversized = entry(vec![b'x'; BATCH_MAX + 1]);
         assert_eq!(oversized.encode(), Err(EntryError::TooLarge));
+        // Without a pattern, so that it stays as large.
+        let mut state = 1_u32;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        });
+        let noise = entry(noise.take(ENTRY_MAX).collect());
+        assert_eq!(noise.encode(), Err(EntryError::TooLarge));
         // A small file that unpacks to gigabytes is stopped at the limit.
         let bomb = deflate(&vec![0; BATCH_MAX + 1]).unwrap();
         assert_eq!(inflate(&bomb), Err(EntryError::TooLarge));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::entry::{Entry, EntryError, FleetId, MemberId};
+use super::entry::{ENTRY_MAX, Entry, EntryError, FleetId, MemberId};
 use super::{Appended, Claim, SharedLog, SharedLogError};
 use crate::store::StoreError;
 use crate::store::snapshot::history::History;
@@ -107,7 +107,21 @@ impl Member {
         if !self.is_settled() {
             return Err(ReplicationError::Unsettled);
         }
-        match log.claim(self.id)? {
+        let claim = log.claim(self.id)?;
+        self.take(claim, log, apply)
+    }
+
+    /// Takes the outcome of [`SharedLog::claim`], which may have been called on another connection.
+    pub fn take(
+        &mut self,
+        claim: Claim,
+        log: &mut dyn SharedLog,
+        apply: &mut dyn FnMut(&Entry) -> Applied,
+    ) -> Result<Role, ReplicationError> {
+        if !self.is_settled() {
+            return Err(ReplicationError::Unsettled);
+        }
+        match claim {
             Claim::Held { epoch } if self.role == Role::Owner { epoch } => {}
             Claim::Held { epoch } => {
                 self.role = Role::Follower;
@@ -138,6 +152,43 @@ impl Member {
         }
         while self.at.number < head {
             self.follow(log, Duration::ZERO, apply)?;
+        }
+        Ok(())
+    }
+
+    /// Compares the member's last commit with the log, if that still has it. Once before anything else:
+    /// from then on each entry proves that it continues the one before.
+    pub fn verify(&self, log: &mut dyn SharedLog) -> Result<(), ReplicationError> {
+        let (head, applied) = (log.head()?, self.at.number);
+        if head < applied {
+            return Err(ReplicationError::LogIsBehind { head, applied });
+        }
+        let number = applied;
+        match log.read(number, 1, Duration::ZERO) {
+            // What continues a truncated log is checked when it is applied.
+            Err(SharedLogError::Truncated { first }) if first <= number + 1 => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(entries) => match entries.first() {
+                Some(entry) if entry.history() != self.at.history => {
+                    Err(ReplicationError::Diverged { number })
+                }
+                Some(_) | None => Ok(()),
+            },
+        }
+    }
+
+    /// Applies entries that were read on another connection; those that are applied already are skipped.
+    pub fn accept(
+        &mut self,
+        entries: &[Entry],
+        apply: &mut dyn FnMut(&Entry) -> Applied,
+    ) -> Result<(), ReplicationError> {
+        if !self.is_settled() {
+            return Err(ReplicationError::Unsettled);
+        }
+        let new = entries.iter().filter(|entry| entry.number > self.at.number);
+        for entry in new.collect::<Vec<_>>() {
+            self.apply(entry, apply)?;
         }
         Ok(())
     }
@@ -186,6 +237,13 @@ impl Member {
             before: self.at.history,
             batch,
         };
+        // Found before it is sent, since a log that refuses for ever would never settle.
+        if entry.batch.len() > ENTRY_MAX / 2
+            && let Err(why) = entry.encode()
+        {
+            let number = entry.number;
+            return Err(SharedLogError::Damaged { number, why }.into());
+        }
         self.attempt(entry, log, apply)
     }
 

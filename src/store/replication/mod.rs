@@ -14,11 +14,16 @@ mod member;
 mod memory;
 #[cfg(test)]
 mod model_tests;
+mod replica;
+#[cfg(test)]
+mod replica_tests;
 
 use std::time::Duration;
 
-pub use entry::{BATCH_MAX, Entry, EntryError, FleetId, MemberId};
+pub use entry::{BATCH_MAX, ENTRY_MAX, Entry, EntryError, FleetId, MemberId};
 pub use member::{Appending, Member, Position, ReplicationError, Role};
+pub(in crate::store) use replica::Replica;
+pub use replica::{ReplicaStatus, Replication};
 
 /// Every call is linearizable: it sees what was answered to any member before.
 pub trait SharedLog {

@@ -33,7 +33,6 @@ use head::{HEAD, Head};
 #[cfg(test)]
 use segment::Gap;
 
-/// A replicated log could implement this as well.
 pub(super) trait CommitLog: Send {
     /// Appends the payload of the next commit; `number` must follow the last one.
     fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError>;
@@ -42,6 +41,11 @@ pub(super) trait CommitLog: Send {
 
     /// Closes the open segment, so that its content no longer changes.
     fn roll(&mut self) -> Result<(), StoreError>;
+
+    /// The history up to the last commit; `None` for a log that keeps nothing.
+    fn history(&self) -> Option<History> {
+        None
+    }
 }
 
 /// Size of a segment, unless a single payload needs more.
@@ -237,6 +241,10 @@ fn fill(file: &File, mut from: u64, to: u64) -> io::Result<()> {
 }
 
 impl CommitLog for FileLog {
+    fn history(&self) -> Option<History> {
+        Some(self.history)
+    }
+
     fn append(&mut self, number: u64, payload: &[u8]) -> Result<(), StoreError> {
         // A gap in the numbers would look like lost commits at the next start.
         if number != self.next {

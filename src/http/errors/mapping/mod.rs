@@ -59,9 +59,22 @@ impl From<StoreError> for ApiError {
             | StoreError::Failed(_)
             | StoreError::NotSynced(_)
             | StoreError::Closed
+            | StoreError::Moved
+            | StoreError::Unsettled
+            | StoreError::SharedLog(_)
             | StoreError::Io(_) => Self::new(
                 ErrorCode::StoreUnavailable,
                 "the store accepts no writes at present; try again shortly",
+            )
+            .with_cause(error),
+            StoreError::ChangeTooLarge => Self::new(
+                ErrorCode::StoreUnavailable,
+                "the change is too large for a fleet; make it in smaller parts",
+            )
+            .with_cause(error),
+            StoreError::InFleet => Self::new(
+                ErrorCode::StoreUnavailable,
+                "a member of a fleet cannot be restored alone; docs/fleet.md says how to restore a fleet",
             )
             .with_cause(error),
             // Faults of the installation and not of the load: a retry does not help.
@@ -73,6 +86,7 @@ impl From<StoreError> for ApiError {
             | StoreError::Older { .. }
             | StoreError::Foreign
             | StoreError::NotEmpty
+            | StoreError::NotJoined
             | StoreError::Lost(_)
             | StoreError::Hung
             | StoreError::Engine(_) => Self::internal(error),

@@ -1,0 +1,377 @@
+//! The service as a member of a fleet: stands by until it is the owner, and passes connections on meanwhile.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, lookup_host};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use crate::app;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::reexec::reexec;
+use crate::cli::reload::Reload;
+use crate::cli::signals::{SignalAction, Signals};
+use crate::cli::startup::Startup;
+use crate::cli::{listeners, output, systemd};
+use crate::config::{Config, FleetConfig, ListenAddress};
+use crate::domain;
+use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure, Standing};
+use crate::fleet::etcd::EtcdSettings;
+use crate::fleet::membership::{Membership, MembershipError};
+use crate::fleet::peers::{Erase, PeerClient, PeerServer, TakeOver};
+use crate::http::server::forwarded::ForwardedConnections;
+use crate::http::server::listener::tcp_socket;
+use crate::http::server::standby::{self, ClientStream, PassOn};
+use crate::http::state::HttpState;
+use crate::store::Store;
+use crate::types::{ConnectionOrigin, UserId};
+
+/// How long a connection waits for an owner. A takeover is expected to be shorter.
+const HOLD: Duration = Duration::from_secs(10);
+const WARN_EVERY: Duration = Duration::from_secs(1);
+const RETENTION_EVERY: Duration = Duration::from_secs(3_600);
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Sent to a connection that no owner has taken. No request was read.
+const NO_OWNER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
+    Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+impl From<MembershipError> for Failure {
+    fn from(error: MembershipError) -> Self {
+        match error {
+            MembershipError::BadWord => Self::usage(error.to_string())
+                .hint("copy the whole word that `playgate fleet invite` printed"),
+            MembershipError::File { .. } | MembershipError::Damaged(_) => {
+                Self::new(Exit::Fatal, error.to_string())
+            }
+        }
+    }
+}
+
+/// The membership of a data directory, if it agrees with the configuration.
+pub(in crate::cli) fn membership(config: &Config) -> Result<Option<Membership>, Failure> {
+    let membership = Membership::read(&config.server.data_dir)?;
+    match (&membership, config.fleet.endpoints.is_empty()) {
+        (None, true) | (Some(_), false) => Ok(membership),
+        (Some(_), true) => Err(Failure::usage(
+            "the data directory belongs to a fleet, and `fleet.endpoints` is not set",
+        )
+        .hint("set `fleet.endpoints`, or run `playgate fleet leave`")),
+        (None, false) => Err(Failure::usage(
+            "`fleet.endpoints` is set, and the data directory belongs to no fleet",
+        )
+        .hint("run `playgate fleet init` for the first member, or `playgate fleet join` with an invitation")),
+    }
+}
+
+pub(super) fn etcd(config: &FleetConfig) -> Result<EtcdSettings, Failure> {
+    let ca = config
+        .ca
+        .as_deref()
+        .map(|path: &Path| std::fs::read(path).map_err(|error| Failure::file(path, &error)));
+    let login = config.username.clone().zip(
+        config
+            .password
+            .as_ref()
+            .map(|password| password.reveal().to_owned()),
+    );
+    Ok(EtcdSettings {
+        endpoints: config.endpoints.clone(),
+        ca: ca.transpose()?,
+        login,
+        timeout: Duration::from_secs(5),
+    })
+}
+
+/// Where other members reach this one.
+pub(super) fn address(config: &FleetConfig) -> String {
+    config
+        .advertise
+        .clone()
+        .unwrap_or_else(|| config.listen.to_string())
+}
+
+pub(in crate::cli) struct FleetMember {
+    driver: FleetDriver,
+    standing: watch::Receiver<Standing>,
+    take_over: Arc<Mutex<Option<TakeOver>>>,
+    erase: Arc<Mutex<Option<Erase>>>,
+    client: PeerClient,
+    pass_on: PassOn,
+}
+
+impl FleetMember {
+    /// Joins the log, and listens for other members.
+    pub(in crate::cli) async fn start(
+        startup: &Startup,
+        membership: Membership,
+        store: &Store,
+    ) -> Result<Self, Failure> {
+        let config = &startup.config;
+        let settings = DriverSettings {
+            etcd: etcd(&config.fleet)?,
+            lease: config.fleet.lease,
+            keep: config.fleet.log_keep.0,
+            address: address(&config.fleet),
+        };
+        let own = settings.address.clone();
+        let listener = listen(&config.fleet.listen).await?;
+        let (take_over, erase) = (Arc::default(), Arc::default());
+        let server = PeerServer {
+            membership: membership.clone(),
+            data_dir: config.server.data_dir.clone(),
+            store: store.clone(),
+            format: domain::schema().format(),
+            clock: Arc::clone(&startup.ports.clock),
+            take_over: Arc::clone(&take_over),
+            erase: Arc::clone(&erase),
+        };
+        let client = PeerClient::new(&membership)
+            .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+        let fail = Arc::clone(&startup.fail);
+        let on_failure: OnFleetFailure = Arc::new(move |why| fail(why));
+        let (store, runtime) = (store.clone(), Handle::current());
+        let (entropy, clock) = (
+            Arc::clone(&startup.ports.entropy),
+            Arc::clone(&startup.ports.clock),
+        );
+        // Calls of etcd block.
+        let started = tokio::task::spawn_blocking(move || {
+            FleetDriver::start(
+                store,
+                &membership,
+                settings,
+                entropy,
+                clock,
+                on_failure,
+                &runtime,
+            )
+        });
+        let driver = started
+            .await
+            .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))??;
+        tokio::spawn(Arc::new(server).run(listener));
+        let standing = driver.standing();
+        Ok(Self {
+            pass_on: pass_on(client.clone(), standing.clone(), own),
+            client,
+            erase,
+            driver,
+            standing,
+            take_over,
+        })
+    }
+
+    /// Passes connections on until this member is the owner. Returns false if a signal ends the process.
+    ///
+    /// # Errors
+    /// The store has failed, or the member cannot follow its fleet.
+    pub(in crate::cli) async fn stand_by(
+        &mut self,
+        startup: &mut Startup,
+        reload: &Reload,
+        store: &Store,
+    ) -> Result<bool, Failure> {
+        let mut signals = Signals::listen()?;
+        let config = &startup.config;
+        let bound = listeners::all(config, startup.tls.as_ref()).await?;
+        for address in &bound.shown {
+            if let Err(failure) = output::line(&format!("listening on {address}")) {
+                tracing::warn!("{failure}");
+            }
+        }
+        let admin = listeners::admin(&config.server.data_dir)?;
+        let listeners: Vec<_> = bound
+            .listeners
+            .into_iter()
+            .chain(admin)
+            .map(Arc::new)
+            .collect();
+        let telemetry = Arc::new(app::standby_telemetry(config, store, startup.sync)?);
+        let erasing = Arc::clone(&telemetry);
+        *self.erase.lock() = Some(Arc::new(move |user| {
+            let erased = erasing.erase(&UserId::from_bytes(user));
+            erased.map_err(|error| error.to_string())
+        }));
+        let mut retention = tokio::time::interval(RETENTION_EVERY);
+        let clock = Arc::clone(&startup.ports.clock);
+        let mut tasks = standby::serve(&listeners, config.limits.connections, &self.pass_on);
+        drop(listeners);
+        systemd::notify_ready("standing by");
+        tracing::info!("standing by");
+        let watchdog = tokio::spawn(systemd::feed_watchdog(store.clone()));
+        let owner = loop {
+            if *self.standing.borrow_and_update() == Standing::Owner {
+                break Ok(true);
+            }
+            tokio::select! {
+                asked = signals.next() => match asked {
+                    SignalAction::End(signal) => {
+                        tracing::info!(signal, "stopping");
+                        break Ok(false);
+                    }
+                    SignalAction::Reload => match reload.examine(config).await {
+                        Ok(()) => break Err(reexec()),
+                        Err(failure) => tracing::error!("SIGHUP: reload rejected: {}", failure.message()),
+                    }
+                },
+                Some(failure) = startup.failures.recv() => {
+                    break Err(Failure::new(Exit::Fatal, failure));
+                }
+                _ = self.standing.changed() => {}
+                _ = retention.tick() => {
+                    let (telemetry, now) = (Arc::clone(&telemetry), clock.now());
+                    tokio::task::spawn_blocking(move || {
+                        if let Err(error) = telemetry.retain(now) {
+                            tracing::warn!(%error, "failed to drop old telemetry");
+                        }
+                    });
+                }
+            }
+        };
+        // From here on the service has these files.
+        self.erase.lock().take();
+        watchdog.abort();
+        // The sockets stay open in this process, and the owner's listeners take them over.
+        tasks.shutdown().await;
+        owner
+    }
+
+    /// Serves what other members forward, from now on.
+    pub(in crate::cli) fn begin(&self, http: &HttpState, forwarded: ForwardedConnections) {
+        let (others, client) = (self.driver.others(), self.client.clone());
+        let runtime = Handle::current();
+        http.services
+            .telemetry
+            .erase_elsewhere(Arc::new(move |user| {
+                for member in others().map_err(|error| error.to_string())? {
+                    // Called by jobs, on threads of their own.
+                    runtime
+                        .block_on(client.erase(&member.address, user.as_bytes()))
+                        .map_err(|error| {
+                            format!("member {} has not erased it: {error}", member.name)
+                        })?;
+                }
+                Ok(())
+            }));
+        let (fence, readiness) = (self.driver.fence(), Arc::clone(&http.services.readiness));
+        tokio::spawn(async move {
+            loop {
+                let away =
+                    "etcd does not answer, and changes are refused; run `playgate fleet status`";
+                readiness.warn("fleet", (!fence.holds()).then(|| away.to_owned()));
+                tokio::time::sleep(WARN_EVERY).await;
+            }
+        });
+        let fence = self.driver.fence();
+        let _ = http.fence.set(Arc::new(move || fence.holds()));
+        *self.take_over.lock() = Some(Arc::new(move |stream, origin| {
+            forwarded.serve(stream, origin);
+        }));
+    }
+
+    /// Returns when another member has become the owner.
+    pub(in crate::cli) async fn deposed(&mut self) {
+        // The sender lives as long as the threads, which end with a failure that is reported elsewhere.
+        let deposed = |standing: &Standing| *standing == Standing::Deposed;
+        if self.standing.wait_for(deposed).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Takes no further connections of other members.
+    pub(in crate::cli) fn end(&self) {
+        self.take_over.lock().take();
+    }
+
+    /// Gives the ownership up.
+    pub(in crate::cli) async fn stop(self) {
+        let driver = self.driver;
+        // Calls of etcd block.
+        let _ = tokio::task::spawn_blocking(move || driver.stop()).await;
+    }
+}
+
+async fn listen(address: &ListenAddress) -> Result<TcpListener, Failure> {
+    let bound = async {
+        let ListenAddress::Tcp { host, port } = address else {
+            return Err(std::io::Error::other("must be host:port"));
+        };
+        let mut found = lookup_host((host.as_str(), *port)).await?;
+        let address: SocketAddr = found
+            .next()
+            .ok_or_else(|| std::io::Error::other("the host name has no address"))?;
+        let socket = tcp_socket(address)?;
+        socket.set_nonblocking(true)?;
+        TcpListener::from_std(socket)
+    };
+    bound
+        .await
+        .map_err(|error| Failure::failed(format!("`fleet.listen`: {address}: {error}")))
+}
+
+fn pass_on(client: PeerClient, standing: watch::Receiver<Standing>, own: String) -> PassOn {
+    let own: Arc<str> = own.into();
+    Arc::new(move |stream, origin, slot| {
+        let (client, standing, own) = (client.clone(), standing.clone(), Arc::clone(&own));
+        tokio::spawn(async move {
+            forward(&client, standing, &own, stream, origin).await;
+            drop(slot);
+        });
+    })
+}
+
+/// Connects a client with the owner. While there is none it waits: nothing was read, so nothing is lost.
+async fn forward(
+    client: &PeerClient,
+    mut standing: watch::Receiver<Standing>,
+    own: &str,
+    mut stream: Box<dyn ClientStream>,
+    origin: ConnectionOrigin,
+) {
+    let until = Instant::now() + HOLD;
+    while Instant::now() < until {
+        let address = match &*standing.borrow_and_update() {
+            Standing::Standby { owner } => owner.clone(),
+            // A connection that came before.
+            Standing::Owner => Some(own.to_owned()),
+            Standing::Deposed => None,
+        };
+        if let Some(address) = address {
+            let connected = tokio::select! {
+                connected = client.forward(&address, origin) => Some(connected),
+                // The old owner may not even refuse.
+                Ok(()) = standing.changed() => None,
+            };
+            match connected {
+                Some(Ok(mut owner)) => {
+                    let moved = |standing: &Standing| match standing {
+                        Standing::Standby { owner } => {
+                            owner.as_ref().is_some_and(|next| *next != address)
+                        }
+                        Standing::Owner | Standing::Deposed => address != own,
+                    };
+                    tokio::select! {
+                        // Either side may end it, for any reason.
+                        _ = copy_bidirectional(&mut stream, &mut owner) => {}
+                        // An owner that hangs or was cut off answers nothing more; its client may ask again.
+                        () = async { drop(standing.wait_for(moved).await) } => {}
+                    }
+                    return;
+                }
+                Some(Err(error)) => tracing::debug!(%error, "the owner does not take a connection"),
+                None => continue,
+            }
+        }
+        let _ = timeout(AGAIN, standing.changed()).await;
+    }
+    if origin.to != crate::types::ListenerKind::Secure {
+        let _ = timeout(AGAIN, stream.write_all(NO_OWNER)).await;
+    }
+}

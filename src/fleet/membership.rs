@@ -1,0 +1,256 @@
+//! What makes a data directory that of a member of a fleet: the file `fleet/member.json`, and the word that
+//! invites another one.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+
+use crate::store::replication::{FleetId, MemberId};
+
+/// The store refuses every other use of a directory with this file.
+const DIRECTORY: &str = "fleet";
+const MEMBER: &str = "member.json";
+const INVITATIONS: &str = "invitations";
+const VERSION: u32 = 1;
+/// For how long an invitation is good.
+pub const INVITED_FOR: i64 = 24 * 3_600;
+
+/// Begins a word, so that a mistake is noticed.
+const WORD: &[u8; 3] = b"pg1";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    pub fleet: FleetId,
+    pub member: MemberId,
+    pub name: String,
+    /// The secret that all members share: the seed of their key.
+    pub key: [u8; 32],
+}
+
+#[derive(Serialize, Deserialize)]
+struct MemberFile {
+    version: u32,
+    fleet: String,
+    member: String,
+    name: String,
+    key: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum MembershipError {
+    #[error("{}: {error}", path.display())]
+    File { path: PathBuf, error: io::Error },
+    #[error("{}: is damaged or was written by a newer version", .0.display())]
+    Damaged(PathBuf),
+    #[error("the invitation is incomplete or mistyped")]
+    BadWord,
+}
+
+#[must_use]
+pub fn directory(data_dir: &Path) -> PathBuf {
+    data_dir.join(DIRECTORY)
+}
+
+impl Membership {
+    /// `None` if the directory is in no fleet.
+    pub fn read(data_dir: &Path) -> Result<Option<Self>, MembershipError> {
+        let path = directory(data_dir).join(MEMBER);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(MembershipError::File { path, error }),
+        };
+        let parsed = serde_json::from_slice::<MemberFile>(&bytes).ok();
+        let read = parsed
+            .filter(|file| file.version == VERSION)
+            .and_then(|file| {
+                Some(Self {
+                    fleet: array(&file.fleet)?,
+                    member: array(&file.member)?,
+                    key: array(&file.key)?,
+                    name: file.name,
+                })
+            });
+        read.map(Some).ok_or(MembershipError::Damaged(path))
+    }
+
+    pub fn write(&self, data_dir: &Path) -> Result<(), MembershipError> {
+        let file = MemberFile {
+            version: VERSION,
+            fleet: HEXLOWER.encode(&self.fleet),
+            member: HEXLOWER.encode(&self.member),
+            name: self.name.clone(),
+            key: HEXLOWER.encode(&self.key),
+        };
+        let text = serde_json::to_string_pretty(&file).unwrap_or_default();
+        write(&directory(data_dir), MEMBER, &text)
+    }
+
+    pub fn remove(data_dir: &Path) -> Result<(), MembershipError> {
+        let path = directory(data_dir);
+        fs::remove_dir_all(&path).map_err(|error| MembershipError::File { path, error })
+    }
+
+    #[must_use]
+    pub fn member_hex(&self) -> String {
+        HEXLOWER.encode(&self.member)
+    }
+}
+
+/// What `playgate fleet invite` prints: whom to ask, how to know it, and the secret that admits once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// Of the fleet; the key itself comes with the answer.
+    pub public_key: [u8; 32],
+    pub secret: [u8; 16],
+    /// `host:port` of the inviting member.
+    pub address: String,
+}
+
+impl Invitation {
+    #[must_use]
+    pub fn word(&self) -> String {
+        let mut bytes = WORD.to_vec();
+        bytes.extend(self.public_key);
+        bytes.extend(self.secret);
+        bytes.extend(self.address.as_bytes());
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        BASE64URL_NOPAD.encode(&bytes)
+    }
+
+    pub fn parse(word: &str) -> Result<Self, MembershipError> {
+        Self::decode(word).ok_or(MembershipError::BadWord)
+    }
+
+    fn decode(word: &str) -> Option<Self> {
+        let bytes = BASE64URL_NOPAD.decode(word.trim().as_bytes()).ok()?;
+        let (covered, sum) = bytes.split_last_chunk::<4>()?;
+        if crc32fast::hash(covered) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let rest = covered.strip_prefix(WORD)?;
+        let (public_key, rest) = rest.split_first_chunk()?;
+        let (secret, address) = rest.split_first_chunk()?;
+        Some(Self {
+            public_key: *public_key,
+            secret: *secret,
+            address: String::from_utf8(address.to_vec()).ok()?,
+        })
+    }
+
+    /// Lets the service of this directory admit whoever presents the secret, once, until the given time.
+    pub fn record(&self, data_dir: &Path, until: i64) -> Result<(), MembershipError> {
+        let invitations = directory(data_dir).join(INVITATIONS);
+        write(&invitations, &name_of(&self.secret), &until.to_string())
+    }
+}
+
+/// Whether an invitation is good. It is used up by this call.
+#[must_use]
+pub fn use_invitation(data_dir: &Path, secret: [u8; 16], now: i64) -> bool {
+    let path = directory(data_dir).join(INVITATIONS).join(name_of(&secret));
+    let until = fs::read_to_string(&path).ok();
+    // Removed first: who removes it is the one who uses it.
+    fs::remove_file(&path).is_ok()
+        && until.is_some_and(|until| until.trim().parse::<i64>().is_ok_and(|until| now < until))
+}
+
+/// Not the secret itself: a copy of the directory must not admit anybody.
+fn name_of(secret: &[u8; 16]) -> String {
+    HEXLOWER.encode(digest(&SHA256, secret).as_ref())
+}
+
+fn array<const N: usize>(hex: &str) -> Option<[u8; N]> {
+    HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
+}
+
+/// Writes a file that only the service may read, whole or not at all.
+fn write(directory: &Path, name: &str, text: &str) -> Result<(), MembershipError> {
+    let path = directory.join(name);
+    let written = || {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)?;
+        let aside = path.with_extension("new");
+        let mut file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&aside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&aside, &path)?;
+        File::open(directory)?.sync_all()
+    };
+    written().map_err(|error| MembershipError::File {
+        path: path.clone(),
+        error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn membership_is_read_as_it_was_written_and_damage_is_an_error() {
+        let data = tempfile::tempdir().unwrap();
+        assert_eq!(Membership::read(data.path()).unwrap(), None);
+        let membership = Membership {
+            fleet: [1; 16],
+            member: [2; 16],
+            name: "north".to_owned(),
+            key: [3; 32],
+        };
+        membership.write(data.path()).unwrap();
+        assert_eq!(Membership::read(data.path()).unwrap(), Some(membership));
+        fs::write(data.path().join("fleet/member.json"), "{}").unwrap();
+        let damaged = Membership::read(data.path());
+        assert!(matches!(damaged, Err(MembershipError::Damaged(_))));
+    }
+
+    #[test]
+    fn a_mistyped_invitation_is_refused() {
+        let invitation = Invitation {
+            public_key: [7; 32],
+            secret: [8; 16],
+            address: "[::1]:7080".to_owned(),
+        };
+        let word = invitation.word();
+        assert_eq!(
+            Invitation::parse(&format!(" {word}\n")).unwrap(),
+            invitation
+        );
+        for at in 0..word.len() {
+            let mut mistyped = word.clone().into_bytes();
+            mistyped[at] = if mistyped[at] == b'A' { b'B' } else { b'A' };
+            let mistyped = String::from_utf8(mistyped).unwrap();
+            assert!(Invitation::parse(&mistyped).is_err(), "{at}");
+            assert!(Invitation::parse(&word[..at]).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn an_invitation_admits_once_and_until_it_expires() {
+        let data = tempfile::tempdir().unwrap();
+        let invitation = Invitation {
+            public_key: [7; 32],
+            secret: [8; 16],
+            address: String::new(),
+        };
+        assert!(!use_invitation(data.path(), [8; 16], 10));
+        invitation.record(data.path(), 20).unwrap();
+        assert!(!use_invitation(data.path(), [9; 16], 10));
+        assert!(use_invitation(data.path(), [8; 16], 10));
+        assert!(!use_invitation(data.path(), [8; 16], 10));
+        invitation.record(data.path(), 20).unwrap();
+        assert!(!use_invitation(data.path(), [8; 16], 20));
+    }
+}

@@ -1,0 +1,266 @@
+//! TLS between the members of a fleet: both sides prove that they hold the key that all members share, as a
+//! raw public key (RFC 7250). There is no certificate, so nothing expires and no name has to fit.
+
+use std::sync::Arc;
+
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use rustls_pki_types::{
+    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
+use tokio_rustls::rustls::client::AlwaysResolvesClientRawPublicKeys;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::ring::{default_provider, sign::any_eddsa_type};
+use tokio_rustls::rustls::crypto::{
+    WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
+};
+use tokio_rustls::rustls::server::AlwaysResolvesServerRawPublicKeys;
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::version::TLS13;
+use tokio_rustls::rustls::{
+    self, ClientConfig, DigitallySignedStruct, DistinguishedName, PeerIncompatible, ServerConfig,
+    SignatureScheme,
+};
+
+/// Of an Ed25519 key, before its 32 bytes.
+const PUBLIC_PREFIX: [u8; 12] = [
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
+const PRIVATE_PREFIX: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+
+/// A name has to be given, and means nothing here.
+pub(super) fn any_name() -> ServerName<'static> {
+    ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into())
+}
+
+/// The public half of a fleet's key.
+#[must_use]
+pub fn public_key(seed: &[u8; 32]) -> Option<[u8; 32]> {
+    let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;
+    pair.public_key().as_ref().try_into().ok()
+}
+
+fn subject(public_key: &[u8; 32]) -> Vec<u8> {
+    [&PUBLIC_PREFIX[..], public_key].concat()
+}
+
+/// Accepts whoever knows the key of the connection.
+pub(super) fn server_config(seed: &[u8; 32]) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&TLS13])?
+        // Any key passes here, since who joins does not have that of the fleet yet; what else it may ask is
+        // decided by `is_member`.
+        .with_client_cert_verifier(Arc::new(KeyCheck::new(None)))
+        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(
+            seed,
+        )?)));
+    Ok(Arc::new(config))
+}
+
+/// `seed` is that of this side, `server` the key that the other side must have.
+pub(super) fn client_config(
+    seed: &[u8; 32],
+    server: &[u8; 32],
+) -> Result<Arc<ClientConfig>, rustls::Error> {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(KeyCheck::new(Some(subject(server)))))
+        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified(
+            seed,
+        )?)));
+    Ok(Arc::new(config))
+}
+
+/// Whether the other side of an accepted connection has the key of the fleet.
+pub(super) fn is_member(presented: Option<&[CertificateDer<'_>]>, public_key: &[u8; 32]) -> bool {
+    let first = presented.and_then(|keys| keys.first());
+    first.is_some_and(|key| key.as_ref() == subject(public_key))
+}
+
+fn certified(seed: &[u8; 32]) -> Result<Arc<CertifiedKey>, rustls::Error> {
+    let private = PrivatePkcs8KeyDer::from([&PRIVATE_PREFIX[..], seed].concat());
+    let public =
+        public_key(seed).ok_or_else(|| rustls::Error::General("invalid key".to_owned()))?;
+    let key = any_eddsa_type(&private)?;
+    let public = CertificateDer::from(subject(&public));
+    Ok(Arc::new(CertifiedKey::new(vec![public], key)))
+}
+
+/// Compares a raw public key with the expected one; `None` expects none in particular. That the other side
+/// has its private half is proved by the signature.
+#[derive(Debug)]
+struct KeyCheck {
+    expected: Option<Vec<u8>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl KeyCheck {
+    fn new(expected: Option<Vec<u8>>) -> Self {
+        Self {
+            expected,
+            algorithms: default_provider().signature_verification_algorithms,
+        }
+    }
+
+    fn check(&self, presented: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        match &self.expected {
+            Some(expected) if presented.as_ref() != expected => Err(
+                rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer),
+            ),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+        verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
+    }
+}
+
+fn no_tls12() -> Result<HandshakeSignatureValid, rustls::Error> {
+    Err(PeerIncompatible::Tls13RequiredForQuic.into())
+}
+
+impl ServerCertVerifier for KeyCheck {
+    fn verify_server_cert(
+        &self,
+        presented: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.check(presented)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        no_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signature(message, key, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for KeyCheck {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        presented: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.check(presented)?;
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        no_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signature(message, key, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+    use super::*;
+
+    /// What the client sees, and whether the server takes it for a member of the fleet with the key `[1; 32]`.
+    fn shake(client: [u8; 32], expected: [u8; 32]) -> (std::io::Result<()>, Option<bool>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let key = public_key(&expected).unwrap();
+        let connector = TlsConnector::from(client_config(&client, &key).unwrap());
+        let acceptor = TlsAcceptor::from(server_config(&[1; 32]).unwrap());
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        runtime.block_on(async {
+            let connecting = async {
+                let mut stream = connector.connect(any_name(), near).await?;
+                stream.write_all(b"x").await?;
+                stream.read_u8().await.map(drop)
+            };
+            let accepting = async {
+                let mut stream = acceptor.accept(far).await.ok()?;
+                stream.read_u8().await.ok()?;
+                stream.write_all(b"y").await.ok()?;
+                let own = public_key(&[1; 32]).unwrap();
+                Some(is_member(stream.get_ref().1.peer_certificates(), &own))
+            };
+            tokio::join!(connecting, accepting)
+        })
+    }
+
+    #[test]
+    fn members_know_each_other_by_the_key_of_the_fleet() {
+        let (connected, member) = shake([1; 32], [1; 32]);
+        connected.unwrap();
+        assert_eq!(member, Some(true));
+        // Who joins has another key, and is no member yet.
+        let (connected, member) = shake([2; 32], [1; 32]);
+        connected.unwrap();
+        assert_eq!(member, Some(false));
+        // An invitation of another fleet.
+        let (connected, _) = shake([2; 32], [3; 32]);
+        assert_eq!(
+            connected.unwrap_err().kind(),
+            std::io::ErrorKind::InvalidData
+        );
+    }
+}

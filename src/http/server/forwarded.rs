@@ -1,0 +1,39 @@
+//! Serves connections that another member of a fleet has accepted.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::http::access::auth::Administrator;
+use crate::http::routing::router::RouteSet;
+use crate::http::server::listener::{Acceptor, ListenerOptions};
+use crate::types::{ConnectionOrigin, ListenerKind};
+
+/// [`Running::stop`](super::listener::Running::stop) waits until it is dropped.
+pub(crate) struct ForwardedConnections(pub(super) Acceptor);
+
+impl ForwardedConnections {
+    pub(crate) fn serve<S>(&self, stream: S, origin: ConnectionOrigin)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let table = match origin.to {
+            ListenerKind::Public | ListenerKind::Secure => RouteSet::Public,
+            ListenerKind::Ops | ListenerKind::Local => RouteSet::Ops,
+        };
+        let mut options = ListenerOptions::new(table);
+        if origin.to == ListenerKind::Secure {
+            options.tls = self.0.http.services.tls.clone();
+            if options.tls.is_none() {
+                tracing::warn!(
+                    "a member forwards TLS connections, and this one has no certificate"
+                );
+                return;
+            }
+        }
+        let local = match (origin.to, origin.uid) {
+            (ListenerKind::Local, Some(uid)) => Some(Administrator { uid }),
+            _ => None,
+        };
+        // The member that accepted it has counted it.
+        self.0.serve(stream, origin.from, None, local, &options);
+    }
+}

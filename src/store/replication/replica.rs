@@ -1,0 +1,294 @@
+//! The writer of a store that is a member of a fleet: as the owner it appends each group of commits to the
+//! shared log before its own, and as any other member it applies what the owner has appended.
+//!
+//! Whether a store has a replica is decided when it is opened. Without one nothing here runs.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    Appending, Claim, Entry, EntryError, FleetId, Member, MemberId, Position, ReplicationError,
+    Role, SharedLog, SharedLogError,
+};
+use crate::store::commit::derived::Publication;
+use crate::store::commit::writer::{Message, Writer};
+use crate::store::write_batch::WriteBatch;
+use crate::store::{Store, StoreError};
+
+/// Between two attempts to find out what became of an append.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// What makes an opened store a member of a fleet.
+pub struct Replication {
+    pub fleet: FleetId,
+    pub member: MemberId,
+    pub log: Box<dyn SharedLog + Send>,
+    /// Random bytes.
+    pub nonce: Box<dyn FnMut() -> [u8; 16] + Send>,
+    /// How long a caller waits for an append without an answer.
+    pub patience: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaStatus {
+    pub position: Position,
+    pub role: Role,
+    /// Entries that were applied without what their plans publish ([`Txn::publish`](crate::store::Txn::publish)): those of others,
+    /// and own ones that were settled after their callers had an error.
+    pub followed: u64,
+    /// Bytes of all batches since the store joined.
+    pub bytes: u64,
+}
+
+/// Refuses every commit until the store has joined its log.
+#[derive(Default)]
+pub(in crate::store) struct Replica(Option<Box<Joined>>);
+
+struct Joined {
+    member: Member,
+    replication: Replication,
+    followed: u64,
+    bytes: u64,
+}
+
+impl Joined {
+    fn status(&self) -> ReplicaStatus {
+        ReplicaStatus {
+            position: self.member.position(),
+            role: self.member.role(),
+            followed: self.followed,
+            bytes: self.bytes,
+        }
+    }
+}
+
+impl Store {
+    /// Joins the log of a fleet, as a follower. The store was opened as one of a member.
+    pub fn replicate(&self, replication: Replication) -> Result<ReplicaStatus, StoreError> {
+        self.on_writer(move |writer| writer.join(replication))
+    }
+
+    /// Settles an append without an answer, takes the outcome of a claim, and applies entries.
+    pub fn advance(
+        &self,
+        claim: Option<Claim>,
+        entries: Vec<Entry>,
+    ) -> Result<ReplicaStatus, StoreError> {
+        self.on_writer(move |writer| {
+            writer.with_replica(|writer, joined| {
+                writer.settle(joined)?;
+                let applied =
+                    writer.follow(joined, |member, _, apply| member.accept(&entries, apply));
+                applied?;
+                if let Some(claim) = claim {
+                    writer.follow(joined, |member, log, apply| {
+                        member.take(claim, log, apply).map(drop)
+                    })?;
+                }
+                Ok(joined.status())
+            })
+        })
+    }
+
+    /// Like [`run_exclusive`](Self::run_exclusive), without the sync before it.
+    fn on_writer<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let (sender, receiver) = oneshot::channel();
+        let message = Message::Replicate(Box::new(move |writer| {
+            let _ = sender.send(work(writer));
+        }));
+        self.0.inbox.send(message).map_err(|_| StoreError::Closed)?;
+        receiver.recv().map_err(|_| StoreError::Closed)?
+    }
+}
+
+type Apply<'a> = &'a mut dyn FnMut(&Entry) -> Result<(), StoreError>;
+
+impl Writer {
+    fn join(&mut self, mut replication: Replication) -> Result<ReplicaStatus, StoreError> {
+        if self.replica.is_none() {
+            return Err(StoreError::Failed(
+                "the store was not opened as one of a fleet".to_owned(),
+            ));
+        }
+        // A disk that is not writable has no log.
+        let history = self.log.history().ok_or(StoreError::Full)?;
+        let at = Position {
+            number: self.number,
+            history,
+        };
+        let format = self.core.schema.format();
+        let member = Member::new(replication.fleet, replication.member, format, at);
+        let verified = member.verify(&mut *replication.log);
+        verified.map_err(|error| self.replication_failed(error))?;
+        let joined = Joined {
+            member,
+            replication,
+            followed: 0,
+            bytes: 0,
+        };
+        let status = joined.status();
+        self.replica = Some(Replica(Some(Box::new(joined))));
+        Ok(status)
+    }
+
+    fn with_replica<R>(
+        &mut self,
+        work: impl FnOnce(&mut Self, &mut Joined) -> Result<R, StoreError>,
+    ) -> Result<R, StoreError> {
+        if let Some(failed) = self.core.failure.get() {
+            return Err(failed);
+        }
+        let joined = self.replica.as_mut().and_then(|replica| replica.0.take());
+        let mut joined = joined.ok_or(StoreError::Moved)?;
+        let done = work(self, &mut joined);
+        if let Some(replica) = &mut self.replica {
+            replica.0 = Some(joined);
+        }
+        done
+    }
+
+    /// Commits a group as the owner: shared log, own log, memory. The shared log makes it durable, so the
+    /// own log is synced later.
+    pub(in crate::store) fn commit_shared(
+        &mut self,
+        group: WriteBatch,
+        publications: Vec<Publication>,
+    ) -> Result<(), StoreError> {
+        self.with_replica(|writer, joined| {
+            writer.settle(joined)?;
+            // Also for a group without changes: what its plans have read may not be the last state.
+            if joined.member.role() == Role::Follower {
+                return Err(StoreError::Moved);
+            }
+            if group.is_empty() {
+                return Ok(());
+            }
+            if !writer.core.is_writable() {
+                return Err(StoreError::Full);
+            }
+            let batch = group.encode();
+            writer.append_shared(joined, &batch)?;
+            joined.bytes += batch.len() as u64;
+            writer.append_own(joined.member.position().number, &batch)?;
+            let published = writer.publish(&group);
+            writer.or_fail(published)?;
+            publications.into_iter().for_each(|publish| publish());
+            writer.apply_later(group);
+            Ok(())
+        })
+    }
+
+    /// Waits for the outcome of an append up to the patience. Above it the outcome stays open:
+    /// [`StoreError::Unsettled`].
+    fn append_shared(&mut self, joined: &mut Joined, batch: &[u8]) -> Result<(), StoreError> {
+        // The caller writes it to the own log and publishes it.
+        let mut done = |_: &Entry| Ok(());
+        let Replication {
+            log,
+            nonce,
+            patience,
+            ..
+        } = &mut joined.replication;
+        let until = Instant::now() + *patience;
+        let (log, member) = (&mut **log, &mut joined.member);
+        let mut appending = member.append(log, nonce(), batch.to_vec(), &mut done);
+        while appending == Ok(Appending::Unsettled) && Instant::now() < until {
+            std::thread::park_timeout(AGAIN);
+            let settled = member.settle(log, &mut done);
+            appending = settled.map(|settled| settled.unwrap_or(Appending::Moved));
+        }
+        match appending {
+            Ok(Appending::Committed) => Ok(()),
+            Ok(Appending::Moved) => Err(StoreError::Moved),
+            Ok(Appending::Unsettled) => Err(StoreError::Unsettled),
+            Err(error) => Err(self.replication_failed(error)),
+        }
+    }
+
+    /// One attempt to settle an append without an answer, before anything else is planned.
+    fn settle(&mut self, joined: &mut Joined) -> Result<(), StoreError> {
+        if joined.member.is_settled() {
+            return Ok(());
+        }
+        self.follow(joined, |member, log, apply| {
+            member.settle(log, apply).map(drop)
+        })?;
+        match joined.member.is_settled() {
+            true => Ok(()),
+            false => Err(StoreError::Unsettled),
+        }
+    }
+
+    /// Applies to the own store what `read` applies to the member.
+    fn follow(
+        &mut self,
+        joined: &mut Joined,
+        read: impl FnOnce(&mut Member, &mut dyn SharedLog, Apply<'_>) -> Result<(), ReplicationError>,
+    ) -> Result<(), StoreError> {
+        let (mut followed, mut bytes) = (0, 0);
+        let done = read(
+            &mut joined.member,
+            &mut *joined.replication.log,
+            &mut |entry| {
+                followed += 1;
+                bytes += entry.batch.len() as u64;
+                self.apply_entry(entry)
+            },
+        );
+        joined.followed += followed;
+        joined.bytes += bytes;
+        done.map_err(|error| self.replication_failed(error))
+    }
+
+    fn apply_entry(&mut self, entry: &Entry) -> Result<(), StoreError> {
+        let group = WriteBatch::decode(&entry.batch, &self.core.schema);
+        let group = group.ok_or_else(|| StoreError::Damaged {
+            place: format!("entry {} of the shared log", entry.number),
+            what: "is not a batch of this version".to_owned(),
+        })?;
+        self.append_own(entry.number, &entry.batch)?;
+        self.publish(&group)?;
+        self.apply_later(group);
+        Ok(())
+    }
+
+    /// No error is transient here: the entry is in the shared log, and this store must not go on without it.
+    fn append_own(&mut self, number: u64, batch: &[u8]) -> Result<(), StoreError> {
+        let appended = self.log.append(number, batch);
+        self.or_fail(appended)?;
+        self.number = number;
+        self.unsynced.get_or_insert_with(Instant::now);
+        if self.sync_timeout().is_zero() {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    fn replication_failed(&self, error: ReplicationError) -> StoreError {
+        match error {
+            ReplicationError::Unsettled => StoreError::Unsettled,
+            ReplicationError::Log(SharedLogError::Damaged {
+                why: EntryError::TooLarge,
+                ..
+            }) => StoreError::ChangeTooLarge,
+            ReplicationError::Log(
+                error @ (SharedLogError::Unknown(_)
+                | SharedLogError::Refused(_)
+                // Another copy of the log may be sound; the reader counts the attempts.
+                | SharedLogError::Damaged { .. }),
+            ) => StoreError::SharedLog(error),
+            ReplicationError::Local(error) => self.core.failure.report(&error),
+            error @ (ReplicationError::Log(
+                SharedLogError::Truncated { .. } | SharedLogError::Foreign,
+            )
+            | ReplicationError::Diverged { .. }
+            | ReplicationError::LogIsBehind { .. }
+            | ReplicationError::Newer { .. }) => {
+                let text = StoreError::Failed(error.to_string());
+                self.core.failure.report(&text)
+            }
+        }
+    }
+}
