@@ -1,5 +1,7 @@
 //! `playgate lab check` on a demo: what a client did, as its report tells it in four forms.
 
+mod scenes;
+
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
