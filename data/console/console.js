@@ -12,6 +12,7 @@ import { lab } from './lab.js';
 import { mail } from './mail.js';
 import { overview } from './overview.js';
 import { quality } from './quality.js';
+import { requests } from './requests.js';
 import { schedule } from './schedule.js';
 import { sessions } from './sessions.js';
 import { store } from './store.js';
@@ -29,6 +30,7 @@ const ADMIN = ['admin', 'observer'];
 const PAGES = () => [
   ['overview', t`Overview`, ALL, overview],
   ['why', t`Entitlement check`, SUPPORT, why],
+  ['requests', t`Requests`, SUPPORT, requests],
   ['users', t`Users`, SUPPORT, users],
   ['sessions', t`Playback sessions`, SUPPORT, sessions],
   ['mail', t`Mail`, SUPPORT, mail],

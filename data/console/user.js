@@ -1,7 +1,7 @@
 // One user: account, offers, playback and login sessions.
-import { at, call, get } from './api.js';
+import { at, call, get, query } from './api.js';
 import { badge, choice, el, facts, field, quiet, table, when } from './dom.js';
-import { localTime, spoken, t, zoneName } from './i18n.js';
+import { localTime, t, zoneName } from './i18n.js';
 import { action, form, mayChange, panel } from './panel.js';
 import { playing } from './sessions.js';
 import { giveable } from './users.js';
@@ -10,7 +10,10 @@ import { whyForm } from './why.js';
 export function one(id) {
   return [
     panel(t`Account`, (self) => account(id, self)),
-    panel(t`Entitlement check`, () => whyForm({ known: id })),
+    panel(t`Entitlement check`, async () => [
+      await whyForm({ known: id }),
+      el('p', el('a', { href: `#/requests${query({ user: id })}` }, t`Requests of this user`)),
+    ]),
     panel(t`Offers`, (self) => grants(id, self)),
     panel(t`Playback sessions`, (self) => playing(self, id)),
     panel(t`Login sessions`, (self) => logins(id, self)),

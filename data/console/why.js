@@ -62,5 +62,6 @@ async function answer(id, asset, more) {
       t`, evaluated now`,
     ),
     table(['', t`Check`, t`Subject`, t`Finding`], rows),
+    el('p', el('a', { href: `#/requests${query({ user: id, asset })}` }, t`What the user was answered before`)),
   ];
 }

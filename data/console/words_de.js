@@ -569,5 +569,20 @@ export default {
   "this period": "dieser Zeitraum",
   "Began": "Begonnen",
   "No views of this kind. Single views are kept for an hour after their end.": "Keine solchen Wiedergaben. Einzelne Wiedergaben werden bis eine Stunde nach ihrem Ende aufbewahrt.",
-  "The newest {0} only.": "Nur die neuesten {0}."
+  "The newest {0} only.": "Nur die neuesten {0}.",
+  "Find requests": "Anfragen suchen",
+  "Playback session": "Wiedergabe",
+  "Error code": "Fehlercode",
+  "Time ({0}, five minutes before and after)": "Zeit ({0}, fünf Minuten davor und danach)",
+  "No requests.": "Keine Anfragen.",
+  "answered": "beantwortet",
+  "Request": "Anfrage",
+  "fault": "Fehler",
+  "Reason": "Grund",
+  "Network": "Netz",
+  "The decision at that moment": "Die Entscheidung in diesem Moment",
+  "Sent": "Gesendet",
+  "All requests": "Alle Anfragen",
+  "Requests of this user": "Anfragen dieses Benutzers",
+  "What the user was answered before": "Was dem Benutzer vorher geantwortet wurde"
 };

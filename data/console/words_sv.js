@@ -569,5 +569,20 @@ export default {
   "this period": "den här perioden",
   "Began": "Började",
   "No views of this kind. Single views are kept for an hour after their end.": "Inga sådana visningar. Enskilda visningar sparas i en timme efter sitt slut.",
-  "The newest {0} only.": "Endast de {0} senaste."
+  "The newest {0} only.": "Endast de {0} senaste.",
+  "Find requests": "Sök anrop",
+  "Playback session": "Uppspelning",
+  "Error code": "Felkod",
+  "Time ({0}, five minutes before and after)": "Tid ({0}, fem minuter före och efter)",
+  "No requests.": "Inga anrop.",
+  "answered": "besvarat",
+  "Request": "Anrop",
+  "fault": "fel",
+  "Reason": "Orsak",
+  "Network": "Nät",
+  "The decision at that moment": "Beslutet i det ögonblicket",
+  "Sent": "Skickat",
+  "All requests": "Alla anrop",
+  "Requests of this user": "Användarens anrop",
+  "What the user was answered before": "Vad användaren fick för svar tidigare"
 };

@@ -56,6 +56,7 @@ impl Console {
             "overview.js": media::SCRIPT,
             "panel.js": media::SCRIPT,
             "quality.js": media::SCRIPT,
+            "requests.js": media::SCRIPT,
             "schedule.js": media::SCRIPT,
             "sessions.js": media::SCRIPT,
             "store.js": media::SCRIPT,

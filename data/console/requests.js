@@ -1,0 +1,133 @@
+// The request journal: what clients asked, what they were answered, and why at that moment.
+import { at, get, query } from './api.js';
+import { badge, el, facts, field, link, quiet, table, when } from './dom.js';
+import { localTime, number, t, zoneName } from './i18n.js';
+import { list } from './list.js';
+import { form, panel } from './panel.js';
+
+const PART = 500; // requests that are searched at a time
+const MINUTES_AROUND = 5;
+
+const WANTED = ['user', 'asset', 'session', 'code', 'time', 'before'];
+
+/** `#/requests?user=…&asset=…&session=…&code=…&time=…`, or one request: `#/requests/ID`. */
+export function requests({ rest: [id], search }) {
+  if (id) return [panel('', () => one(id))];
+  const asked = Object.fromEntries(WANTED.map((name) => [name, search.get(name) ?? '']));
+  return [panel('', () => finder(asked)), records(asked, search)];
+}
+
+function finder({ user, asset, session, code, time }) {
+  const go = (values) => (location.hash = `#/requests${query(values)}`);
+  const plain = { spellcheck: 'false' };
+  return form(
+    t`Find requests`,
+    [
+      field(t`User`, 'user', { ...plain, value: user, placeholder: t`e-mail or id`, size: 28 }),
+      field(t`Asset`, 'asset', { ...plain, value: asset }),
+      field(t`Playback session`, 'session', { ...plain, value: session, size: 24 }),
+      field(t`Error code`, 'code', { ...plain, value: code, placeholder: 'NOT_ENTITLED' }),
+      field(t`Time (${zoneName()}, five minutes before and after)`, 'time', { type: 'datetime-local', value: time }),
+    ],
+    go,
+    { reads: true },
+  );
+}
+
+/** The period around a local time. */
+function around(time) {
+  if (!time) return {};
+  const middle = localTime(time);
+  return { from: middle - MINUTES_AROUND * 60, to: middle + (MINUTES_AROUND + 1) * 60 };
+}
+
+const kind = ({ status }) => (status < 400 ? 'good' : status < 500 || status === 552 ? 'warn' : 'bad');
+const reason = ({ steps, message }) => steps.findLast(({ passed }) => !passed)?.finding ?? message ?? '';
+
+/** The requests, newest first; those of one session oldest first, with the time since the first of them. */
+function records({ time, before, ...wanted }, search) {
+  const { session } = wanted;
+  let all = [];
+  const load = async () => {
+    all = await get(`requests${query({ ...wanted, before, ...around(time), limit: PART })}`);
+    return all;
+  };
+  const older = () =>
+    all.length === PART &&
+    el('p', el('a', { href: `#/requests${query({ ...wanted, time, before: all.at(-1).number })}` }, t`Older`));
+  const sinceFirst = ({ atMillis }) => (atMillis - all.at(-1).atMillis) / 1000;
+  const sinceStart = { head: t`After`, id: 'after', value: sinceFirst, cell: (row) => `${number(sinceFirst(row), { maximumFractionDigits: 1 })} s` };
+  return list('', load, {
+    search,
+    keep: { ...wanted, time, before },
+    csv: 'requests',
+    sort: session && 'number',
+    none: t`No requests.`,
+    matches: (one) => [one.route, one.path, one.code, one.message, one.user, one.asset, one.id],
+    more: older,
+    filters: [
+      {
+        name: 'result',
+        label: t`Result`,
+        options: [
+          ['good', t`answered`],
+          ['bad', t`refused`],
+        ],
+        test: ({ status }, value) => status < 400 === (value === 'good'),
+      },
+    ],
+    columns: [
+      { head: t`Time`, id: 'number', value: (row) => row.number, cell: (row) => when(row.at), csv: (row) => new Date(row.atMillis).toISOString() },
+      ...(session ? [sinceStart] : []),
+      { head: t`Request`, id: 'route', value: ({ route }) => route, cell: (row) => link(row.route.replaceAll('_', ' '), 'requests', row.id) },
+      { head: t`User`, id: 'user', value: (row) => row.user, cell: (row) => (row.user ? link(row.user, 'users', row.user) : quiet('–')) },
+      { head: t`Asset`, id: 'asset', value: (row) => row.asset, cell: (row) => row.asset ?? quiet('–') },
+      {
+        head: t`Result`,
+        id: 'status',
+        value: ({ status }) => status,
+        cell: (row) => [badge(row.status, kind(row)), ' ', row.code ?? '', row.fault && [' ', badge(t`fault`, 'warn')]],
+        csv: (row) => `${row.status} ${row.code ?? ''}`,
+      },
+      { head: t`Reason`, value: reason, cell: reason },
+      { head: 'ms', id: 'ms', value: ({ micros }) => micros, cell: ({ micros }) => number(micros / 1000, { maximumFractionDigits: 1 }) },
+    ],
+  });
+}
+
+async function one(id) {
+  const said = await get(at`requests/${id}`);
+  const pairs = (members) => Object.entries(members).map(([name, value]) => [el('code', name), typeof value === 'string' ? value : JSON.stringify(value)]);
+  const sent = [...pairs(said.query), ...pairs(said.headers), ...pairs(said.body)];
+  const { device = {} } = said;
+  return [
+    el(`div.verdict.${kind(said)}`, `${said.status}`, said.code && el('small', ` ${said.code}`)),
+    said.message && el('p', said.message),
+    facts([
+      [t`Time`, when(said.at)],
+      [t`Request`, el('code', `${said.method} ${said.path}`)],
+      [t`Partner`, said.partner],
+      [t`User`, said.user && link(said.user, 'users', said.user)],
+      [t`Asset`, said.asset],
+      [t`Playback session`, said.session && el('a', { href: `#/requests${query({ session: said.session })}` }, said.session)],
+      [t`Device`, [device.model, device.platform, device.type].filter(Boolean).join(' ') || undefined],
+      [t`Network`, said.network],
+      [t`Fault`, said.fault],
+      [t`Id`, el('code', said.id)],
+    ]),
+    said.steps.length > 0 && [
+      el('h2', t`The decision at that moment`),
+      table(
+        ['', t`Check`, t`Subject`, t`Finding`],
+        said.steps.map(({ check, subject, finding, passed }) => [
+          passed ? badge('✓', 'good') : badge('✗', 'bad'),
+          check,
+          subject ? el('code', subject) : '',
+          finding,
+        ]),
+      ),
+    ],
+    sent.length > 0 && [el('h2', t`Sent`), table([t`Name`, t`Value`], sent)],
+    el('p', el('a', { href: '#/requests' }, t`All requests`)),
+  ];
+}
