@@ -8,8 +8,10 @@ use std::path::Path;
 use clap::builder::Resettable;
 use clap::{CommandFactory as _, ValueEnum};
 
+use super::examples;
 use super::exit::{CommandResult, Failure};
 use super::{Arguments, EXIT_CODES, output};
+use crate::config::{KeyInfo, keys};
 use crate::types::VERSION;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -43,6 +45,7 @@ pub(super) fn man(directory: Option<&Path>) -> CommandResult {
         }
         Some(directory) => fs::create_dir_all(directory)
             .and_then(|()| pages(&command, directory))
+            .and_then(|()| fs::write(directory.join(CONFIG_PAGE), config_page()))
             .map_err(|error| Failure::failed(format!("{}: {error}", directory.display()))),
     }
 }
@@ -65,6 +68,21 @@ fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
         .source(format!("Playgate {VERSION}"))
         .manual("Playgate")
         .render(&mut page)?;
+    let name = command.get_bin_name().unwrap_or_default();
+    let name = name.strip_prefix("playgate").unwrap_or_default().trim();
+    writeln!(page, ".SH EXAMPLES")?;
+    let shown = match command.has_subcommands() {
+        true => examples::of_group(name),
+        false => examples::of_command(name),
+    };
+    for (purpose, line) in shown {
+        writeln!(
+            page,
+            ".PP\n{}:\n.PP\n.RS\n.B {}\n.RE",
+            roff(purpose),
+            roff(line)
+        )?;
+    }
     let (_, codes) = EXIT_CODES.split_once(": ").unwrap_or_default();
     writeln!(page, ".SH \"EXIT STATUS\"\n{codes}")?;
     writeln!(
@@ -80,9 +98,57 @@ fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
     };
     writeln!(
         page,
-        ".SH \"SEE ALSO\"\n{program}.I /usr/share/doc/playgate/docs"
+        ".SH \"SEE ALSO\"\n{program}.BR playgate.toml (5),\n.I /usr/share/doc/playgate/docs"
     )?;
     Ok(page)
+}
+
+/// The text for a line of a manual page: a hyphen stays one when it is copied, and a dot or a quote at the beginning is
+/// no request.
+fn roff(text: &str) -> String {
+    let escaped = text.replace('\\', "\\e").replace('-', "\\-");
+    // A macro takes quotes for itself.
+    let escaped = escaped.replace('"', "\\(dq");
+    if escaped.starts_with(['.', '\'']) {
+        format!("\\&{escaped}")
+    } else {
+        escaped
+    }
+}
+
+/// The name of the manual page of the configuration file.
+const CONFIG_PAGE: &str = "playgate.toml.5";
+
+fn config_page() -> String {
+    let head = format!(
+        ".TH playgate.toml 5 \" \" \"Playgate {VERSION}\" Playgate\n\
+         .SH NAME\nplaygate.toml \\- configuration of Playgate\n\
+         .SH SYNOPSIS\n.I /etc/playgate/playgate.toml\n\
+         .SH DESCRIPTION\nA TOML file. An environment variable overrides a key of the file, and a flag both. \
+         A secret may be the path of a file in KEY_file, or a systemd credential with the key's name.\n\
+         .B playgate config check\nlists all mistakes with their lines.\n\
+         .SH EXAMPLES\n.PP\nServe clients at a public address behind a proxy:\n.PP\n.RS\n.nf\n\
+         public_url = \"https://tv.example\"\nlisten = [\"127.0.0.1:8080\"]\n.fi\n.RE\n\
+         .SH KEYS\n"
+    );
+    let tail =
+        ".SH \"SEE ALSO\"\n.BR playgate (1),\n.I /usr/share/doc/playgate/docs/operating.md\n";
+    let keys: String = keys().map(|key| config_entry(&key)).collect();
+    format!("{head}{keys}{tail}")
+}
+
+fn config_entry(key: &KeyInfo) -> String {
+    let default = match key.default {
+        Some(default) => format!("Default: {}. ", roff(default)),
+        None => String::new(),
+    };
+    let secret = if key.secret { " A secret." } else { "" };
+    format!(
+        ".TP\n.B {}\n{}{secret} {default}Environment: {}.\n",
+        roff(&key.key),
+        roff(key.doc),
+        key.variable
+    )
 }
 
 fn pages(command: &clap::Command, directory: &Path) -> io::Result<()> {
@@ -146,6 +212,7 @@ mod tests {
     fn manual_pages_match_the_golden_file() {
         let mut text = Vec::new();
         manual(&documented(), &mut text);
+        text.extend(config_page().into_bytes());
         let text = String::from_utf8(text).unwrap();
         assert_golden("man.roff", &text.replace(VERSION, "VERSION"));
     }
@@ -161,11 +228,20 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().path())
             .collect();
-        assert_eq!(pages.len(), count(&documented()));
+        assert_eq!(
+            pages.len(),
+            count(&documented()) + 1,
+            "and the one of the file"
+        );
         for page in &pages {
             let text = fs::read_to_string(page).unwrap();
             assert!(text.contains("\"Playgate 0."), "{text}");
-            for section in [".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION"] {
+            for section in [
+                ".SH NAME",
+                ".SH SYNOPSIS",
+                ".SH DESCRIPTION",
+                ".SH EXAMPLES\n.PP",
+            ] {
                 assert!(text.contains(section), "{section} in {}", page.display());
             }
         }

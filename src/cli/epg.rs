@@ -46,6 +46,9 @@ pub(super) struct ImportGuide {
     /// Create livestreams for channels that are not in the catalogue
     #[arg(long)]
     create_livestreams: bool,
+    /// List all channels instead of the first
+    #[arg(long)]
+    all: bool,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -75,6 +78,9 @@ pub(super) struct RefreshSource {
     /// Create livestreams for channels that are not in the catalogue
     #[arg(long)]
     create_livestreams: bool,
+    /// List all channels instead of the first
+    #[arg(long)]
+    all: bool,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -101,6 +107,7 @@ async fn import(import: ImportGuide, global: &Global) -> CommandResult {
             dry_run: import.dry_run,
             accept: import.accept,
             create_livestreams: import.create_livestreams,
+            all: import.all,
             json: import.json,
         };
         return refresh(which, global).await;
@@ -129,7 +136,7 @@ async fn import(import: ImportGuide, global: &Global) -> CommandResult {
         })
         .await?;
     let tried = import.dry_run.then_some(import.accept);
-    reported(answer, tried, import.json)
+    reported(answer, tried, import.all, import.json)
 }
 
 async fn sources(which: Sources, global: &Global) -> CommandResult {
@@ -164,15 +171,20 @@ async fn refresh(which: RefreshSource, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     let answer = admin.work(&target).await?;
     let tried = which.dry_run.then_some(which.accept);
-    reported(answer, tried, which.json)
+    reported(answer, tried, which.all, which.json)
 }
 
 /// Shows the report of an import. `tried` is set for a dry run: whether the import would be accepted. A
 /// held import comes with the same report.
-fn reported(answer: Result<Value, AdminError>, tried: Option<bool>, json: bool) -> CommandResult {
+fn reported(
+    answer: Result<Value, AdminError>,
+    tried: Option<bool>,
+    all: bool,
+    json: bool,
+) -> CommandResult {
     match answer {
         Ok(report) => {
-            epg_report::show(&report, tried.is_none(), json)?;
+            epg_report::show(&report, tried.is_none(), all, json)?;
             if tried == Some(false) && epg_report::is_in_doubt(&report) {
                 output::print_note("the import would be held for approval; `--accept` skips that");
             }
@@ -180,7 +192,7 @@ fn reported(answer: Result<Value, AdminError>, tried: Option<bool>, json: bool) 
         }
         Err(refusal) => {
             if refusal.code == "IMPORT_HELD" {
-                epg_report::show(&refusal.details, false, json)?;
+                epg_report::show(&refusal.details, false, all, json)?;
                 let hint = epg_report::hint(&refusal.details);
                 return Err(Failure::from(refusal).hint(hint));
             }

@@ -12,8 +12,8 @@ const NAMES: usize = 12;
 /// Maximum number of line numbers listed per reason.
 const LINES: usize = 5;
 
-/// Prints a report. `done` is false for a dry run and a held import.
-pub(super) fn show(report: &Value, done: bool, json: bool) -> CommandResult {
+/// Prints a report. `done` is false for a dry run and a held import; with `all`, lists of channels are complete.
+pub(super) fn show(report: &Value, done: bool, all: bool, json: bool) -> CommandResult {
     if json {
         return output::json(report);
     }
@@ -30,11 +30,11 @@ pub(super) fn show(report: &Value, done: bool, json: bool) -> CommandResult {
         }
     }
     let figure = |member: &str| report.get(member).and_then(Value::as_u64).unwrap_or(0);
-    let (unrated, all) = (figure("unrated"), figure("programmes"));
+    let (unrated, programmes) = (figure("unrated"), figure("programmes"));
     if unrated > 0 {
-        let share = unrated * 100 / all.max(1);
+        let share = unrated * 100 / programmes.max(1);
         output::print_note(&format!(
-            "unrated     {unrated} of {all} programmes ({share} %) have no age rating"
+            "unrated     {unrated} of {programmes} programmes ({share} %) have no age rating"
         ));
     }
     let skipped = report.get("skipped").and_then(Value::as_object);
@@ -74,13 +74,9 @@ pub(super) fn show(report: &Value, done: bool, json: bool) -> CommandResult {
         }
         if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
             let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
-            // Unmapped channels must be mapped by name; of the others a few examples are enough.
-            let most = if member == "unmapped" {
-                ids.len()
-            } else {
-                NAMES
-            };
-            output::print_note(&format!("{meaning}: {}", output::first(&ids, most)));
+            let most = if all { ids.len() } else { NAMES };
+            let rest = if ids.len() > most { " (--all)" } else { "" };
+            output::print_note(&format!("{meaning}: {}{rest}", output::first(&ids, most)));
         }
     }
     for line in changes(report) {

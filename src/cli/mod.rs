@@ -14,6 +14,7 @@ mod descriptors;
 mod doctor;
 mod epg;
 mod epg_report;
+mod examples;
 mod exit;
 mod explain_output;
 mod fleet;
