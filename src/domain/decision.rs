@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::entitlement::DecisionStep;
-use crate::types::{AssetId, SessionId, UserId};
+use crate::types::{AssetId, BroadcastId, SessionId, UserId};
 
 /// Cheap to clone; all clones collect into one. One that is off collects nothing.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +21,25 @@ pub struct TracedDecision {
     pub user: Option<UserId>,
     pub session: Option<SessionId>,
     pub asset: Option<AssetId>,
+    /// Whose rights refused the request.
+    pub refused_by: Option<RightsSource>,
     /// Whether a heartbeat was answered as the one before.
     pub unchanged: bool,
+}
+
+/// Where the rights at a position come from. Which rule made them is read from disk, so not while a request waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RightsSource {
+    Program(BroadcastId),
+    /// The schedule has a gap at the position.
+    LivestreamDefaults,
+}
+
+impl RightsSource {
+    #[must_use]
+    pub fn new(program: Option<BroadcastId>) -> Self {
+        program.map_or(Self::LivestreamDefaults, Self::Program)
+    }
 }
 
 impl DecisionTrace {
@@ -73,6 +90,10 @@ impl DecisionTrace {
 
     pub fn asset(&self, asset: &AssetId) {
         self.with(|decision| decision.asset = Some(asset.clone()));
+    }
+
+    pub fn refused_by(&self, rights: impl FnOnce() -> RightsSource) {
+        self.with(|decision| decision.refused_by = Some(rights()));
     }
 
     pub fn unchanged(&self) {

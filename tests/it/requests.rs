@@ -163,15 +163,35 @@ fn a_stream_limit_names_the_sessions_in_the_way() {
 }
 
 #[test]
-fn a_blackout_names_the_rule_that_decided() {
+fn each_refusal_during_a_blackout_names_the_rule_that_decided() {
     let fixture = PlaybackFixture::set();
-    fixture.server.wait(7_300);
-    let dark = fixture.entitle(&fixture.ann, "news", "");
-    assert_eq!(dark.code(), "NO_LIVE_RIGHTS");
-    let steps = steps(&record(&fixture.server, &dark));
-    let rule = steps.last().unwrap();
+    fixture.server.wait(7_190);
+    let player = fixture.play(&fixture.ann, "news", "tv");
+    fixture.server.wait(20);
+    let refusals = [
+        fixture.entitle(&fixture.ann, "news", ""),
+        fixture.beat(&player, &[]),
+        fixture.license(
+            &player,
+            "clearkey",
+            r#"{"kids":["EREiIjMzRERVVWZmd3eIiA"]}"#,
+        ),
+    ];
+    let rule = "false rule dark: `dark`: live false by broadcast";
+    for refused in &refusals {
+        assert!(
+            refused.code().starts_with("NO_LIVE_RIGHTS"),
+            "{}",
+            refused.code()
+        );
+        let steps = steps(&record(&fixture.server, refused));
+        assert!(steps.last().unwrap().starts_with(rule), "{steps:?}");
+    }
+    // A refusal for another reason has none.
+    let other = fixture.entitle(&fixture.ann, "premium", "");
+    let steps = steps(&record(&fixture.server, &other));
     assert!(
-        rule.starts_with("false rule : live false by broadcast, "),
+        !steps.iter().any(|step| step.contains(" rule ")),
         "{steps:?}"
     );
 }

@@ -8,7 +8,7 @@ use super::model::{Decision, Denied, EntitlementSettings, Grant, Playing, TAG_AN
 use super::position::PositionRights;
 use crate::domain::accounts::User;
 use crate::domain::catalog::{Asset, Catalog, CatalogSnapshot, Livestream, Offer, OfferKind};
-use crate::domain::decision::DecisionTrace;
+use crate::domain::decision::{DecisionTrace, RightsSource};
 use crate::domain::schedule::{Program, Schedule};
 use crate::types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
@@ -101,7 +101,7 @@ impl EntitlementService {
             trace.step("offer", false, || "no offer includes it");
         }
         let access = access(user, &evaluations);
-        let playing = self.playing(subject, offset, now);
+        let playing = self.playing(subject, offset, trace, now);
         match &playing {
             Ok((playing, _)) => trace.step("rights", true, || describe_playing(playing)),
             Err(denied) => trace.step("rights", false, || denied.to_string()),
@@ -190,14 +190,19 @@ impl EntitlementService {
         &self,
         subject: Subject,
         offset: LiveOffset,
+        trace: &DecisionTrace,
         now: UnixSeconds,
     ) -> Result<(Playing, Option<UnixSeconds>), Denied> {
+        let refused = |program: Option<&Program>| {
+            trace.refused_by(|| RightsSource::new(program.and_then(Program::id)));
+        };
         match subject {
             Subject::Livestream(livestream) => {
                 let at = offset.before(now);
                 let schedule = self.schedule.snapshot();
                 let (rights, program) = PositionRights::at(&schedule, &livestream, at);
-                rights.check(at, now)?;
+                let checked = rights.check(at, now);
+                checked.inspect_err(|_| refused(program.as_ref()))?;
                 let playing = Playing::Live {
                     livestream,
                     program,
@@ -206,7 +211,10 @@ impl EntitlementService {
                 // A channel has no end: heartbeats check each program.
                 Ok((playing, None))
             }
-            Subject::Broadcast(livestream, program) => broadcast(livestream, program, now),
+            Subject::Broadcast(livestream, program) => {
+                let playing = broadcast(livestream, program.clone(), now);
+                playing.inspect_err(|_| refused(Some(&program)))
+            }
             Subject::Asset(asset) => {
                 if !asset.available.contains(now) {
                     return Err(Denied::NotAvailable);

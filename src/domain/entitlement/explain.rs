@@ -3,7 +3,7 @@
 use super::evaluate::{EntitlementService, OfferEvaluation, OfferState, Subject, any_country};
 use super::model::{DecisionStep, Denied, EntitlementSettings, PinRule, Playing};
 use crate::domain::accounts::User;
-use crate::domain::decision::DecisionTrace;
+use crate::domain::decision::{DecisionTrace, RightsSource};
 use crate::domain::schedule::Program;
 use crate::types::{AssetId, Country, LiveOffset, UnixSeconds};
 
@@ -11,6 +11,8 @@ pub struct EntitlementExplanation {
     /// They continue after a denial if there is more to show.
     pub steps: Vec<DecisionStep>,
     pub denied: Option<Denied>,
+    /// Whose rights deny it.
+    pub refused_by: Option<RightsSource>,
     /// `None` if the viewer is denied.
     pub pin_needed: Option<bool>,
 }
@@ -28,8 +30,10 @@ impl EntitlementService {
     ) -> EntitlementExplanation {
         let trace = DecisionTrace::on();
         let decided = self.decide(user, asset, offset, address, &trace, now);
+        let collected = trace.collected();
         EntitlementExplanation {
-            steps: trace.collected().steps,
+            steps: collected.steps,
+            refused_by: collected.refused_by,
             pin_needed: decided.as_ref().ok().map(|decision| decision.pin_needed),
             denied: decided.err(),
         }

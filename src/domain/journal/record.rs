@@ -79,6 +79,9 @@ pub struct NamedText {
     pub value: String,
 }
 
+/// Finds steps of a decision that are read from disk. It runs on the thread of the journal: no request waits for it.
+pub type LateSteps = Box<dyn FnOnce() -> Vec<DecisionStep> + Send>;
+
 impl JournalRecord {
     #[must_use]
     pub const fn is_refusal(&self) -> bool {

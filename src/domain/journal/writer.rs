@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::erasure::Subject;
-use super::record::JournalRecord;
+use super::record::{JournalRecord, LateSteps};
 use super::segment::{OpenSegment, SEGMENT_MAX, encode};
 use super::{JournalError, Shared};
 
@@ -37,7 +37,7 @@ pub(super) enum Job {
 }
 
 enum Message {
-    Record(Box<JournalRecord>),
+    Record(Box<JournalRecord>, Option<LateSteps>),
     Job(Job, SyncSender<()>),
 }
 
@@ -68,8 +68,8 @@ impl WriterThread {
     }
 
     /// Returns whether the record found a place.
-    pub(super) fn offer(&self, record: JournalRecord) -> bool {
-        let message = Message::Record(Box::new(record));
+    pub(super) fn offer(&self, record: JournalRecord, steps: Option<LateSteps>) -> bool {
+        let message = Message::Record(Box::new(record), steps);
         match self.queue.as_ref().map(|queue| queue.try_send(message)) {
             Some(Ok(())) => true,
             Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) | None => false,
@@ -116,7 +116,12 @@ impl JournalWriter {
             };
             while let Some(message) = waiting {
                 match message {
-                    Message::Record(record) => self.batch.push(*record),
+                    Message::Record(mut record, late) => {
+                        record
+                            .steps
+                            .extend(late.into_iter().flat_map(|steps| steps()));
+                        self.batch.push(*record);
+                    }
                     Message::Job(job, done) => {
                         self.write();
                         self.work(job);

@@ -13,7 +13,7 @@ use super::error::PlaybackError;
 use super::model::{EndReason, PlayedAsset};
 use super::session::{Beat, Liveness, Session};
 use super::stream_limits::{self, StreamRequest, WhenFull};
-use crate::domain::decision::DecisionTrace;
+use crate::domain::decision::{DecisionTrace, RightsSource};
 use crate::domain::entitlement::{Withheld, checked_position};
 
 /// Seconds. A player has this long to bring a PIN after a program began.
@@ -132,7 +132,7 @@ impl Playback {
         if let Some(observer) = self.observer.get() {
             observer.beat(&session.user, session.id, now, beat.position, beat.bitrate);
         }
-        let checked = self.check_program(session, Grace::Allowed, now);
+        let checked = self.check_program(session, Grace::Allowed, heartbeat.trace, now);
         // A session without a slot gets it back only through a transaction, which counts the streams.
         if session.record_beat(at) {
             return checked.map(|()| HeartbeatOutcome::Counted);
@@ -251,7 +251,7 @@ impl Playback {
         }
         // A token that passed its unlock on to one session must not open a second one: the session itself
         // must be unlocked.
-        self.check_program(session, Grace::OnlyLive, now)
+        self.check_program(session, Grace::OnlyLive, request.trace, now)
     }
 
     fn trace_session(&self, session: &Session, trace: &DecisionTrace, now: UnixSeconds) {
@@ -295,6 +295,7 @@ impl Playback {
         &self,
         session: &Session,
         grace: Grace,
+        trace: &DecisionTrace,
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
         let position = session.position(now);
@@ -314,7 +315,7 @@ impl Playback {
             }
             PlayedAsset::Live { livestream, .. } => {
                 let at = position.map_or(now, |position| checked_position(position, now));
-                self.check_livestream(session, livestream, at, now)
+                self.check_livestream(session, livestream, at, trace, now)
             }
             PlayedAsset::Catchup {
                 livestream,
@@ -329,7 +330,7 @@ impl Playback {
                     // The player left the recording and plays the livestream, so the rights of the livestream
                     // count.
                     Some(at) if checked_position(at, now) == at => {
-                        return self.check_livestream(session, livestream, at, now);
+                        return self.check_livestream(session, livestream, at, trace, now);
                     }
                     // No position yet, or the player counts from its own start.
                     Some(_) | None => *start,
@@ -337,7 +338,7 @@ impl Playback {
                 match self.context.broadcast(broadcast) {
                     Some(shown) => {
                         let late = !self.is_within_pin_grace(session, grace, now);
-                        self.check_shown(session, livestream, &shown, (at, late), now)
+                        self.check_shown(session, livestream, &shown, (at, late), trace, now)
                     }
                     // The schedule no longer has the broadcast; the expiry of the entitlement still applies.
                     None => Ok(()),
@@ -351,6 +352,7 @@ impl Playback {
         session: &Session,
         livestream: &LivestreamId,
         at: UnixSeconds,
+        trace: &DecisionTrace,
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
         let shown = self.context.program_at(livestream, at);
@@ -358,7 +360,7 @@ impl Playback {
         let shown = shown.ok_or(PlaybackError::NotAvailable)?;
         let start = shown.program.as_ref().map(|program| program.start);
         let late = start.is_some_and(|start| at.since(start) >= PIN_GRACE);
-        self.check_shown(session, livestream, &shown, (at, late), now)
+        self.check_shown(session, livestream, &shown, (at, late), trace, now)
     }
 
     /// `late`: the PIN that the program needs should have been entered by now.
@@ -368,10 +370,14 @@ impl Playback {
         livestream: &LivestreamId,
         shown: &ProgramAtPosition,
         (at, late): (UnixSeconds, bool),
+        trace: &DecisionTrace,
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
         // Rights before the PIN: a PIN cannot open what may not be watched.
-        shown.rights.check(at, now)?;
+        shown.rights.check(at, now).inspect_err(|_| {
+            let program = shown.program.as_ref().map(|program| program.id.clone());
+            trace.refused_by(|| RightsSource::new(program));
+        })?;
         let locked = shown.program.as_ref().is_some_and(|program| {
             late && !session.unlocked(program.id.as_str())
                 && self

@@ -1,5 +1,7 @@
 //! Handlers of grants, and of the explanation of an entitlement decision.
 
+use std::sync::Arc;
+
 use super::resolve;
 use crate::domain::journal::{JournalFilter, JournalRecord};
 use crate::domain::playback::Viewer;
@@ -12,6 +14,7 @@ use crate::http::routing::endpoint::admin::users::{
     ExplainEntitlementRequest, GrantRequest, RevokeGrantRequest, UserRequest,
 };
 use crate::http::wire::entitlement::{ExplainEntitlementReply, GrantLine};
+use crate::http::wire::rights::rule_step;
 use crate::services::Services;
 use crate::types::{AssetId, UnixSeconds, UserId};
 
@@ -102,13 +105,20 @@ pub(crate) async fn why(
         playback.explain_start(&viewer, &asset, request.device.as_ref(), now)
     })
     .await?;
-    let explained = services.entitlement.explain(
+    let mut explained = services.entitlement.explain(
         &user,
         &request.asset,
         request.offset,
         request.country,
         cx.now,
     );
+    if let Some(source) = explained.refused_by.take() {
+        let (schedule, catalog) = (Arc::clone(&services.schedule), services.catalog.snapshot());
+        let step = cold(services, move || {
+            Ok::<_, ApiError>(rule_step(&schedule, &catalog, &source))
+        });
+        explained.steps.extend(step.await?);
+    }
     let playability = services.playback.playability(&request.asset);
     Reply::json(&ExplainEntitlementReply::new(
         explained,

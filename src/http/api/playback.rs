@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::domain::accounts::{PinError, User};
-use crate::domain::entitlement::Denied;
 use crate::domain::playback::{
     Beat, Device, EndReason, GrantedRight, Heartbeat, HeartbeatOutcome, Issuable, PinCheck,
     PinRequired, PlaybackError, Playlist, Start, Started, Viewer,
@@ -11,7 +10,7 @@ use crate::domain::playback::{
 use crate::domain::quality::OpenedSession;
 use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::{cold, pool};
+use crate::http::offload::pool;
 use crate::http::request::context::Context;
 use crate::http::response::reply::{Reply, media};
 use crate::http::routing::endpoint::playback::{
@@ -20,9 +19,8 @@ use crate::http::routing::endpoint::playback::{
 use crate::http::routing::handler::Outcome;
 use crate::http::state::HttpState;
 use crate::http::wire::playback::{CmcdTarget, EntitlementBody, PreflightBody};
-use crate::http::wire::rights::deciding_rules;
 use crate::services::Services;
-use crate::types::{AssetId, BroadcastId, Drm, LiveOffset, LivestreamId, UnixSeconds};
+use crate::types::{Drm, UnixSeconds};
 
 const HEARTBEAT_INTERVAL: u32 = 10;
 
@@ -36,14 +34,10 @@ pub(crate) async fn entitlement(
     let asset = request.asset;
     let country = cx.country(services.geoip.as_deref());
     // Rights come before the PIN: a wrong PIN must not count where the asset is denied anyway.
-    let decided =
+    let granted =
         services
             .entitlement
-            .decide(&user, &asset, request.offset, country, &cx.trace, cx.now);
-    if let Err(Denied::NoLiveRights | Denied::NotAvailable) = &decided {
-        trace_rule(services, cx, &asset, request.offset).await;
-    }
-    let granted = decided?;
+            .decide(&user, &asset, request.offset, country, &cx.trace, cx.now)?;
     let viewer = Viewer::new(
         &user,
         services
@@ -72,26 +66,6 @@ pub(crate) async fn entitlement(
     };
     let issued = services.playback.issue(grant, cx.now).await?;
     Reply::json(&EntitlementBody::new(&issued))
-}
-
-/// Adds which rule decided the rights of the program to the trace. It is read from disk, so only for a refusal.
-async fn trace_rule(services: &Services, cx: &Context, asset: &AssetId, offset: LiveOffset) {
-    let (schedule, catalog) = (Arc::clone(&services.schedule), services.catalog.clone());
-    let (at, asset) = (offset.before(cx.now), asset.clone());
-    let explained = cold(services, move || -> Result<_, ApiError> {
-        let livestream = LivestreamId::from(&asset);
-        let program = schedule.snapshot().program_at(&livestream, at);
-        let id = program.and_then(|program| program.id());
-        let id = id.unwrap_or_else(|| BroadcastId::from(&asset));
-        let found = schedule.broadcast(&id)?;
-        Ok(found.and_then(|(livestream, broadcast)| {
-            catalog.snapshot().explain(&livestream, &broadcast)
-        }))
-    });
-    // The refusal is answered with or without its explanation.
-    if let Ok(Some(explained)) = explained.await {
-        cx.trace.step("rule", false, || deciding_rules(&explained));
-    }
 }
 
 async fn unlock(

@@ -4,6 +4,7 @@
 //! parameter or member never reaches the journal by itself, and no token, password, PIN or challenge does.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 use crate::config::limits::BODY_SMALL;
 use crate::domain::decision::DecisionTrace;
-use crate::domain::journal::{JournalDevice, JournalRecord, NamedText};
+use crate::domain::journal::{JournalDevice, JournalRecord, LateSteps, NamedText};
 use crate::domain::lab::AppliedFault;
 use crate::http::access::auth::PartnerIdentity;
 use crate::http::errors::api_error::ApiError;
@@ -26,6 +27,7 @@ use crate::http::response::respond::{RequestRecord, loggable};
 use crate::http::routing::route::{BodyRule, JournalRule, Route};
 use crate::http::routing::router::RouteSet;
 use crate::http::state::HttpState;
+use crate::http::wire::rights::rule_step;
 use crate::types::{AssetId, LoginId, PartnerId, SessionId, TokenHash, TokenKind, UnixSeconds};
 
 /// What the pipeline learns of a request for its record.
@@ -123,7 +125,18 @@ pub(crate) fn journal(
         steps: decision.steps,
         fault: record.fault.as_ref().map(AppliedFault::to_string),
     };
-    http.services.journal.record(entry);
+    let rule = decision.refused_by.map(|source| -> LateSteps {
+        let (schedule, catalog) = (
+            Arc::clone(&http.services.schedule),
+            http.services.catalog.snapshot(),
+        );
+        Box::new(move || {
+            rule_step(&schedule, &catalog, &source)
+                .into_iter()
+                .collect()
+        })
+    });
+    http.services.journal.record_with(entry, rule);
 }
 
 /// The request id, unless the client sent a token as its id. Ids often have the form of a partner token, so only the

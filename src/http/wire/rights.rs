@@ -4,8 +4,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalog_file::{rights_to_json, rule_to_json};
-use crate::domain::catalog::{Effects, ExplainedRight, Layer, Rule, Source};
-use crate::domain::schedule::Broadcast;
+use crate::domain::catalog::{CatalogSnapshot, Effects, ExplainedRight, Layer, Rule, Source};
+use crate::domain::decision::RightsSource;
+use crate::domain::entitlement::DecisionStep;
+use crate::domain::schedule::{Broadcast, Schedule};
 
 #[derive(Serialize)]
 pub(crate) struct RuleLine {
@@ -133,13 +135,56 @@ const RIGHTS: [(&str, Getter); 7] = [
     ("fastForward", |says| says.fast_forward.map(Value::from)),
 ];
 
-/// Each right with the layer that decides it, in one line.
-pub(crate) fn deciding_rules(explained: &ExplainedRight) -> String {
-    let lines = rights(explained);
-    let lines = lines
+/// The step of a refusal that names what withholds the rights at a position. Reads the broadcast from disk; the refusal
+/// stands without the step, so a failure only costs the step.
+pub(crate) fn rule_step(
+    schedule: &Schedule,
+    catalog: &CatalogSnapshot,
+    source: &RightsSource,
+) -> Option<DecisionStep> {
+    let (subject, finding) = match source {
+        RightsSource::LivestreamDefaults => {
+            let finding =
+                "the schedule has no program at this position, so the livestream's defaults decide";
+            (None, finding.to_owned())
+        }
+        RightsSource::Program(id) => {
+            let (livestream, broadcast) = schedule.broadcast(id).ok()??;
+            let explained = catalog.explain(&livestream, &broadcast)?;
+            let (title, layers) = (&broadcast.facts.title, withholding_layers(&explained));
+            (Some(id.as_str().to_owned()), format!("`{title}`: {layers}"))
+        }
+    };
+    Some(DecisionStep {
+        check: "rule".into(),
+        subject,
+        finding,
+        passed: false,
+    })
+}
+
+/// The rights that are withheld, or else all, with their layers. Rules have their text: their numbers change.
+fn withholding_layers(explained: &ExplainedRight) -> String {
+    let all = rights(explained);
+    let withheld = |line: &&RightLine| line.value == Value::Bool(false);
+    let shown: Vec<&RightLine> = match all.iter().any(|line| withheld(&line)) {
+        true => all.iter().filter(withheld).collect(),
+        false => all.iter().collect(),
+    };
+    let mut lines: Vec<String> = shown
         .iter()
-        .map(|line| format!("{} {} by {}", line.right, line.value, line.by));
-    lines.collect::<Vec<_>>().join(", ")
+        .map(|line| format!("{} {} by {}", line.right, line.value, line.by))
+        .collect();
+    lines.extend(explained.layers.iter().filter_map(|layer| {
+        let by = name(&layer.source);
+        match &layer.source {
+            Source::Rule(_, rule) if shown.iter().any(|line| line.by == by) => {
+                Some(format!("{by} is `{rule}`"))
+            }
+            Source::Rule(..) | Source::Livestream | Source::Broadcast => None,
+        }
+    }));
+    lines.join(", ")
 }
 
 fn rights(explained: &ExplainedRight) -> Vec<RightLine> {
