@@ -4,6 +4,7 @@ mod corruption;
 mod disk_full;
 mod eio;
 mod errno;
+mod journal;
 mod power_cut;
 mod quality_figures;
 mod rollback;

@@ -1,0 +1,170 @@
+//! The request journal through power cuts and kills: it keeps every refusal but those of its last seconds, none twice, and
+//! its damage never keeps the service from starting.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::harness::appliance::{Appliance, Launch, Started, freeze};
+use crate::harness::client::Connection;
+use crate::harness::disk::Disk;
+use crate::harness::rng::{rounds, skip};
+use crate::workload::{Cast, Client};
+
+/// The journal is synced every five seconds, looked at once a second; the rest is for a busy machine.
+const CUT_LOSS: Duration = Duration::from_millis(5_000 + 1_000 + 1_000);
+/// What is written survives a kill. Records reach the file within milliseconds.
+const KILL_LOSS: Duration = Duration::from_millis(1_000);
+const PAGE: usize = 1_000;
+
+fn started(launch: &Launch) -> Appliance {
+    match launch.start() {
+        Started::Ready(appliance) => appliance,
+        Started::Waiting(log) | Started::Ended(_, log) | Started::Hung(log) => {
+            panic!("it does not start:\n{log}")
+        }
+    }
+}
+
+/// Refused requests of a user by their ids, with the time of the answer.
+struct Refusals {
+    user: Client,
+    next: u32,
+    answered: BTreeMap<String, Instant>,
+}
+
+impl Refusals {
+    fn new(cast: &Cast, line: &mut Connection) -> Self {
+        Self {
+            user: Client::sign_up(&cast.keys, line, "refused@example.com").unwrap(),
+            next: 0,
+            answered: BTreeMap::new(),
+        }
+    }
+
+    /// Sends requests that are refused, for so long.
+    fn send(&mut self, line: &mut Connection, span: Duration) {
+        let until = Instant::now() + span;
+        while Instant::now() < until {
+            let id = format!("refusal-{}", self.next);
+            self.next += 1;
+            let headers = [("X-Request-Id", id.as_str())];
+            let target = "/api/entitlement/v2/asset/nothing";
+            let answer = self.user.ask(line, "POST", target, &headers, &Value::Null);
+            assert_eq!(answer.unwrap().status, 404);
+            self.answered.insert(id, Instant::now());
+            thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+
+    /// How many of those answered before `until` the journal lacks. None may be there twice.
+    fn missing(&self, cast: &Cast, line: &mut Connection, until: Instant) -> usize {
+        let kept = journaled(cast, line);
+        for (id, times) in &kept {
+            assert_eq!(*times, 1, "{id}");
+        }
+        let sure = self.answered.iter().filter(|(_, at)| **at <= until);
+        sure.filter(|(id, _)| !kept.contains_key(*id)).count()
+    }
+
+    fn sure(&self, until: Instant) -> usize {
+        self.answered.values().filter(|at| **at <= until).count()
+    }
+}
+
+/// How often each refusal is in the journal.
+fn journaled(cast: &Cast, line: &mut Connection) -> BTreeMap<String, u32> {
+    let mut kept = BTreeMap::new();
+    let mut before = String::new();
+    loop {
+        let target = format!("/admin/v1/requests?code=ASSET_NOT_FOUND&limit={PAGE}{before}");
+        let token = &cast.keys.operator;
+        let answer = line.operate(token, "GET", &target, &Value::Null).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        let page = answer.json();
+        let page = page.as_array().unwrap();
+        for record in page {
+            let id = record["id"].as_str().unwrap().to_owned();
+            *kept.entry(id).or_default() += 1;
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => before = format!("&before={}", last["number"]),
+            _ => return kept,
+        }
+    }
+}
+
+/// Cuts the power after `span` of refusals; how many of the journal are lost that may not be, and of how many.
+fn lost_by_cut(variables: &[(&str, &str)], span: Duration) -> Result<(usize, usize), String> {
+    let mut disk = Disk::ext4(512)?;
+    let plain = Launch::of(&disk.path().join("data"));
+    let mut appliance = started(&plain);
+    let cast = Cast::new(&plain, &appliance).unwrap();
+    // Set up with syncs, so that there is a service to come back to.
+    assert_eq!(appliance.end(), Some(0));
+    let launch = variables
+        .iter()
+        .fold(plain.clone(), |launch, (name, value)| {
+            launch.with(name, value)
+        });
+    let mut appliance = started(&launch);
+    let mut refusals = Refusals::new(&cast, &mut appliance.line());
+    refusals.send(&mut appliance.line(), span);
+    let cut = Instant::now();
+    freeze(appliance.process.id());
+    disk.cut();
+    appliance.kill();
+    disk.unmount();
+    disk.mount().unwrap();
+    let until = cut - CUT_LOSS;
+    let appliance = started(&plain);
+    let missing = refusals.missing(&cast, &mut appliance.line(), until);
+    drop(appliance);
+    Ok((missing, refusals.sure(until)))
+}
+
+#[test]
+fn a_power_cut_costs_the_last_seconds_of_the_journal_only() {
+    for round in 0..rounds(2, 50) {
+        let span = CUT_LOSS + Duration::from_millis(1_500 + 700 * (round % 5));
+        let (missing, sure) = match lost_by_cut(&[], span) {
+            Ok(found) => found,
+            Err(why) => return skip("power cuts of the journal", &why),
+        };
+        assert!(sure > 50, "{sure}");
+        assert_eq!(missing, 0, "of {sure} refusals, in round {round}");
+    }
+}
+
+/// Where nothing is synced the same cut does lose them, or it would show nothing.
+#[test]
+fn a_power_cut_of_an_unsynced_journal_is_detected() {
+    let span = CUT_LOSS + Duration::from_millis(2_000);
+    match lost_by_cut(&[("PLAYGATE_UNSAFE_NO_SYNC", "1")], span) {
+        Ok((missing, sure)) => assert!(missing > 0, "all {sure} refusals survived"),
+        Err(why) => skip("power cuts of an unsynced journal", &why),
+    }
+}
+
+#[test]
+fn a_kill_keeps_what_was_journaled_and_doubles_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let launch = Launch::of(&folder.path().join("data"));
+    let mut appliance = started(&launch);
+    let cast = Cast::new(&launch, &appliance).unwrap();
+    let mut refusals = Refusals::new(&cast, &mut appliance.line());
+    for round in 0..rounds(4, 100) {
+        let span = KILL_LOSS + Duration::from_millis(100 + 130 * (round % 7));
+        refusals.send(&mut appliance.line(), span);
+        let killed = Instant::now();
+        appliance.kill();
+        appliance = started(&launch);
+        let until = killed - KILL_LOSS;
+        let missing = refusals.missing(&cast, &mut appliance.line(), until);
+        assert_eq!(missing, 0, "of {}, in round {round}", refusals.sure(until));
+        // What was under way may be lost: it is not looked for again.
+        refusals.answered.retain(|_, at| *at <= until);
+    }
+}
