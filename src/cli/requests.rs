@@ -26,7 +26,7 @@ pub(super) enum RequestsCommand {
     },
     /// Show a request and the decision behind its answer
     Show {
-        /// Request id, as in X-Request-Id
+        /// Request id, as in X-Request-Id, or number
         id: String,
         /// Print a curl command that repeats the request; tokens are left for you to fill in
         #[arg(long, conflicts_with = "json")]

@@ -65,6 +65,9 @@ fn a_refusal_is_found_by_its_id_with_the_decision_as_it_was_made() {
     let offer = "false offer premium: subscription offer: the user does not have it";
     assert!(steps.iter().any(|step| step == offer), "{steps:?}");
     assert!(!found.to_string().contains("9731"));
+    let by_number = format!("requests/{}", found["number"]);
+    let by_number = server.operator("GET", &by_number, &Value::Null);
+    assert_eq!(by_number.json()["id"], found["id"]);
     let unknown = server.operator("GET", "requests/nothing", &Value::Null);
     assert_eq!(
         (unknown.status, unknown.code()),

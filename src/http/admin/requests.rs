@@ -51,7 +51,7 @@ pub(crate) async fn request(
     _auth: OperatorAuth,
     request: RequestRequest,
 ) -> Result<Reply, ApiError> {
-    let record = find(services, request.id, None).await?;
+    let record = find(services, request, None).await?;
     Reply::json(&line(services, record))
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn lab_request(
     request: RequestRequest,
 ) -> Result<Reply, ApiError> {
     let partner = own_lab(services, &auth)?;
-    let record = find(services, request.id, Some(partner)).await?;
+    let record = find(services, request, Some(partner)).await?;
     Reply::json(&line(services, record))
 }
 
@@ -125,7 +125,10 @@ async fn resolve_filter(
     };
     let number = async |position| match position {
         Some(RecordPosition::Number(number)) => Ok(Some(number)),
-        Some(RecordPosition::Id(id)) => Ok(Some(find(services, id, own).await?.number)),
+        Some(RecordPosition::Id(id)) => {
+            let request = RequestRequest { id, number: None };
+            Ok(Some(find(services, request, own).await?.number))
+        }
         None => Ok::<_, ApiError>(None),
     };
     Ok(JournalFilter {
@@ -159,17 +162,29 @@ async fn user(
 
 async fn find(
     services: &Services,
-    id: String,
+    request: RequestRequest,
     own: Option<PartnerId>,
 ) -> Result<JournalRecord, ApiError> {
     let journal = services.journal.clone();
-    let filter = JournalFilter {
-        id: Some(id),
+    let of_own = JournalFilter {
         partner: own,
         ..JournalFilter::default()
     };
-    let mut found = cold(services, move || journal.list(filter, 1)).await?;
-    found.pop().ok_or_else(|| {
+    let by_id = JournalFilter {
+        id: Some(request.id),
+        ..of_own.clone()
+    };
+    let by_number = request.number.map(|number| JournalFilter {
+        before: Some(number.saturating_add(1)),
+        after: Some(number.saturating_sub(1)),
+        ..of_own
+    });
+    let found = cold(services, move || {
+        let filters = std::iter::once(by_id).chain(by_number);
+        let mut records = filters.flat_map(|filter| journal.records(filter));
+        records.next().transpose()
+    });
+    found.await?.ok_or_else(|| {
         ApiError::new(
             ErrorCode::RequestNotFound,
             "the journal has no request with this id: it keeps refusals, sign-ups, logins, entitlements, preflights, \

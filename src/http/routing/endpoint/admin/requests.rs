@@ -96,12 +96,17 @@ fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>,
 
 pub(crate) struct RequestRequest {
     pub id: String,
+    /// The number of the record, if no record has the id: clients choose ids, so several records can have the same.
+    pub number: Option<u64>,
 }
 
 impl ParseRequest for RequestRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        Ok(Self {
-            id: input.text("request")?.into_owned(),
-        })
+        let id = input.text("request")?.into_owned();
+        let number = match RecordPosition::parse(&id) {
+            Ok(RecordPosition::Number(number)) => Some(number),
+            Ok(RecordPosition::Id(_)) | Err(_) => None,
+        };
+        Ok(Self { id, number })
     }
 }
