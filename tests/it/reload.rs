@@ -191,8 +191,9 @@ fn left_behind(place: &Place, appliance: &Appliance) -> (Vec<String>, usize) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             found.push(path.display().to_string());
-            // The store's log is in segments, which go once the base holds what they do.
-            if path.is_dir() && !path.ends_with("store") {
+            // The store's log is in segments, which go once the base holds what they do; those of the request
+            // journal go with their age.
+            if path.is_dir() && !path.ends_with("store") && !path.ends_with("journal") {
                 walk(&path, found);
             }
         }

@@ -520,13 +520,19 @@ fn an_export_has_the_requests_of_the_user_and_an_erasure_removes_them() {
     let exported = server
         .user(&fixture.ann.token, "GET", &export, &Value::Null)
         .json();
-    let codes: Vec<_> = exported["requests"]
+    let own_requests: Vec<_> = exported["requests"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| &one["code"])
+        .map(|one| json!([one["route"], one["code"]]))
         .collect();
-    assert_eq!(codes, ["NOT_ENTITLED"]);
+    assert_eq!(
+        own_requests,
+        [
+            json!(["entitlement", "NOT_ENTITLED"]),
+            json!(["sign_up", null])
+        ]
+    );
     assert_eq!(exported["telemetry"], json!([]));
     let own = format!("/api/user/v1/users/{}", fixture.ann.id);
     assert_eq!(

@@ -27,8 +27,9 @@ playlist = { dash = "origin:film/manifest.mpd", hls = "https://cdn.example/{asse
 
 [[livestream]]
 id = "open"
+catchup_days = 7
 encrypted = false
-playlist = { dash = "origin:film/manifest.mpd", hls = "https://cdn.example/open.m3u8" }
+playlist = { dash = "loop:film/manifest.mpd", hls = "https://cdn.example/open.m3u8" }
 
 [[asset]]
 id = "film"
@@ -276,6 +277,9 @@ impl Cast {
         cast.spares(&call);
         cast.players(&call);
         cast.mails(&call, &email);
+        // Of Ann's session, which the journal has once it is written.
+        cast.set("admin_conformance/partner", format!("Acme{act}"));
+        house.services.journal.flush().unwrap();
         let backups = call.done("GET", "backups", &Value::Null).json();
         if let Some(name) = backups[0]["name"].as_str() {
             cast.set("backup", name);
@@ -448,12 +452,14 @@ const USERS_OF_PARTNER: [&str; 15] = [
 ];
 
 /// What is called the same in every act.
-const STANDING: [(&str, &str); 30] = [
+const STANDING: [(&str, &str); 31] = [
     ("assetId", "film"),
     ("asset", "film"),
     ("livestreamId", "news"),
     ("livestream", "news"),
     ("watch/livestreamId", "open"),
+    // In the middle of the program before noon.
+    ("watch/utc", "1767267000"),
     ("livestreams", "news,open"),
     ("broadcastId", "noon"),
     ("broadcast", "noon"),

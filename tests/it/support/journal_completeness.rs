@@ -49,10 +49,14 @@ impl SeenAnswer {
         }
     }
 
-    /// Of a user, or of all that a lab partner had.
+    /// Of a user, of all that a lab partner had, or by age.
     fn erases(&self) -> bool {
-        match self.target.starts_with("/admin/") {
-            true => self.method == Method::POST && self.target.ends_with("/reset"),
+        let path = self.target.split('?').next().unwrap();
+        match path.starts_with("/admin/") {
+            // A clock that is moved ahead ends the time for which records are kept.
+            true => {
+                self.method != Method::GET && (path.ends_with("/reset") || path.contains("clock"))
+            }
             false => {
                 self.method == Method::DELETE && self.target.starts_with("/api/user/v1/users/")
             }
