@@ -125,7 +125,7 @@ fun walk(base: String, logins: LoginApi, pages: PagesApi, users: Sessions, playb
     schedule.livestreamDay(open, today)
     check("<programme" in schedule.xmltv())
     check(schedule.m3u().startsWith("#EXTM3U"))
-    check(schedule.m3uManifestWithHttpInfo("news", ScheduleApi.ManifestM3uManifest.indexPeriodM3u8).statusCode == 302)
+    check(schedule.m3uManifestWithHttpInfo("news", ScheduleApi.ManifestM3uManifest.indexPeriodM3u8, null).statusCode == 302)
 
     // An account.
     val new = SignUp(identity = identity, accessKey = PASSWORD, name = "Ann", locale = "sv")
