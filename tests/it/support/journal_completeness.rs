@@ -24,6 +24,14 @@ struct SeenAnswer {
 
 static SEEN: LazyLock<Mutex<HashMap<SocketAddr, Vec<SeenAnswer>>>> = LazyLock::new(Mutex::default);
 
+/// Forgets the answers of earlier servers at the addresses of a new one: only those of a `TestServer` are checked.
+pub fn forget(addresses: [SocketAddr; 2]) {
+    let mut seen = SEEN.lock().unwrap();
+    for address in addresses {
+        seen.remove(&address);
+    }
+}
+
 pub fn note(address: SocketAddr, request: &[u8], answer: &Answer) {
     let id = answer.header("x-request-id");
     if let (Some(id), Some((method, target))) = (id, asked(request)) {

@@ -139,6 +139,7 @@ impl TestServer {
         let listeners =
             [RouteSet::Public, RouteSet::Ops].map(|table| Listener::tcp(local, table).unwrap());
         let [public, ops] = [0, 1].map(|at| listeners[at].address().unwrap());
+        journal_completeness::forget([public, ops]);
         let running = serve(Arc::clone(&http), listeners.into());
         drop(guard);
         Self {
