@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::admin::{Admin, path, with_query};
 use super::exit::CommandResult;
+use super::output::Tone;
 use super::time_arg::{TimeArg, server_time};
 use super::{Global, output};
 
@@ -64,6 +65,9 @@ pub(super) struct RequestFilter {
     /// Only requests of this playback session
     #[arg(long, allow_hyphen_values = true)]
     session: Option<String>,
+    /// Only requests about this asset
+    #[arg(long, value_name = "ID")]
+    asset: Option<String>,
     /// Only this route, by its operation id, such as entitlement or heartbeat
     #[arg(long)]
     route: Option<String>,
@@ -92,7 +96,7 @@ const TAIL_BEGIN: u16 = 10;
 const COLUMNS: [output::Column; 8] = [
     ("TIME", "at"),
     ("PARTNER", "partner"),
-    ("USER", "user"),
+    ("USER", "email"),
     ("ROUTE", "route"),
     ("ASSET", "asset"),
     ("STATUS", "status"),
@@ -109,6 +113,7 @@ impl RequestFilter {
             ("partner", self.partner.as_deref()),
             ("user", self.user.as_deref()),
             ("session", self.session.as_deref()),
+            ("asset", self.asset.as_deref()),
             ("route", self.route.as_deref()),
             ("status", self.status.as_deref()),
             ("code", self.code.as_deref()),
@@ -183,26 +188,40 @@ fn show(record: &Value, json: bool) -> CommandResult {
     if json {
         return output::json(record);
     }
-    let mut facts = record.clone();
-    let steps = facts
-        .as_object_mut()
-        .and_then(|facts| facts.remove("steps"));
-    output::record(&facts, false)?;
-    for step in steps
-        .as_ref()
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+    let text = |member: &str| output::text(record, member);
+    let refused = record.get("code").is_some();
+    let (verdict, tone) = match refused {
+        true => (format!("{} {}", text("status"), text("code")), Tone::Bad),
+        false => (text("status"), Tone::Good),
+    };
+    let verdict = output::tinted(&verdict, tone);
+    let (at, method, path) = (text("at"), text("method"), text("path"));
+    output::line(&format!("{at}  {verdict}  {method} {path}"))?;
+    if refused {
+        output::line(&text("message"))?;
+    }
+    let steps = record.get("steps").and_then(Value::as_array);
+    for step in steps.into_iter().flatten() {
         super::explain_output::show_step(step)?;
     }
-    Ok(())
+    output::line("")?;
+    let mut facts = record.clone();
+    if let Some(facts) = facts.as_object_mut() {
+        for shown in [
+            "at", "atMillis", "code", "message", "method", "path", "status", "steps",
+        ] {
+            facts.remove(shown);
+        }
+    }
+    output::record(&facts, false)
 }
 
 /// The request as far as the journal has it; what it never has is named in angle brackets.
 fn curl_command(record: &Value, base: &str) -> String {
     let text = |member: &str| output::text(record, member);
-    let mut target = format!("{}{}", base.trim_end_matches('/'), text("path"));
+    // Braces would be a pattern for curl.
+    let path = text("path").replace('{', "<").replace('}', ">");
+    let mut target = format!("{}{path}", base.trim_end_matches('/'));
     let pairs = |member: &str| -> Vec<(String, String)> {
         let pairs = record.get(member).and_then(Value::as_object);
         let pairs = pairs.into_iter().flatten();
@@ -221,7 +240,12 @@ fn curl_command(record: &Value, base: &str) -> String {
         .map(|(name, value)| (name.as_str(), Some(value.as_str())))
         .collect();
     target = with_query(target, &query);
-    let mut parts = vec![format!("curl -X {} {}", text("method"), quoted(&target))];
+    // With `-X HEAD` curl would wait for a body.
+    let verb = match text("method").as_str() {
+        "HEAD" => "-I".to_owned(),
+        method => format!("-X {method}"),
+    };
+    let mut parts = vec![format!("curl {verb} {}", quoted(&target))];
     let mut header = |name: &str, value: &str| {
         parts.push(format!("-H {}", quoted(&format!("{name}: {value}"))));
     };
@@ -265,12 +289,12 @@ mod tests {
     #[test]
     fn a_curl_command_names_what_the_journal_never_has() {
         let record = json!({
-            "method": "POST", "path": "/api/entitlement/v2/asset/it's", "query": {"offset": "-60"},
+            "method": "POST", "path": "/api/entitlement/v2/asset/it's{a}", "query": {"offset": "-60"},
             "headers": {"User-Agent": "tv"}, "body": {"pinCode": "***"}, "tokenId": "a", "user": "b",
         });
         assert_eq!(
             curl_command(&record, "https://tv.example/"),
-            r#"curl -X POST 'https://tv.example/api/entitlement/v2/asset/it'\''s?offset=-60' \
+            r#"curl -X POST 'https://tv.example/api/entitlement/v2/asset/it'\''s<a>?offset=-60' \
   -H 'Service-AccessToken: <partner token>' \
   -H 'Authorization: Bearer <user token>' \
   -H 'User-Agent: tv' \

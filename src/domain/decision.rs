@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::entitlement::DecisionStep;
-use crate::types::{AssetId, BroadcastId, SessionId, UserId};
+use crate::types::{AssetId, BroadcastId, Email, SessionId, UserId};
 
 /// Cheap to clone; all clones collect into one. One that is off collects nothing.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +17,10 @@ pub struct DecisionTrace(Option<Arc<Mutex<TracedDecision>>>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracedDecision {
     pub steps: Vec<DecisionStep>,
-    /// The user whom the request named without a token.
+    /// The user who signed up or logged in.
     pub user: Option<UserId>,
+    /// The address that a sign-up or login named. It is not recorded: its user is looked up.
+    pub address: Option<Email>,
     pub session: Option<SessionId>,
     pub asset: Option<AssetId>,
     /// Whose rights refused the request.
@@ -82,6 +84,10 @@ impl DecisionTrace {
 
     pub fn user(&self, user: UserId) {
         self.with(|decision| decision.user = Some(user));
+    }
+
+    pub fn address(&self, email: &Email) {
+        self.with(|decision| decision.address = Some(email.clone()));
     }
 
     pub fn session(&self, session: SessionId) {

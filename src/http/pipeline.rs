@@ -21,12 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Request;
 use http::request::Parts;
-use http::{Method, Request};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use crate::domain::decision::DecisionTrace;
 use crate::http::access::audit::{AuditDraft, run_audited};
 use crate::http::access::auth::{Administrator, Credentials, Proof, prove};
 use crate::http::access::{cors, rate_limits};
@@ -49,7 +48,7 @@ use crate::http::response::respond::{RequestRecord, finish};
 use crate::http::routing::endpoint::users::check_own_record;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::http::routing::handler::{Answer, Outcome};
-use crate::http::routing::route::{BodyRule, JournalRule, Route};
+use crate::http::routing::route::{BodyRule, Route};
 use crate::http::routing::router::{Params, RouteMatch, RouteSet};
 use crate::http::state::HttpState;
 use crate::types::UnixSeconds;
@@ -181,18 +180,6 @@ impl Service {
         }
         let path = parts.uri.path();
         check_path(path)?;
-        let (index, route, params) = match self.table.find(&parts.method, path)? {
-            RouteMatch::Route(index, route, params) => (index, route, params),
-            RouteMatch::Path(entry) if parts.method == Method::OPTIONS => {
-                let reply = cors::options(entry, &parts.headers);
-                return Ok(CheckResult::Answered(Ok(reply)));
-            }
-            RouteMatch::Path(entry) => {
-                return Err(entry.refuse(&parts.method));
-            }
-        };
-        // Set before the checks that can fail: errors are logged and rendered by route.
-        record.route = Some((index, route));
         // The only reading of the clock for this request: all its decisions agree on the time.
         let millis = http.services.clock.now_millis();
         let now = UnixSeconds(millis.div_euclid(1_000));
@@ -200,6 +187,23 @@ impl Service {
         let peer = client_addr::client(self.peer, &parts.headers, proxies);
         record.draft.at_millis = Some(millis);
         record.draft.peer = Some(peer);
+        let found = self.table.find(&parts.method, path);
+        let found = found.and_then(|found| found.check_method(&parts.method));
+        let found = found.inspect_err(|_| {
+            // The developers of a partner look for wrong addresses of their clients, too.
+            if self.table == RouteSet::Public {
+                record.draft.identify(partner_of(http, heads, now));
+            }
+        });
+        let (index, route, params) = match found? {
+            RouteMatch::Route(index, route, params) => (index, route, params),
+            RouteMatch::Path(entry) => {
+                let reply = cors::options(entry, &parts.headers);
+                return Ok(CheckResult::Answered(Ok(reply)));
+            }
+        };
+        // Set before the checks that can fail: errors are logged and rendered by route.
+        record.route = Some((index, route));
         let query = Query::new(parts.uri.query().unwrap_or_default());
         let credentials = Credentials {
             heads,
@@ -211,18 +215,11 @@ impl Service {
         let proof = proof.inspect_err(|error| {
             // The partner token was accepted: the partner's developers look for this refusal.
             if error.code() == ErrorCode::UserTokenInvalid {
-                let identity = partner_of(http, heads, now);
-                record.draft.partner = identity.map(|identity| identity.partner);
-                record.draft.lab = identity.is_some_and(|identity| identity.is_lab());
+                record.draft.identify(partner_of(http, heads, now));
             }
         })?;
         record.user = proof.user();
-        record.draft.partner = proof.partner();
-        record.draft.lab = proof.lab().is_some();
-        record.draft.login = proof.login();
-        if route.journal != JournalRule::Refusals || record.draft.lab {
-            record.draft.trace = DecisionTrace::on();
-        }
+        record.draft.admit(&proof, route);
         // Also for requests that are refused below: their error is rendered with the same turn.
         record.turn = Turn::for_client(proof.partner(), peer);
         // After authentication, because the limits of a partner count by partner, and before the body, which costs the

@@ -200,6 +200,81 @@ fn each_refusal_during_a_blackout_names_the_rule_that_decided() {
 }
 
 #[test]
+fn logins_are_found_by_user_also_those_that_fail_with_their_reason() {
+    let server = TestServer::start();
+    let log_in = |name: &str, password: &str| {
+        let body = json!({"identity": name, "accessKey": password});
+        server.partner("POST", "/api/login/v2/auth/email", &body)
+    };
+    let body = json!({"identity": "eve@example.com", "accessKey": PASSWORD});
+    assert_eq!(
+        server
+            .partner("PUT", "/api/login/v2/auth/email", &body)
+            .status,
+        200
+    );
+    assert_eq!(log_in("eve@example.com", PASSWORD).status, 200);
+    let wrong = log_in("eve@example.com", "not the password");
+    let unknown = log_in("nobody@example.com", PASSWORD);
+    let target = "users/eve@example.com";
+    assert_eq!(
+        server
+            .operator("PUT", target, &json!({"disabled": true}))
+            .status,
+        200
+    );
+    let disabled = log_in("eve@example.com", PASSWORD);
+    let found = requests(&server, "user=eve@example.com");
+    let told: Vec<_> = found
+        .iter()
+        .map(|one| format!("{} {}", one["route"], one["status"]))
+        .collect();
+    let login = |status: u16| format!("\"login\" {status}");
+    assert_eq!(
+        told,
+        [
+            login(401),
+            login(401),
+            login(200),
+            "\"sign_up\" 200".to_owned()
+        ]
+    );
+    assert_eq!(found[0]["email"], "eve@example.com");
+    let exists = "true account : exists and is not disabled";
+    for (refused, expected) in [
+        (&wrong, &[exists, "false password : is wrong"][..]),
+        (
+            &unknown,
+            &["false account : no user of the partner has the address"],
+        ),
+        (&disabled, &["false account : is disabled"]),
+    ] {
+        assert_eq!(refused.code(), "INVALID_CREDENTIALS");
+        assert_eq!(steps(&record(&server, refused)), expected);
+    }
+    assert!(!record(&server, &unknown).to_string().contains("nobody@"));
+}
+
+#[test]
+fn a_wrong_path_is_recorded_with_its_partner_and_without_unknown_words() {
+    let server = TestServer::start();
+    let missed = server.partner("GET", "/api/schedule/v1/secret-canary/x", &Value::Null);
+    assert_eq!(missed.status, 404);
+    let found = record(&server, &missed);
+    assert_eq!(
+        (&found["route"], &found["path"]),
+        (
+            &json!("none"),
+            &json!("/api/schedule/v1/{unknown}/{unknown}")
+        )
+    );
+    assert_eq!(found["partner"], "Acme");
+    let method = server.partner("PUT", "/api/schedule/v1/broadcasts/live", &Value::Null);
+    assert_eq!(method.status, 405, "{}", method.json());
+    assert_eq!(record(&server, &method)["partner"], "Acme");
+}
+
+#[test]
 fn pages_and_filters_select() {
     let fixture = PlaybackFixture::set();
     let server = &fixture.server;

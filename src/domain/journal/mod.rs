@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 pub use erasure::{request_erasure, schema};
 pub use filter::{JournalFilter, StatusFilter};
 pub use read::JournalRecords;
-pub use record::{JournalDevice, JournalRecord, LateSteps, NamedText};
+pub use record::{JournalDevice, JournalRecord, LateFacts, NamedText};
 
 use crate::store::{Store, StoreError, WritePriority};
 use crate::types::UnixSeconds;
@@ -135,12 +135,12 @@ impl RequestJournal {
         self.record_with(record, None);
     }
 
-    /// Like [`RequestJournal::record`]; the thread of the journal adds the steps.
-    pub fn record_with(&self, record: JournalRecord, steps: Option<LateSteps>) {
+    /// Like [`RequestJournal::record`]; the thread of the journal adds the facts.
+    pub fn record_with(&self, record: JournalRecord, facts: Option<LateFacts>) {
         // Requests without a partner token come from anyone: a flood of them must not push out the records of partners.
         if record.partner.is_none() && !self.shared.unpartnered.lock().admit(record.at_millis) {
             self.shared.limited.fetch_add(1, Relaxed);
-        } else if !self.writer.offer(record, steps) {
+        } else if !self.writer.offer(record, facts) {
             self.shared.dropped.fetch_add(1, Relaxed);
         }
     }

@@ -79,8 +79,8 @@ pub struct NamedText {
     pub value: String,
 }
 
-/// Finds steps of a decision that are read from disk. It runs on the thread of the journal: no request waits for it.
-pub type LateSteps = Box<dyn FnOnce() -> Vec<DecisionStep> + Send>;
+/// Adds facts that are read from disk. It runs on the thread of the journal: no request waits for it.
+pub type LateFacts = Box<dyn FnOnce(&mut JournalRecord) + Send>;
 
 impl JournalRecord {
     #[must_use]

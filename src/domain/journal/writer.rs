@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::erasure::Subject;
-use super::record::{JournalRecord, LateSteps};
+use super::record::{JournalRecord, LateFacts};
 use super::segment::{OpenSegment, SEGMENT_MAX, encode};
 use super::{JournalError, Shared};
 
@@ -37,7 +37,7 @@ pub(super) enum Job {
 }
 
 enum Message {
-    Record(Box<JournalRecord>, Option<LateSteps>),
+    Record(Box<JournalRecord>, Option<LateFacts>),
     Job(Job, SyncSender<()>),
 }
 
@@ -68,8 +68,8 @@ impl WriterThread {
     }
 
     /// Returns whether the record found a place.
-    pub(super) fn offer(&self, record: JournalRecord, steps: Option<LateSteps>) -> bool {
-        let message = Message::Record(Box::new(record), steps);
+    pub(super) fn offer(&self, record: JournalRecord, facts: Option<LateFacts>) -> bool {
+        let message = Message::Record(Box::new(record), facts);
         match self.queue.as_ref().map(|queue| queue.try_send(message)) {
             Some(Ok(())) => true,
             Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) | None => false,
@@ -117,9 +117,9 @@ impl JournalWriter {
             while let Some(message) = waiting {
                 match message {
                     Message::Record(mut record, late) => {
-                        record
-                            .steps
-                            .extend(late.into_iter().flat_map(|steps| steps()));
+                        if let Some(add_facts) = late {
+                            add_facts(&mut record);
+                        }
                         self.batch.push(*record);
                     }
                     Message::Job(job, done) => {

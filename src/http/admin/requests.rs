@@ -78,7 +78,9 @@ pub(crate) async fn lab_request(
 
 fn line(services: &Services, record: JournalRecord) -> RequestLine {
     let partner = record.partner.and_then(|id| services.partners.name(&id));
-    RequestLine::new(record, partner)
+    let user = record.user.and_then(|id| services.accounts.user(&id));
+    let email = user.map(|user| user.email.to_string());
+    RequestLine::new(record, partner).with_email(email)
 }
 
 fn lines(services: &Services, records: Vec<JournalRecord>) -> Vec<RequestLine> {

@@ -33,6 +33,7 @@ pub(crate) async fn sign_up(
     request: SignUpRequest,
 ) -> Result<Reply, ApiError> {
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
+    cx.trace.address(&request.identity);
     // Checked before the password is hashed, so that rejected attempts cost no hashing time.
     services.accounts.check_sign_up_rate(from, now)?;
     let new = NewUser {
@@ -71,6 +72,7 @@ pub(crate) async fn login(
         identity: email,
         access_key: password,
     } = request;
+    cx.trace.address(&email);
     // The limits by account and address come before the hash: a locked account costs no processor time.
     services
         .accounts

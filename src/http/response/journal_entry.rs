@@ -15,11 +15,13 @@ use ring::digest;
 use serde_json::Value;
 
 use crate::config::limits::BODY_SMALL;
-use crate::domain::decision::DecisionTrace;
-use crate::domain::journal::{JournalDevice, JournalRecord, LateSteps, NamedText};
+use crate::domain::accounts::User;
+use crate::domain::decision::{DecisionTrace, RightsSource};
+use crate::domain::entitlement::DecisionStep;
+use crate::domain::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
 use crate::domain::lab::AppliedFault;
-use crate::http::access::auth::PartnerIdentity;
-use crate::http::errors::api_error::ApiError;
+use crate::http::access::auth::{PartnerIdentity, Proof};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
 use crate::http::request::path_validation::decode;
 use crate::http::request::query::Query;
@@ -28,7 +30,10 @@ use crate::http::routing::route::{BodyRule, JournalRule, Route};
 use crate::http::routing::router::RouteSet;
 use crate::http::state::HttpState;
 use crate::http::wire::rights::rule_step;
-use crate::types::{AssetId, LoginId, PartnerId, SessionId, TokenHash, TokenKind, UnixSeconds};
+use crate::services::Services;
+use crate::types::{
+    AssetId, Email, LoginId, PartnerId, SessionId, TokenHash, TokenKind, UnixSeconds,
+};
 
 /// What the pipeline learns of a request for its record.
 #[derive(Default)]
@@ -42,6 +47,24 @@ pub(crate) struct JournalDraft {
     pub(crate) peer: Option<IpAddr>,
     pub(crate) body: Option<Bytes>,
     pub(crate) trace: DecisionTrace,
+}
+
+impl JournalDraft {
+    /// The partner of a request that is refused before it is authenticated.
+    pub(crate) fn identify(&mut self, identity: Option<PartnerIdentity>) {
+        self.partner = identity.map(|identity| identity.partner);
+        self.lab = identity.is_some_and(|identity| identity.is_lab());
+    }
+
+    /// The request is authenticated. Its decision is traced if its record may be kept.
+    pub(crate) fn admit(&mut self, proof: &Proof, route: &Route) {
+        self.partner = proof.partner();
+        self.lab = proof.lab().is_some();
+        self.login = proof.login();
+        if route.journal != JournalRule::Refusals || self.lab {
+            self.trace = DecisionTrace::on();
+        }
+    }
 }
 
 /// Parameters of paths whose values are ids of the catalogue or dates.
@@ -66,6 +89,8 @@ const MASKED_MEMBERS: [&str; 6] = [
     "password",
     "pinCode",
 ];
+/// Label of the route.
+const LOGIN: &str = "login";
 const MASKED_ID: &str = "***";
 const MASK: &str = "\"***\"";
 const TOKENS: [TokenKind; 4] = [
@@ -112,7 +137,10 @@ pub(crate) fn journal(
         network: draft.peer.map(network),
         method: parts.method.as_str().to_owned(),
         route: route.map_or("none", |route| route.label).to_owned(),
-        path: route.map_or_else(String::new, |route| path(record, route, parts.uri.path())),
+        path: match route {
+            Some(route) => path(record, route, parts.uri.path()),
+            None => known_words(parts.uri.path()),
+        },
         query: query(parts.uri.query().unwrap_or_default()),
         headers: headers(&http.names, parts, heads),
         body: draft.body.as_deref().map(members).unwrap_or_default(),
@@ -125,18 +153,64 @@ pub(crate) fn journal(
         steps: decision.steps,
         fault: record.fault.as_ref().map(AppliedFault::to_string),
     };
-    let rule = decision.refused_by.map(|source| -> LateSteps {
-        let (schedule, catalog) = (
-            Arc::clone(&http.services.schedule),
-            http.services.catalog.snapshot(),
-        );
-        Box::new(move || {
-            rule_step(&schedule, &catalog, &source)
-                .into_iter()
-                .collect()
-        })
-    });
-    http.services.journal.record_with(entry, rule);
+    let late = late_facts(
+        &http.services,
+        decision.refused_by,
+        decision.address,
+        &entry,
+    );
+    http.services.journal.record_with(entry, late);
+}
+
+/// What is read from disk for a record.
+fn late_facts(
+    services: &Services,
+    refused_by: Option<RightsSource>,
+    address: Option<Email>,
+    entry: &JournalRecord,
+) -> Option<LateFacts> {
+    if let Some(source) = refused_by {
+        let schedule = Arc::clone(&services.schedule);
+        let catalog = services.catalog.snapshot();
+        return Some(Box::new(move |record| {
+            record.steps.extend(rule_step(&schedule, &catalog, &source));
+        }));
+    }
+    let address = address.filter(|_| entry.user.is_none())?;
+    let (accounts, partner) = (services.accounts.clone(), entry.partner?);
+    Some(Box::new(move |record| {
+        let found = accounts.find(partner, &address).ok().flatten();
+        let user = found.and_then(|id| accounts.user(&id));
+        record.user = user.as_ref().map(|user| user.id);
+        if record.route == LOGIN {
+            record.steps.extend(login_steps(user.as_deref(), record));
+        }
+    }))
+}
+
+/// Why a login failed. The client gets the same error after the same time for each reason, so that nobody can find out
+/// addresses. That is why this is looked up behind the answer.
+fn login_steps(user: Option<&User>, record: &JournalRecord) -> Vec<DecisionStep> {
+    let step = |check: &'static str, passed, finding: &str| DecisionStep {
+        check: check.into(),
+        subject: None,
+        finding: finding.to_owned(),
+        passed,
+    };
+    let wrong = record.code.as_deref() == Some(ErrorCode::InvalidCredentials.as_str());
+    match user {
+        None => vec![step(
+            "account",
+            false,
+            "no user of the partner has the address",
+        )],
+        Some(user) if user.disabled => vec![step("account", false, "is disabled")],
+        Some(_) if wrong => vec![
+            step("account", true, "exists and is not disabled"),
+            step("password", false, "is wrong"),
+        ],
+        Some(_) => vec![step("account", true, "exists and is not disabled")],
+    }
 }
 
 /// The request id, unless the client sent a token as its id. Ids often have the form of a partner token, so only the
@@ -201,6 +275,19 @@ fn path(record: &RequestRecord, route: &Route, path: &str) -> String {
         }
     });
     named.collect::<Vec<_>>().join("/")
+}
+
+/// A path without a route: the words that occur in routes. Anything else may be a secret.
+fn known_words(path: &str) -> String {
+    let is_known = |segment: &str| {
+        let mut patterns = RouteSet::Public.routes().iter().map(|route| route.pattern);
+        patterns.any(|pattern| pattern.split('/').any(|word| word == segment))
+    };
+    let shown = path.split('/').map(|segment| match is_known(segment) {
+        true => segment,
+        false => "{unknown}",
+    });
+    shown.collect::<Vec<_>>().join("/")
 }
 
 fn query(text: &str) -> Vec<NamedText> {

@@ -53,6 +53,16 @@ pub enum RouteMatch {
     Path(&'static PathEntry),
 }
 
+impl RouteMatch {
+    /// A path without a route of the method serves OPTIONS only.
+    pub fn check_method(self, method: &Method) -> Result<Self, ApiError> {
+        match self {
+            Self::Path(entry) if *method != Method::OPTIONS => Err(entry.refuse(method)),
+            found => Ok(found),
+        }
+    }
+}
+
 pub struct PathEntry {
     routes: [Option<(usize, &'static Route)>; 4],
     /// Value of `Allow` and of `Access-Control-Allow-Methods`.

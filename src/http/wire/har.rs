@@ -39,8 +39,11 @@ impl HarReply {
 
 fn entry(record: JournalRecord, base: &str) -> Value {
     let refusal = record.code.as_ref().map(|code| {
-        let details = record.details.as_deref().map(read);
-        json!({"error": {"code": code, "message": record.message, "details": details}}).to_string()
+        let mut error = json!({"code": code, "message": record.message});
+        if let (Some(error), Some(details)) = (error.as_object_mut(), &record.details) {
+            error.insert("details".to_owned(), read(details));
+        }
+        json!({"error": error}).to_string()
     });
     let steps: Vec<StepLine> = record.steps.into_iter().map(StepLine::from).collect();
     json!({

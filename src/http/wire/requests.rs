@@ -27,6 +27,8 @@ pub(crate) struct RequestLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     login: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
@@ -83,6 +85,7 @@ impl RequestLine {
             partner: partner.or_else(|| record.partner.map(|id| id.to_string())),
             token_id: record.token_id,
             user: record.user.map(|user| user.to_string()),
+            email: None,
             login: record.login,
             session: record.session.map(|session| session.to_string()),
             asset: record.asset.map(|asset| asset.to_string()),
@@ -104,6 +107,14 @@ impl RequestLine {
             steps: record.steps.into_iter().map(StepLine::from).collect(),
             fault: record.fault,
         }
+    }
+}
+
+impl RequestLine {
+    /// With the address that the user has now.
+    #[must_use]
+    pub(crate) fn with_email(self, email: Option<String>) -> Self {
+        Self { email, ..self }
     }
 }
 
