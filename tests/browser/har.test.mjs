@@ -44,7 +44,9 @@ describe('the archive of the request journal', { skip }, () => {
     assert.deepEqual(await validator.verify(kept), []);
     const nothing = await archive('route=nothing');
     assert.deepEqual(nothing.log.entries, []);
-    assert.deepEqual(await validator.verify(nothing), []);
+    // HAR 1.2 allows an archive without entries; this validator wants one, and complains of nothing else.
+    const complaints = await validator.verify(nothing);
+    assert.deepEqual(complaints.map(({ instancePath, keyword }) => [instancePath, keyword]), [['/log/entries', 'minItems']]);
     // The validator finds what is wrong.
     delete kept.log.entries[0].request.cookies;
     assert.notDeepEqual(await validator.verify(kept), []);
