@@ -259,7 +259,7 @@ async function views(now, search) {
       asked_ ? el('a', { href: asked_ }, t`Requests`) : '',
     ];
   };
-  const heads = [t`Began`, t`User`, t`Asset`, t`Device`, t`Outcome`, t`Start-up time`, t`Rebuffering`, ''];
+  const heads = [t`Began`, t`User`, t`Asset`, t`Device`, t`Outcome`, t`Start-up time`, t`Rebuffering`, t`Requests`];
   return [
     form(t`Show`, [choose], ({ outcome: wanted }) => void (location.hash = `${place(now)}${wanted && `&outcome=${wanted}`}`), { reads: true }),
     table(heads, rows.map(row), t`No views of this kind. Single views are kept for an hour after their end.`),
