@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use parking_lot::MutexGuard;
 
@@ -13,12 +12,11 @@ use crate::store::files::{make_directory, rename, replace, with_suffix};
 use crate::store::maintenance::compaction::NEW_ENGINE;
 use crate::store::maintenance::disk_space;
 use crate::store::maintenance::new_snapshot;
+use crate::store::maintenance::staging::Staging;
 use crate::store::record::{Record, decode_note};
 use crate::store::recovery::evidence::snapshots;
-use crate::store::recovery::layout::{Identity, StoreLayout, check_format};
-use crate::store::recovery::opening::make_engine;
+use crate::store::recovery::layout::{StoreLayout, check_format};
 use crate::store::shared::OnDisk;
-use crate::store::snapshot::durable_state::DurableState;
 use crate::store::snapshot::format::{self, Snapshot, SnapshotHead};
 use crate::store::snapshot::history::{History, Lineage};
 use crate::store::snapshot::verify::{SnapshotReport, examine_snapshot};
@@ -26,7 +24,7 @@ use crate::store::table::{Schema, TreeName};
 use crate::store::wal::{Expected, Survey};
 use crate::store::{FleetAccess, Store, StoreError};
 
-const EXTENSION: &str = ".snapshot";
+pub(super) const EXTENSION: &str = ".snapshot";
 /// Distance between the highest known commit number and the first one of a restored store.
 const AHEAD: u64 = 1_000_000;
 /// Suffix of a backup file that is not verified yet.
@@ -294,47 +292,23 @@ impl Restore<'_> {
         let packed = fs::metadata(self.backup)?.len();
         // The new engine is larger than the backup.
         disk_space::require_free(self.directory, packed + NEW_ENGINE * packed)?;
-        let staged = layout.staged();
         let number = self.next_free_number(layout, &head);
-        // A backup of an older format is upgraded by the start that installs it.
         let lineage = Lineage::new(self.timeline, own, number);
-        let history = History::begin(lineage.current, number);
-        let last = lineage.commit(number);
-        staged.write_identity(&Identity {
-            format: head.format,
-            reached: head.format,
-            instance: own,
-            lineage,
-            begun: false,
-        })?;
-        make_directory(&staged.snapshots(), true)?;
-        let snapshot = staged.snapshots().join(format!("{number:020}{EXTENSION}"));
-        let of_side = SnapshotHead {
+        let restored = SnapshotHead {
             instance: own,
             number,
-            history,
+            history: History::begin(lineage.current, number),
             ..head.clone()
         };
-        let pairs = Snapshot::open(self.backup, self.schema)?;
-        // The staged snapshot is read back and compared with the backup: a restore that loses a record must
-        // fail now.
-        format::write(&snapshot, &of_side, pairs, true, &|path| {
-            check_snapshot(path, self.schema)
-                .and_then(|(_, copied)| report.check_same(&copied, path))
-        })?;
-        let state = DurableState {
-            snapshot: Some(Snapshot::open(&snapshot, self.schema)?),
-            segments: Vec::new(),
+        let staging = Staging {
+            layout,
+            snapshot: self.backup,
+            report: &report,
             schema: self.schema,
-            last,
         };
-        let stop = AtomicBool::new(false);
-        // The engine is read to its end as well: the next start would otherwise find the damage only after
-        // the swap.
-        make_engine(&staged.next_engine()?, &staged, state, &stop)?
-            .verify(&AtomicU64::new(0), &stop)?;
+        staging.build(&restored, lineage)?;
         // Before the offer: the next start must find note and store together.
-        replace(&staged.restore_note(), self.restore_note, true)?;
+        replace(&layout.staged().restore_note(), self.restore_note, true)?;
         layout.mark_staged_complete()?;
         Ok(Restored {
             head,

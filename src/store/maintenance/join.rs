@@ -1,16 +1,13 @@
 //! Makes the store of a new member of a fleet from a snapshot of another member.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use crate::store::files::make_directory;
 use crate::store::maintenance::backup::check_snapshot;
 use crate::store::maintenance::disk_space;
-use crate::store::recovery::layout::{Identity, StoreLayout, check_format};
-use crate::store::recovery::opening::make_engine;
+use crate::store::maintenance::staging::Staging;
+use crate::store::recovery::layout::{StoreLayout, check_format};
 use crate::store::replication::Position;
-use crate::store::snapshot::durable_state::DurableState;
-use crate::store::snapshot::format::{self, Snapshot, SnapshotHead};
+use crate::store::snapshot::format::SnapshotHead;
 use crate::store::snapshot::history::Lineage;
 use crate::store::table::Schema;
 use crate::store::{Store, StoreError};
@@ -44,41 +41,21 @@ impl Join<'_> {
         let packed = std::fs::metadata(self.snapshot)?.len();
         // Snapshot and engine.
         disk_space::require_free(self.directory, 4 * packed)?;
-        let staged = layout.staged();
         let lineage = Lineage {
             current: head.history.timeline,
             ancestors: Vec::new(),
         };
-        let last = lineage.commit(head.number);
-        staged.write_identity(&Identity {
-            format: head.format,
-            reached: head.format,
-            instance: self.instance,
-            lineage,
-            begun: false,
-        })?;
-        make_directory(&staged.snapshots(), true)?;
-        let path = staged
-            .snapshots()
-            .join(format!("{:020}.snapshot", head.number));
         let own = SnapshotHead {
             instance: self.instance,
             ..head.clone()
         };
-        let pairs = Snapshot::open(self.snapshot, self.schema)?;
-        format::write(&path, &own, pairs, true, &|path| {
-            check_snapshot(path, self.schema)
-                .and_then(|(_, copied)| report.check_same(&copied, path))
-        })?;
-        let state = DurableState {
-            snapshot: Some(Snapshot::open(&path, self.schema)?),
-            segments: Vec::new(),
+        let staging = Staging {
+            layout: &layout,
+            snapshot: self.snapshot,
+            report: &report,
             schema: self.schema,
-            last,
         };
-        let stop = AtomicBool::new(false);
-        make_engine(&staged.next_engine()?, &staged, state, &stop)?
-            .verify(&AtomicU64::new(0), &stop)?;
+        staging.build(&own, lineage)?;
         layout.mark_staged_complete()?;
         layout.install_staged()?;
         Ok(Position {

@@ -9,4 +9,5 @@ pub(in crate::store) mod dump;
 pub(in crate::store) mod join;
 pub(in crate::store) mod new_snapshot;
 pub(in crate::store) mod retention;
+mod staging;
 pub(in crate::store) mod thread;

@@ -1,0 +1,59 @@
+//! Builds a store in the staging directory from a snapshot: that of a backup, or of another member of a fleet.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use super::backup::{EXTENSION, check_snapshot};
+use crate::store::StoreError;
+use crate::store::files::make_directory;
+use crate::store::recovery::layout::{Identity, StoreLayout};
+use crate::store::recovery::opening::make_engine;
+use crate::store::snapshot::durable_state::DurableState;
+use crate::store::snapshot::format::{self, Snapshot, SnapshotHead};
+use crate::store::snapshot::history::Lineage;
+use crate::store::snapshot::verify::SnapshotReport;
+use crate::store::table::Schema;
+
+pub(super) struct Staging<'a> {
+    pub(super) layout: &'a StoreLayout,
+    pub(super) snapshot: &'a Path,
+    /// What reading the snapshot to its end found.
+    pub(super) report: &'a SnapshotReport,
+    pub(super) schema: &'a Schema,
+}
+
+impl Staging<'_> {
+    /// Makes the store that `head` describes, in the format of the snapshot; the start that installs it upgrades
+    /// an older one. The caller marks it complete.
+    pub(super) fn build(&self, head: &SnapshotHead, lineage: Lineage) -> Result<(), StoreError> {
+        let staged = self.layout.staged();
+        let last = lineage.commit(head.number);
+        staged.write_identity(&Identity {
+            format: head.format,
+            reached: head.format,
+            instance: head.instance,
+            lineage,
+            begun: false,
+        })?;
+        make_directory(&staged.snapshots(), true)?;
+        let name = format!("{:020}{EXTENSION}", head.number);
+        let path = staged.snapshots().join(name);
+        let pairs = Snapshot::open(self.snapshot, self.schema)?;
+        // The staged snapshot is read back and compared with its source: a copy that loses a record must fail now.
+        format::write(&path, head, pairs, true, &|path| {
+            check_snapshot(path, self.schema)
+                .and_then(|(_, copied)| self.report.check_same(&copied, path))
+        })?;
+        let state = DurableState {
+            snapshot: Some(Snapshot::open(&path, self.schema)?),
+            segments: Vec::new(),
+            schema: self.schema,
+            last,
+        };
+        let stop = AtomicBool::new(false);
+        // The engine is read to its end as well: the next start would otherwise find the damage only after
+        // the swap.
+        make_engine(&staged.next_engine()?, &staged, state, &stop)?
+            .verify(&AtomicU64::new(0), &stop)
+    }
+}
