@@ -1,15 +1,14 @@
 //! Key files of the installation, created at the first start. They are never part of the store, so that a
 //! copy of the store alone cannot be decrypted.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use ring::hmac;
 
-use crate::ports::Entropy;
+use crate::ports::{Entropy, private_file};
 
 const DIRECTORY: &str = "keys";
 /// Encrypts content keys.
@@ -74,11 +73,15 @@ pub(super) fn make(
     name: &str,
     entropy: &dyn Entropy,
 ) -> Result<[u8; 32], KeyError> {
-    let (path, key) = (path(data_dir, name), entropy.array());
-    match write(&data_dir.join(DIRECTORY), &path, &key) {
-        Ok(()) => Ok(key),
-        Err(error) => Err(KeyError::File { path, error }),
-    }
+    let key = entropy.array();
+    let text = format!("{}\n", HEXLOWER.encode(&key));
+    private_file::write(&data_dir.join(DIRECTORY), name, text.as_bytes()).map_err(|error| {
+        KeyError::File {
+            path: path(data_dir, name),
+            error,
+        }
+    })?;
+    Ok(key)
 }
 
 /// Identifies a key without revealing it; `None` if there is no key.
@@ -96,27 +99,6 @@ fn decode(content: &[u8]) -> Option<[u8; 32]> {
     // Operators copy these files with editors, which end the last line.
     let key = HEXLOWER.decode(content.trim_ascii()).ok()?;
     key.try_into().ok()
-}
-
-fn write(directory: &Path, path: &Path, key: &[u8; 32]) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        // Only the service: the administration group may not read keys.
-        .mode(0o700)
-        .create(directory)?;
-    // Synced and renamed: after a power failure the key is complete or absent, and never a partial key that has
-    // encrypted content keys.
-    let aside = path.with_extension("new");
-    let mut file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&aside)?;
-    writeln!(file, "{}", HEXLOWER.encode(key))?;
-    file.sync_all()?;
-    fs::rename(&aside, path)?;
-    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! What makes a data directory that of a member of a fleet: the file `fleet/member.json`, and the word that
 //! invites another one.
 
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
+use crate::ports::private_file;
 use crate::store::replication::{FleetId, MemberId};
 
 /// The store refuses every other use of a directory with this file.
@@ -169,28 +169,9 @@ fn array<const N: usize>(hex: &str) -> Option<[u8; N]> {
     HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Writes a file that only the service may read, whole or not at all.
 fn write(directory: &Path, name: &str, text: &str) -> Result<(), MembershipError> {
-    let path = directory.join(name);
-    let written = || {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)?;
-        let aside = path.with_extension("new");
-        let mut file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&aside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&aside, &path)?;
-        File::open(directory)?.sync_all()
-    };
-    written().map_err(|error| MembershipError::File {
-        path: path.clone(),
+    private_file::write(directory, name, text.as_bytes()).map_err(|error| MembershipError::File {
+        path: directory.join(name),
         error,
     })
 }

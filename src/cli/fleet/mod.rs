@@ -3,9 +3,7 @@
 mod member;
 mod trial;
 
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +21,7 @@ use crate::fleet::etcd::{EtcdLog, MemberRecord};
 use crate::fleet::membership::{INVITED_FOR, Invitation, Membership, directory};
 use crate::fleet::peers::{self, PeerError};
 use crate::fleet::public_key;
+use crate::ports::private_file;
 use crate::store::replication::{Replication, SharedLog as _, SharedLogError};
 use crate::store::{FleetAccess, FormatUpgrade, Join, Store};
 use crate::types::VERSION;
@@ -305,14 +304,13 @@ impl Fleet {
     ) -> Result<u64, Failure> {
         let data = self.data_dir();
         let keys = data.join("keys");
-        fs::create_dir_all(&keys).map_err(|error| Failure::file(&keys, &error))?;
         for (name, content) in &welcome.keys {
             // From a member, and still no path.
             if name.contains('/') {
                 continue;
             }
-            let path = keys.join(name);
-            write_key(&path, content).map_err(|error| Failure::file(&path, &error))?;
+            private_file::write(&keys, name, content.as_bytes())
+                .map_err(|error| Failure::file(&keys.join(name), &error))?;
         }
         // Before the store: without the membership it would open as that of a single node.
         membership.write(data)?;
@@ -420,17 +418,6 @@ impl Fleet {
         }
         Ok(())
     }
-}
-
-fn write_key(path: &Path, content: &str) -> std::io::Result<()> {
-    let mut file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(content.as_bytes())?;
-    file.sync_all()
 }
 
 /// Refuses versions of etcd that lack what is used, or can lose data.
