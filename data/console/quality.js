@@ -211,7 +211,7 @@ function breakdown(rows, now, total) {
     count(of.playbackFailures),
     figure(of.meanBitrate, megabits),
   ];
-  // The most harm first.
+  // Most start failures first.
   const sorted = rows.toSorted((a, b) => b.startFailures - a.startFailures || b.attempts - a.attempts);
   const row = ({ key, ...of }) => {
     const value = key[now.by];

@@ -247,7 +247,7 @@ impl ClaimLoop {
         }
         self.shared.fence.end();
         if let Err(error) = self.log.resign(member) {
-            tracing::debug!(%error, "failed to give the claim up; it expires");
+            tracing::debug!(%error, "failed to release the claim of the owner; it ends with its lease");
         }
     }
 

@@ -31,8 +31,12 @@ fn refusal(answer: &Answer) -> (u16, String) {
     (answer.status, code)
 }
 
-fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
-    answer.header(name)
+/// A token of the standard partner.
+fn acme_token(stage: &PlaybackFixture) -> String {
+    let made = stage
+        .server
+        .operator("POST", "partners/Acme/tokens", &Value::Null);
+    made.json()["accessToken"].as_str().unwrap().to_owned()
 }
 
 fn add(stage: &PlaybackFixture, fault: &Value) {
@@ -106,7 +110,7 @@ fn every_route_gets_its_fault_so_often_and_no_other_route_does() {
             for other in ROUTES.into_iter().filter(|other| *other != route) {
                 let answer = call(&stage, &player, &phone, other);
                 assert_eq!(
-                    (answer.status, header(&answer, "x-playgate-fault")),
+                    (answer.status, answer.header("x-playgate-fault")),
                     (200, None)
                 );
             }
@@ -117,7 +121,7 @@ fn every_route_gets_its_fault_so_often_and_no_other_route_does() {
                 status
             };
             assert_eq!(answer.status, status, "{fault}");
-            let named = header(&answer, "x-playgate-fault").unwrap().to_owned();
+            let named = answer.header("x-playgate-fault").unwrap().to_owned();
             match code {
                 Some(code) => {
                     assert_eq!(refusal(&answer).1, code);
@@ -125,12 +129,12 @@ fn every_route_gets_its_fault_so_often_and_no_other_route_does() {
                 }
                 None => {
                     assert!(named.ends_with("status=503"), "{named}");
-                    assert_eq!(header(&answer, "retry-after"), Some("5"));
+                    assert_eq!(answer.header("retry-after"), Some("5"));
                 }
             }
             let answer = call(&stage, &player, &phone, route);
             assert_eq!(
-                (answer.status, header(&answer, "x-playgate-fault")),
+                (answer.status, answer.header("x-playgate-fault")),
                 (200, None)
             );
             let listed = stage.server.operator("GET", FAULTS, &Value::Null).json();
@@ -162,10 +166,7 @@ fn send(stage: &PlaybackFixture, route: &Route, partner: &str, user: &str) -> Op
 #[test]
 fn every_route_has_every_fault_and_the_same_request_of_another_partner_has_none() {
     let stage = lab();
-    let acme = stage
-        .server
-        .operator("POST", "partners/Acme/tokens", &Value::Null);
-    let acme = acme.json()["accessToken"].as_str().unwrap().to_owned();
+    let acme = acme_token(&stage);
     let routes: Vec<_> = RouteSet::Public
         .routes()
         .iter()
@@ -193,12 +194,12 @@ fn every_route_has_every_fault_and_the_same_request_of_another_partner_has_none(
                 &json!({"route": route.label, "times": 1, "do": action}),
             );
             let other = send(&stage, route, &acme, &user.token).unwrap();
-            assert_eq!(header(&other, "x-playgate-fault"), None, "{what}");
+            assert_eq!(other.header("x-playgate-fault"), None, "{what}");
             let answer = send(&stage, route, &stage.server.partner, &user.token);
             let status = answer.as_ref().map(|answer| answer.status);
             let named = answer
                 .as_ref()
-                .and_then(|answer| header(answer, "x-playgate-fault"));
+                .and_then(|answer| answer.header("x-playgate-fault"));
             match (&action, status) {
                 (action, None) => assert!(action.get("cut").is_some(), "{what}"),
                 (action, Some(status)) => {
@@ -215,7 +216,7 @@ fn every_route_has_every_fault_and_the_same_request_of_another_partner_has_none(
                 user = stage.viewer(&format!("again{number}{mark}").replace('=', ""));
             }
             let control = send(&stage, route, &stage.server.partner, &user.token).unwrap();
-            assert_eq!(header(&control, "x-playgate-fault"), None, "{what}");
+            assert_eq!(control.header("x-playgate-fault"), None, "{what}");
             clear(&stage);
             if route.label == "logout" {
                 user = stage.viewer(&format!("next{number}{mark}").replace('=', ""));
@@ -236,7 +237,7 @@ fn delay_holds_the_answer_back() {
     let late = stage.beat(&player, &[]);
     assert!(began.elapsed() >= Duration::from_millis(300));
     assert_eq!(
-        (late.status, header(&late, "x-playgate-fault")),
+        (late.status, late.header("x-playgate-fault")),
         (200, Some("f1 delay"))
     );
 }
@@ -289,9 +290,9 @@ fn license_faults_spoil_successful_licenses_only() {
         let answers = [0, 1].map(|_| stage.license(&player, "clearkey", CLEAR_KEY));
         let refused = stage.license(&player, "clearkey", r#"{"kids":["AAAA"]}"#);
         clear(&stage);
-        assert!(refused.status >= 400 && header(&refused, "x-playgate-fault").is_none());
+        assert!(refused.status >= 400 && refused.header("x-playgate-fault").is_none());
         let [first, second] = answers;
-        assert!(header(&first, "x-playgate-fault").is_some());
+        assert!(first.header("x-playgate-fault").is_some());
         assert_eq!((first.status, second.status), (200, 200));
         first
     };
@@ -320,7 +321,7 @@ fn playlist_faults_spoil_the_address_of_a_preflight() {
         clear(&stage);
         assert_eq!(started.status, 200, "{}", started.json());
         assert_eq!(
-            header(&started, "x-playgate-fault").is_some(),
+            started.header("x-playgate-fault").is_some(),
             fault.is_some()
         );
         started.json()["playlist"].as_str().unwrap().to_owned()
@@ -496,11 +497,8 @@ fn other_partners_have_neither_faults_nor_clocks() {
         );
     }
     // A standard partner beside one whose every request fails.
-    let token = stage
-        .server
-        .operator("POST", "partners/Acme/tokens", &Value::Null)
-        .json();
-    let token = token["accessToken"].as_str().unwrap();
+    let token = acme_token(&stage);
+    let token = token.as_str();
     add(
         &stage,
         &json!({"route": "any", "do": {"refuse": "INTERNAL"}}),
@@ -511,7 +509,7 @@ fn other_partners_have_neither_faults_nor_clocks() {
             .server
             .partner_with(token, "GET", target, &Value::Null);
         assert_eq!(
-            (answer.status, header(&answer, "x-playgate-fault")),
+            (answer.status, answer.header("x-playgate-fault")),
             (200, None)
         );
         let failed = stage.server.partner("GET", target, &Value::Null);
@@ -522,17 +520,14 @@ fn other_partners_have_neither_faults_nor_clocks() {
 #[test]
 fn a_partners_clock_moves_its_schedule_and_no_other() {
     let stage = lab();
-    let token = stage
-        .server
-        .operator("POST", "partners/Acme/tokens", &Value::Null)
-        .json();
-    let token = token["accessToken"].as_str().unwrap();
+    let token = acme_token(&stage);
+    let token = token.as_str();
     let live = |token: &str| {
         let target = "/api/schedule/v1/broadcasts/live?livestreams=news";
         let answer = stage
             .server
             .partner_with(token, "GET", target, &Value::Null);
-        let date = header(&answer, "date").unwrap().to_owned();
+        let date = answer.header("date").unwrap().to_owned();
         let json = answer.json();
         let title = json
             .pointer("/broadcasts/0/title")
@@ -585,7 +580,7 @@ fn the_lab_clock_stops_and_runs_at_another_pace() {
     stage.server.wait(2);
     let read = stage.server.operator("GET", "clock", &Value::Null);
     assert_eq!(read.json()["now"], NOON.0 + 180);
-    assert_eq!(header(&read, "date"), Some("Thu, 01 Jan 2026 12:03:00 GMT"));
+    assert_eq!(read.header("date"), Some("Thu, 01 Jan 2026 12:03:00 GMT"));
     let reset = stage
         .server
         .operator("DELETE", "clock", &Value::Null)
@@ -672,10 +667,7 @@ fn reset_leaves_no_key_of_the_partner_and_nothing_else_changes() {
     let zoe = stage.server.operator("POST", "users", &acme).json();
     let reset = |body: &Value| stage.server.operator("POST", RESET, body);
     assert_eq!(reset(&json!({})).json(), json!({"removed": 1, "users": 0}));
-    let acme = stage
-        .server
-        .operator("POST", "partners/Acme/tokens", &Value::Null);
-    let acme = acme.json()["accessToken"].as_str().unwrap().to_owned();
+    let acme = acme_token(&stage);
     let before = records(&stage);
 
     let ann = stage.viewer("ann");
@@ -794,11 +786,8 @@ fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
 #[test]
 fn a_lab_partner_reads_its_clock_and_mail_with_its_own_token() {
     let stage = lab();
-    let token = stage
-        .server
-        .operator("POST", "partners/Acme/tokens", &Value::Null)
-        .json();
-    let token = token["accessToken"].as_str().unwrap();
+    let token = acme_token(&stage);
+    let token = token.as_str();
     let send = json!({"email": "ann@example.com"});
     stage
         .server

@@ -45,7 +45,7 @@ pub(super) async fn fill(http: &Arc<HttpState>) -> Result<Filled, Failure> {
     let target = with_query(path(&["epg", "import"]), &[("accept", Some("true"))]);
     import(&mut admin, target, guide.json.to_string()).await?;
     let continued = move |now| epg::continued(start, now).json.to_string();
-    // A process fills one demo only, so that the guide is not set yet.
+    // A process fills one demo only, so no guide was set before.
     let _ = services.demo_guide.set(Box::new(continued));
     // A demo that was set to production has a standard partner.
     let lab = services.config.server.environment != Environment::Production;

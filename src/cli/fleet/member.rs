@@ -346,7 +346,7 @@ async fn forward(
         if let Some(address) = address {
             let connected = tokio::select! {
                 connected = client.forward(&address, origin) => Some(connected),
-                // The old owner may not even refuse.
+                // A machine that was lost does not refuse the connection: the change of the owner ends the wait.
                 Ok(()) = standing.changed() => None,
             };
             match connected {

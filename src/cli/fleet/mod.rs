@@ -169,7 +169,7 @@ impl Fleet {
 
     fn must_be_in_none(&self) -> CommandResult {
         match Membership::read(self.data_dir())? {
-            // Joining did not finish.
+            // An attempt to join did not finish; it may be repeated.
             Some(_) if !app::has_store(self.config()) => Ok(()),
             Some(own) => Err(Failure::failed(format!(
                 "{} is member {} of a fleet already",
@@ -305,7 +305,7 @@ impl Fleet {
         let data = self.data_dir();
         let keys = data.join("keys");
         for (name, content) in &welcome.keys {
-            // From a member, and still no path.
+            // A name that another machine sent must not lead out of the directory.
             if name.contains('/') {
                 continue;
             }
@@ -407,7 +407,7 @@ impl Fleet {
         let mut at = match joined {
             Ok(status) => status.position.number,
             Err(error) => {
-                // What it has is still of use, and nothing else can be done with it.
+                // The store can be read up to its last commit. Whoever needs more has to join again.
                 output::print_note(&format!("warning: this member cannot follow: {error}"));
                 return Ok(());
             }

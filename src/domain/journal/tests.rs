@@ -241,7 +241,7 @@ fn an_erased_user_leaves_no_byte_and_nobody_else_is_touched() {
     assert_eq!(journal.run_erasures().unwrap(), 0);
     let left = ["request-4-2", "request-2-2"];
     assert_eq!(all(&journal), left);
-    // An answer that was still on its way.
+    // A request of the erased user that was answered after the erasure.
     journal.record(record(5, 1));
     assert_eq!(all(&journal), left);
     drop(journal);
