@@ -3,7 +3,7 @@
 //! against a bare server answering a GET; and telemetry events, against a bare server that writes the same bytes to a
 //! file.
 //!
-//! `cargo bench --bench heartbeat`
+//! `cargo bench --bench heartbeat`; `-- telemetry` for the events alone.
 
 #![allow(
     missing_docs,
@@ -19,8 +19,7 @@ mod yardstick;
 
 use std::sync::Arc;
 
-use scene::SESSIONS;
-use yardstick::client::request;
+use scene::{EVENTS, SESSIONS};
 use yardstick::server::Server;
 use yardstick::{Contestant, compare};
 
@@ -32,21 +31,13 @@ fn main() {
     let all = |of: fn(&scene::Requests) -> &Vec<u8>| viewers.iter().map(of).cloned().collect();
     println!("play of a livestream, {SESSIONS} viewers");
     let bare = Server::bare(1_500);
-    let yardstick = || Contestant {
-        name: "bare hyper, GET of 1500 bytes".to_owned(),
-        server: &bare,
-        over: None,
-        requests: [request("GET", "/x", &[], "")].into(),
-        status: 200,
-        goal: None,
-    };
-    let row = |name: &str, requests, goal| Contestant {
-        name: name.to_owned(),
-        server: &playgate,
-        over: None,
-        requests,
-        status: 200,
-        goal: Some(goal),
+    if std::env::args().any(|argument| argument == "telemetry") {
+        telemetry(&playgate, &bare, &viewers);
+        return;
+    }
+    let yardstick = || Contestant::bare("bare hyper, GET of 1500 bytes", &bare);
+    let row = |name: &str, requests: Arc<[Vec<u8>]>, goal| {
+        Contestant::new(name, &playgate, requests).with_goal(goal)
     };
     let before = (playgate.cpu(), playgate.cpu_of_quality());
     compare(&[
@@ -66,24 +57,29 @@ fn main() {
         yardstick(),
         row("preflight (goal: commits apart)", preflights, 4.0),
     ]);
-    let events = all(|viewer| &viewer.events);
-    compare(&[
-        Contestant {
-            name: "bare hyper, writing the same bytes".to_owned(),
-            server: &bare,
-            over: None,
-            requests: Arc::clone(&events),
-            status: 200,
-            goal: None,
-        },
-        Contestant {
-            status: 202,
-            ..row("telemetry, 10 events", events, 3.0)
-        },
-    ]);
+    telemetry(&playgate, &bare, &viewers);
     let entitlements = all(|viewer| &viewer.entitlement);
     compare(&[
         yardstick(),
         row("entitlement (goal: commits apart)", entitlements, 4.0),
     ]);
+}
+
+fn telemetry(playgate: &Server, bare: &Server, viewers: &[scene::Requests]) {
+    for (place, count) in EVENTS.into_iter().enumerate() {
+        let events = viewers.iter().map(|viewer| viewer.events[place].clone());
+        let events: Arc<[Vec<u8>]> = events.collect();
+        let stored = format!("telemetry, {count} events a request");
+        compare(&[
+            Contestant::new(
+                "bare hyper, writing the same bytes",
+                bare,
+                Arc::clone(&events),
+            ),
+            Contestant {
+                status: 202,
+                ..Contestant::new(&stored, playgate, events).with_goal(3.0)
+            },
+        ]);
+    }
 }

@@ -259,9 +259,7 @@ fn measure(folder: &Path, users: usize) {
 fn main() {
     // Beside what is built: the usual folder for temporary files may be in memory.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let named: Vec<usize> = std::env::args()
-        .filter_map(|word| word.parse().ok())
-        .collect();
+    let named = yardstick::numbers();
     let sizes = if named.is_empty() { &SIZES[..] } else { &named };
     for &users in sizes {
         measure(folder.path(), users);

@@ -20,10 +20,11 @@
 
 mod yardstick;
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
-use yardstick::client::{member, request, send, send_to};
+use yardstick::client::{request, send};
 use yardstick::nginx::Nginx;
 use yardstick::server::Server;
 use yardstick::{Contestant, compare};
@@ -36,13 +37,9 @@ const IDS: usize = 10;
 
 fn main() {
     yardstick::enter();
-    let playgate = Server::start(
-        env!("CARGO_BIN_EXE_playgate"),
-        &["demo", "--json", "--listen", "127.0.0.1:0"],
-        &[("PLAYGATE_LOG_LEVEL", "warn")],
-    );
+    let playgate = Server::demo(&[]);
     let bench = Bench {
-        token: member(&playgate.greeting, "partnerToken").expect("the demo prints it"),
+        token: playgate.greeted("partnerToken"),
         playgate,
     };
     let today = bench.import_a_hundred();
@@ -132,20 +129,16 @@ impl Bench {
                 .collect();
             guide.insert(format!("channel-{livestream}"), broadcasts.into());
         }
-        let greeting = &self.playgate.greeting;
-        let ops = member(greeting, "opsUrl").expect("the demo prints it");
-        let bearer = member(greeting, "operatorToken").expect("the demo prints it");
-        let bearer = format!("Bearer {bearer}");
-        let import = request(
-            "POST",
-            "/admin/v1/epg/import?createLivestreams=true&accept=true",
-            &[("authorization", &bearer)],
+        self.playgate.operate(
+            "epg/import?createLivestreams=true&accept=true",
             &Value::Object(guide).to_string(),
         );
-        let answer = send_to(ops.trim_start_matches("http://"), &import);
-        assert_eq!(answer.status, 200, "{}", answer.text());
         let day = chrono::DateTime::from_timestamp(midnight.cast_signed(), 0).expect("in range");
         day.format("%Y-%m-%d").to_string()
+    }
+
+    fn row(&self, name: &str, requests: impl Into<Arc<[Vec<u8>]>>) -> Contestant<'_> {
+        Contestant::new(name, &self.playgate, requests)
     }
 
     fn one_livestream(&self) {
@@ -165,31 +158,15 @@ impl Bench {
         let offsets = (0..4_096_i64).map(|n| -i32::try_from(n * 7_919 % 10_800).unwrap_or(0));
         let mut contestants = vec![
             bare_hyper(&bare),
-            Contestant {
-                name: "S6, offset 0".to_owned(),
-                server: &self.playgate,
-                over: None,
-                requests: [read(0)].into(),
-                status: 200,
-                goal: Some(1.4),
-            },
-            Contestant {
-                name: "S6, random offsets".to_owned(),
-                server: &self.playgate,
-                over: None,
-                requests: offsets.map(read).collect(),
-                status: 200,
-                goal: Some(1.7),
-            },
+            self.row("S6, offset 0", [read(0)]).with_goal(1.4),
+            self.row("S6, random offsets", offsets.map(read).collect::<Vec<_>>())
+                .with_goal(1.7),
         ];
-        contestants.extend(nginx.as_ref().map(|nginx| Contestant {
-            name: "nginx, a file of the same bytes".to_owned(),
-            server: nginx.server(),
-            over: None,
-            requests: [request("GET", "/x", &[], "")].into(),
-            status: 200,
-            goal: None,
-        }));
+        contestants.extend(
+            nginx
+                .as_ref()
+                .map(|nginx| Contestant::bare("nginx, a file of the same bytes", nginx.server())),
+        );
         compare(&contestants);
     }
 
@@ -210,19 +187,11 @@ impl Bench {
             .collect();
         let plain = self.read(path, true);
         send(&self.playgate, &plain);
-        let contestant = |name: &str, over, requests, goal| Contestant {
-            name: name.to_owned(),
-            server: &self.playgate,
-            over,
-            requests,
-            status: 200,
-            goal,
-        };
         println!("\n{name}, gzip, by the text of the request");
         compare(&[
-            contestant("as every client sends it", None, [plain].into(), None),
-            contestant("an unknown parameter", None, junk.into(), Some(1.2)),
-            contestant("ids in another order", None, permuted.into(), Some(1.2)),
+            self.row("as every client sends it", [plain]),
+            self.row("an unknown parameter", junk).with_goal(1.2),
+            self.row("ids in another order", permuted).with_goal(1.2),
         ]);
     }
 
@@ -239,25 +208,12 @@ impl Bench {
         let bare = Server::bare(length);
         compare(&[
             bare_hyper(&bare),
-            Contestant {
-                name: format!("{name}{coding}"),
-                server: &self.playgate,
-                over: None,
-                requests: requests.into(),
-                status: 200,
-                goal: Some(goal),
-            },
+            self.row(&format!("{name}{coding}"), requests)
+                .with_goal(goal),
         ]);
     }
 }
 
 fn bare_hyper(bare: &Server) -> Contestant<'_> {
-    Contestant {
-        name: "bare hyper, same bytes".to_owned(),
-        server: bare,
-        over: None,
-        requests: [request("GET", "/x", &[], "")].into(),
-        status: 200,
-        goal: None,
-    }
+    Contestant::bare("bare hyper, same bytes", bare)
 }

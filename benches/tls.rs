@@ -38,17 +38,14 @@ fn main() {
         "",
     );
     for (name, requests) in [("now, next and previous", vec![live]), ("heartbeat", beats)] {
-        let contestant = |name: String, over, goal| Contestant {
-            name,
-            server: &playgate,
-            over,
-            requests: requests.clone().into(),
-            status: 200,
-            goal,
-        };
+        let row = |name: String| Contestant::new(name, &playgate, requests.clone());
         compare(&[
-            contestant(name.to_owned(), None, None),
-            contestant(format!("{name}, over TLS"), Some(&secure), Some(1.35)),
+            row(name.to_owned()),
+            Contestant {
+                over: Some(&secure),
+                goal: Some(1.35),
+                ..row(format!("{name}, over TLS"))
+            },
         ]);
     }
 }

@@ -13,6 +13,7 @@
 //! | [`catalog_file`] | the form of catalogue files, TOML or JSON, read and written |
 //! | [`config`] | settings and limits, checked at start, all mistakes reported together |
 //! | [`observe`] | log, metrics, readiness |
+//! | [`descriptor_reserve`] | file descriptors for store and administrators when connections have used up the others |
 //! | [`worker_pool`] | bounded pools of threads for blocking work |
 //! | [`services`] | the struct of the services and what they share: pools, clock, configuration |
 //! | [`http`] | sockets, the route table, parsing, authentication, handlers, wire types |
@@ -32,7 +33,7 @@
 //!                         { http, jobs } -> services -> domain -> { store, decode, media -> ports } -> types
 //! ```
 //!
-//! `fleet` uses store and ports.
+//! `fleet` uses store, ports and observe.
 //! `config`, `observe` and `worker_pool` may be used by cli, app, http, jobs and services. No two modules import each
 //! other: a handler takes the [`Services`](services::Services), or the [`HttpState`](http::state::HttpState) that holds
 //! them, and `app`, which only `cli` imports, fills both.
@@ -86,6 +87,7 @@ pub(crate) mod catalog_file;
 pub mod cli;
 pub mod config;
 pub(crate) mod decode;
+pub(crate) mod descriptor_reserve;
 pub mod domain;
 pub mod fleet;
 #[cfg(any(test, fuzzing))]

@@ -24,6 +24,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::store_admin::StoreAdmin;
 use crate::domain::telemetry::{Forwarder, Telemetry};
 use crate::observe::activity::Activity;
+use crate::observe::fleet::FleetView;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
 use crate::ports::geoip::GeoIp;
@@ -49,9 +50,10 @@ pub struct Services {
     pub readiness: Arc<Readiness>,
     /// What the metrics counted in the last hour and day.
     pub activity: Arc<Activity>,
+    /// Filled while this process is the owner of a fleet.
+    pub fleet: Arc<FleetView>,
 
     pub partners: Partners,
-    /// Faults and clocks of lab partners.
     pub lab: Arc<Lab>,
     /// Runs the background jobs that are due, after the clock was moved.
     pub due_jobs: Arc<DueJobs>,
@@ -83,6 +85,8 @@ pub struct Services {
     pub hashing: WorkerPool<HashMemory>,
     /// Networks that guess passwords; their jobs in `hashing` wait behind those of others.
     pub recent_failures: RecentFailures,
+    /// Resets of lab partners run one after the other: each takes the thread of `bulk`, then hashes passwords.
+    pub resets: tokio::sync::Mutex<()>,
     /// Compresses large responses and exports the schedule.
     pub compression: WorkerPool<()>,
     /// Runs cold reads, and short work that waits for a commit.

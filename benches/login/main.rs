@@ -23,7 +23,6 @@ mod timing;
 #[path = "../yardstick/mod.rs"]
 mod yardstick;
 
-use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -32,8 +31,8 @@ use std::time::{Duration, Instant};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use yardstick::client::{self, member, request, send};
-use yardstick::server::Server;
+use yardstick::client::{self, request, send};
+use yardstick::server::{Server, own_cpu};
 use yardstick::{Contestant, load, median, sorted};
 
 /// Rounds that are counted, and the length of a turn in them.
@@ -44,47 +43,36 @@ const USERS: usize = 64;
 /// Logins under way at a time: enough that the pool is never without work, and so few that nobody is
 /// turned away on a busy machine.
 const AT_ONCE: usize = 8;
-/// Sessions that beat meanwhile, and the pause between two beats of one.
+/// Sessions that send heartbeats during log-ins, and the pause between two beats of one.
 const SESSIONS: usize = 16;
 const PAUSE: Duration = Duration::from_millis(20);
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("--argon2") {
         let done = hashes(TURN);
-        println!("{done} {}", own_cpu());
+        println!("{done} {}", own_cpu().as_nanos());
         return;
     }
     yardstick::enter();
-    let playgate = Server::start(
-        env!("CARGO_BIN_EXE_playgate"),
-        &["demo", "--json", "--listen", "127.0.0.1:0"],
-        &[
-            ("PLAYGATE_LOG_LEVEL", "warn"),
-            // Nothing is refused here but by the pool and by the password.
-            ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000000"),
-            ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ACCOUNT", "1000"),
-            ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ADDRESS", "1000000"),
-            ("PLAYGATE_LIMITS_RESET_MAILS_PER_ACCOUNT", "1000"),
-            ("PLAYGATE_LIMITS_RESET_MAILS_PER_ADDRESS", "1000000"),
-            ("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000"),
-            ("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000"),
-        ],
-    );
-    let partner = member(&playgate.greeting, "partnerToken").expect("the demo prints it");
+    let playgate = Server::demo(&[
+        // Nothing is refused here but by the pool and by the password.
+        ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000000"),
+        ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ACCOUNT", "1000"),
+        ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ADDRESS", "1000000"),
+        ("PLAYGATE_LIMITS_RESET_MAILS_PER_ACCOUNT", "1000"),
+        ("PLAYGATE_LIMITS_RESET_MAILS_PER_ADDRESS", "1000000"),
+        ("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000"),
+        ("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000"),
+    ]);
+    let partner = playgate.greeted("partnerToken");
     if std::env::args().any(|argument| argument == "timing") {
         timing::compare(&playgate, &partner);
         return;
     }
-    let logins = Contestant {
-        name: "login".to_owned(),
-        server: &playgate,
-        over: None,
-        requests: (0..USERS).map(|n| login(&playgate, &partner, n)).collect(),
-        status: 200,
-        goal: None,
-    };
+    let requests: Vec<_> = (0..USERS).map(|n| login(&playgate, &partner, n)).collect();
+    let logins = Contestant::new("login", &playgate, requests);
     rate(&logins);
-    meanwhile(&logins, &partner);
+    heartbeats_during_logins(&logins, &partner);
 }
 
 /// Signs a user up; their login.
@@ -121,13 +109,6 @@ fn hashes(time: Duration) -> u64 {
         done += 1;
     }
     done
-}
-
-/// The processor time of this process so far, in nanoseconds.
-fn own_cpu() -> u64 {
-    let line = fs::read_to_string("/proc/self/schedstat").expect("Linux tells");
-    let time = line.split(' ').next().expect("three numbers");
-    time.parse().expect("a number")
 }
 
 /// How fast something goes, by the clock and by the processor's.
@@ -209,7 +190,7 @@ fn show(what: &str, ratios: &[f64], goal: &str) {
 }
 
 /// Heartbeats at a steady pace, alone and while more logins wait than the pool works off.
-fn meanwhile(logins: &Contestant<'_>, partner: &str) {
+fn heartbeats_during_logins(logins: &Contestant<'_>, partner: &str) {
     let server = logins.server;
     let greeting: serde_json::Value = serde_json::from_str(&server.greeting).expect("JSON");
     let livestream = greeting["livestreams"]["open"].as_str().expect("one");

@@ -18,6 +18,12 @@ impl Answer {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
+
+    /// The text of a member anywhere in the body, which must have it.
+    pub fn member(&self, name: &str) -> String {
+        let body = self.text();
+        member(&body, name).unwrap_or_else(|| panic!("{name} expected in {} {body}", self.status))
+    }
 }
 
 /// The answer that `bytes` begin with, once it is whole. One of unknown length is kept in its chunks.

@@ -48,11 +48,12 @@ pub fn run_on(connections: usize, contestant: &Contestant<'_>, time: Duration) -
 }
 
 /// A connection of any kind.
-trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
 
-async fn connect(address: &str) -> TcpStream {
+/// A connection to an address, without TLS.
+pub async fn connect(address: &str) -> TcpStream {
     let socket = TcpStream::connect(address).await;
     let socket = socket.expect("the server accepts");
     socket.set_nodelay(true).expect("an open socket");

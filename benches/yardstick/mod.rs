@@ -42,6 +42,36 @@ pub struct Contestant<'a> {
     pub goal: Option<f64>,
 }
 
+impl<'a> Contestant<'a> {
+    /// Requests that are answered with 200, without TLS and without a goal.
+    pub fn new(
+        name: impl Into<String>,
+        server: &'a Server,
+        requests: impl Into<Arc<[Vec<u8>]>>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            server,
+            over: None,
+            requests: requests.into(),
+            status: 200,
+            goal: None,
+        }
+    }
+
+    /// The yardstick: a bare server that is sent the shortest GET.
+    pub fn bare(name: &str, bare: &'a Server) -> Self {
+        Self::new(name, bare, [client::request("GET", "/x", &[], "")])
+    }
+
+    pub fn with_goal(self, goal: f64) -> Self {
+        Self {
+            goal: Some(goal),
+            ..self
+        }
+    }
+}
+
 /// Lets the contestants take turns and prints, per contestant, the medians and the ratio to the
 /// first one, which is the yardstick.
 pub fn compare(contestants: &[Contestant<'_>]) {
@@ -112,6 +142,12 @@ pub fn median(sorted: &[f64]) -> f64 {
     } else {
         sorted[middle]
     }
+}
+
+/// The numbers of the command line.
+pub fn numbers() -> Vec<usize> {
+    let words = std::env::args();
+    words.filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Becomes the bare server if the arguments say so, and moves to the load's core otherwise.

@@ -1,8 +1,8 @@
-//! A viewer who plays, for the benchmarks of what happens meanwhile.
+//! A viewer who plays: the requests of a session, for benchmarks.
 
 #![allow(dead_code, reason = "each benchmark takes what it needs")]
 
-use crate::yardstick::client::{Answer, member, request, send};
+use crate::yardstick::client::{request, send};
 use crate::yardstick::load::STAMP;
 use crate::yardstick::server::Server;
 
@@ -13,18 +13,13 @@ pub const SESSIONS: usize = 256;
 /// refusal of one too many.
 pub fn demo(settings: &[(&str, &str)]) -> (Server, String) {
     let limits = [
-        ("PLAYGATE_LOG_LEVEL", "warn"),
         ("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000"),
         ("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000"),
         ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000"),
         ("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192"),
     ];
-    let server = Server::start(
-        env!("CARGO_BIN_EXE_playgate"),
-        &["demo", "--json", "--listen", "127.0.0.1:0"],
-        &[&limits, settings].concat(),
-    );
-    let token = member(&server.greeting, "partnerToken").expect("the demo prints it");
+    let server = Server::demo(&[&limits, settings].concat());
+    let token = server.greeted("partnerToken");
     (server, token)
 }
 
@@ -36,12 +31,13 @@ pub struct Requests {
     pub preflight: Vec<u8>,
     /// To stay alive.
     pub beat: Vec<u8>,
-    /// Telemetry: [`EVENTS`] events, new ones each time.
-    pub events: Vec<u8>,
+    /// Telemetry by the number of events in a request: new ones each time.
+    pub events: [Vec<u8>; EVENTS.len()],
 }
 
-/// Events of a batch: what a player collects in some 15 s.
-pub const EVENTS: usize = 10;
+/// Events of a request: one that is sent at once, what a player collects in some 15 s, and what it sends after it was
+/// offline.
+pub const EVENTS: [usize; 3] = [1, 10, 100];
 
 /// Signs a user up and prepares playback.
 pub fn viewer(server: &Server, partner: &str, livestream: &str, number: usize) -> Requests {
@@ -53,14 +49,14 @@ pub fn viewer(server: &Server, partner: &str, livestream: &str, number: usize) -
         server,
         &request("PUT", "/api/login/v2/auth/email", &partner_only, &sign_up),
     );
-    let bearer = format!("Bearer {}", wanted(&user, "token"));
+    let bearer = format!("Bearer {}", user.member("token"));
     let both = [
         ("service-accesstoken", partner),
         ("authorization", bearer.as_str()),
     ];
     let path = format!("/api/entitlement/v2/asset/{livestream}");
     let ask = request("POST", &path, &both, "");
-    let entitlement = wanted(&send(server, &ask), "token");
+    let entitlement = send(server, &ask).member("token");
     let device = format!("bench-device-{number}");
     let mut headers = vec![
         ("Service-AccessToken", partner),
@@ -75,7 +71,7 @@ pub fn viewer(server: &Server, partner: &str, livestream: &str, number: usize) -
     ];
     let path = format!("/api/playback/v2/preflight/asset/{livestream}");
     let preflight = request("POST", &path, &headers, "");
-    let session = wanted(&send(server, &preflight), "Service-Play-Session");
+    let session = send(server, &preflight).member("Service-Play-Session");
     headers.extend([
         ("Service-Play-Session", session.as_str()),
         ("Service-Play-Timestamp", "0"),
@@ -84,7 +80,7 @@ pub fn viewer(server: &Server, partner: &str, livestream: &str, number: usize) -
         ("Service-Play-ResolutionHeight", "720"),
     ]);
     let event = |number: usize| {
-        let action = match number {
+        let action = match number % 10 {
             0 => "playback_buffering",
             1 => "playback_bitrate_changed",
             _ => "playback_position",
@@ -93,19 +89,16 @@ pub fn viewer(server: &Server, partner: &str, livestream: &str, number: usize) -
             r#"{{"timestamp":{STAMP},"source":"APP_ACTION","component":"player/shaka","action":"{action}","seqId":{number},"context":{{"session_id":"{session}","asset_id":"{livestream}","device_id":"{device}","device_type":"desktop","device_model":"bench","device_platform":"linux","network_type":"wifi","playlist_url":"https://cdn.example/live/{livestream}/manifest.mpd","playback_bitrate":2500000,"playback_position":1234.5,"duration":80,"app_version":"3.1.0"}},"extra":{{"player_version":"5.2.12"}}}}"#
         )
     };
-    let batch: Vec<String> = (0..EVENTS).map(event).collect();
     let sent_as = [both[0], both[1], ("content-type", "application/json")];
-    let body = format!("[{}]", batch.join(","));
-    let events = request("POST", "/api/tracker/v1/telemetry-events", &sent_as, &body);
+    let events = EVENTS.map(|count| {
+        let batch: Vec<String> = (0..count).map(event).collect();
+        let body = format!("[{}]", batch.join(","));
+        request("POST", "/api/tracker/v1/telemetry-events", &sent_as, &body)
+    });
     Requests {
         entitlement: ask,
         preflight,
         events,
         beat: request("POST", "/api/playback/v1/heartbeat", &headers, ""),
     }
-}
-
-fn wanted(answer: &Answer, name: &str) -> String {
-    let body = answer.text();
-    member(&body, name).unwrap_or_else(|| panic!("{name} expected in {} {body}", answer.status))
 }

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::client::{member, request, send_to};
+
 /// A running server; it ends with this value.
 pub struct Server {
     child: Child,
@@ -30,6 +32,37 @@ impl Server {
             .read_line(&mut greeting)
             .expect("the server prints a line");
         Self { child, greeting }
+    }
+
+    /// The demo as in production: its partner is a standard one. Every request of a lab partner, which the demo has
+    /// elsewhere, goes to the request journal and costs several times as much. `PLAYGATE_BENCH_BINARY` names another
+    /// build to measure.
+    pub fn demo(settings: &[(&str, &str)]) -> Self {
+        let production = [
+            ("PLAYGATE_ENVIRONMENT", "production"),
+            ("PLAYGATE_LOG_LEVEL", "warn"),
+        ];
+        let other = std::env::var("PLAYGATE_BENCH_BINARY");
+        Self::start(
+            other.as_deref().unwrap_or(env!("CARGO_BIN_EXE_playgate")),
+            &["demo", "--json", "--listen", "127.0.0.1:0"],
+            &[&production, settings].concat(),
+        )
+    }
+
+    /// A member of the demo's greeting.
+    pub fn greeted(&self, name: &str) -> String {
+        member(&self.greeting, name).expect("the demo prints it")
+    }
+
+    /// Sends a POST request to the demo's administration interface, as its operator.
+    pub fn operate(&self, path: &str, body: &str) {
+        let bearer = format!("Bearer {}", self.greeted("operatorToken"));
+        let path = format!("/admin/v1/{path}");
+        let post = request("POST", &path, &[("authorization", &bearer)], body);
+        let ops = self.greeted("opsUrl");
+        let answer = send_to(ops.trim_start_matches("http://"), &post);
+        assert!(answer.status < 300, "{path}: {}", answer.text());
     }
 
     /// Starts a program that prints nothing on core 0 and waits until it accepts connections.
@@ -89,6 +122,15 @@ impl Server {
         self.cpu_of(|name| name.trim_end() == "quality")
     }
 
+    /// Bytes that are resident.
+    pub fn resident(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("the server runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
+        kib.expect("a number") * 1024.0
+    }
+
     fn cpu_of(&self, counts: impl Fn(&str) -> bool) -> Duration {
         let tasks =
             fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("the server runs");
@@ -100,6 +142,13 @@ impl Server {
         let tasks = tasks.filter_map(|task| spent(&task.ok()?.path()));
         Duration::from_nanos(tasks.sum())
     }
+}
+
+/// The processor time of this process so far.
+pub fn own_cpu() -> Duration {
+    let line = fs::read_to_string("/proc/self/schedstat").expect("Linux tells");
+    let time = line.split(' ').next().expect("three numbers");
+    Duration::from_nanos(time.parse().expect("a number"))
 }
 
 impl Drop for Server {

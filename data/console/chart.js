@@ -3,9 +3,10 @@
 import { clock, el, quiet, svg, table } from './dom.js';
 import { clockTime, dayName, number, t, zoneShort } from './i18n.js';
 
-const WIDTH = 480;
-const HEIGHT = 170;
-const LEFT = 46;
+// Close to the width and height at which a chart is shown, so that its texts keep their font size.
+const WIDTH = 340;
+const HEIGHT = 150;
+const LEFT = 40;
 const RIGHT = 8;
 const TOP = 8;
 const BOTTOM = 22;
@@ -17,10 +18,10 @@ function nice(value) {
   return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= value - power * 1e-9);
 }
 
-/** Whole hours or minutes at which the time axis has a mark: at most six. */
-function marks(from, to) {
-  const steps = [60, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400];
-  const step = steps.find((one) => (to - from) / one <= 6) ?? 86_400;
+/** Whole days, hours or minutes at which the time axis has a mark: at most `most`. */
+function marks(from, to, most) {
+  const steps = [60, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800];
+  const step = steps.find((one) => (to - from) / one <= most) ?? 2_592_000;
   const first = Math.ceil(from / step) * step;
   return Array.from({ length: Math.floor((to - first) / step) + 1 }, (_, i) => first + i * step);
 }
@@ -42,7 +43,8 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60, 
   const x = (at) => LEFT + ((at - from) / Math.max(1, to - from)) * (WIDTH - LEFT - RIGHT);
   const y = (value) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
   const lines = most > 0 ? [0, 1, 2, 3, 4].map((part) => (top * part) / 4) : [0];
-  const label = (at) => (to - from > 2 * 86_400 ? dayName(at) : clockTime(at));
+  const isDays = to - from > 2 * 86_400;
+  const label = (at) => (isDays ? dayName(at) : clockTime(at));
   const last = shown.map(({ name, points }) => [name, points.at(-1)?.[1]]).filter(([, value]) => value != null);
   const spoken = last.map(([name, value]) => `${name ? `${name}: ` : ''}${short(value)}`).join(', ');
   const readout = el('p.readout', quiet(spoken ? t`now ${spoken}` : ''));
@@ -57,9 +59,9 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60, 
       svg('line', { class: 'axis', x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
       svg('text', { class: 'tick end', x: LEFT - 6, y: y(value) + 4 }, short(value)),
     ]),
-    marks(from, to).map((at) => [
+    marks(from, to, isDays ? 4 : 6).map((at) => [
       svg('line', { class: 'mark', x1: x(at), x2: x(at), y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM + 4 }),
-      svg('text', { class: 'tick', x: Math.min(WIDTH - 18, x(at)), y: HEIGHT - 5 }, label(at)),
+      svg('text', { class: 'tick', x: Math.min(WIDTH - (isDays ? 30 : 18), x(at)), y: HEIGHT - 5 }, label(at)),
     ]),
     bars ? stacks(shown, times, x, y, step) : shown.map((one, i) => path(one, i, x, y)),
   );

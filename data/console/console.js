@@ -7,6 +7,7 @@ import { access } from './access.js';
 import { audit } from './audit.js';
 import { broadcast } from './broadcast.js';
 import { catalog } from './catalog.js';
+import { fleet } from './fleet.js';
 import { guides } from './guides.js';
 import { lab } from './lab.js';
 import { mail } from './mail.js';
@@ -41,6 +42,7 @@ const PAGES = () => [
   ['quality', t`Quality`, CONTENT, quality],
   ['lab', t`Lab`, ADMIN, lab],
   ['store', t`Backups`, ADMIN, store],
+  ['fleet', t`Fleet`, ADMIN, fleet],
   ['audit', t`Audit log`, ADMIN, audit],
   ['access', t`Partners and operators`, ADMIN, access],
 ];

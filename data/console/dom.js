@@ -1,6 +1,6 @@
 // Element construction. Only this module creates elements, and it inserts content as text: an e-mail address or a title
 // is never parsed as markup.
-import { clockTime, longTime, number, t } from './i18n.js';
+import { clockSeconds, clockTime, exactTime, longTime, number, t } from './i18n.js';
 
 const isAttributes = (value) =>
   value !== null && typeof value === 'object' && !(value instanceof Node) && !Array.isArray(value);
@@ -58,8 +58,12 @@ function moment(seconds, text) {
 export const when = (seconds) =>
   seconds === undefined || seconds === null ? quiet('–') : moment(seconds, longTime(seconds));
 
+/** Day and time to the second in the chosen zone, for what happens often. */
+export const exact = (seconds) => moment(seconds, exactTime(seconds));
+
 /** The time of day only. A heading near it names the zone. */
 export const clock = (seconds) => moment(seconds, clockTime(seconds));
+export const second = (seconds) => moment(seconds, clockSeconds(seconds));
 
 /** 3725 -> "1 h 2 min". */
 export function span(seconds) {
@@ -100,7 +104,7 @@ export function table(heads, rows, none = t`No entries.`) {
   if (rows.length === 0) return el('p.quiet', none);
   const head = el(
     'tr',
-    heads.map((text) => el('th', { scope: 'col' }, text)),
+    heads.map((text) => (text ? el('th', { scope: 'col' }, text) : el('td'))),
   );
   // Small screens show each row as a card; `data-head` labels its cells there.
   const row = (cells) =>

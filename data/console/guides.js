@@ -118,13 +118,12 @@ function mapping(name, last, send, self) {
 }
 
 async function mapper(name, last, send, self) {
-  // A dry run names all channels without a livestream; the last import keeps only the first.
-  const complete = last.unmapped > last.unmappedIds.length;
-  const [{ livestream = [] }, unmapped] = await Promise.all([
-    get('catalog?format=json'),
-    complete ? send('?dryRun').then((report) => report.unmapped, (error) => error.details?.unmapped ?? last.unmappedIds) : last.unmappedIds,
-  ]);
-  const options = livestream.map(({ id, name: text }) => [id, text && text !== id ? `${text} (${id})` : id]);
+  // A dry run has all channels without a livestream, and their names; the last import keeps only the first ids.
+  const report = send('?dryRun').catch((error) => error.details ?? {});
+  const [{ livestream = [] }, { unmapped = last.unmappedIds, unmappedNames = {} }] = await Promise.all([get('catalog?format=json'), report]);
+  const labelled = (id, text) => [id, text && text !== id ? `${text} (${id})` : id];
+  const unknown = unmapped.map((id) => labelled(id, unmappedNames[id]));
+  const options = livestream.map(({ id, name: text }) => labelled(id, text));
   const chosen = new Map();
   const text = el('pre', { hidden: true });
   const show = () => {
@@ -132,13 +131,14 @@ async function mapper(name, last, send, self) {
     text.hidden = lines.length === 0;
     text.textContent = `# [[epg.sources]] name = ${JSON.stringify(name)}\nchannels = { ${lines.join(', ')} }`;
   };
-  const pick = choice(t`Channel of the guide`, 'guide', unmapped.map((id) => [id, id]));
+  const pick = choice(t`Channel of the guide`, 'guide', unknown);
   const map = ({ guide, livestream: id }) => {
     chosen.set(guide, id);
     show();
   };
   const create = async ({ guide, id, name: title }) => {
-    const body = { livestream: [{ id: id || guide, ...(title && { name: title }) }] };
+    const text = title || unmappedNames[guide];
+    const body = { livestream: [{ id: id || guide, ...(text && { name: text }) }] };
     await upload('catalog/import?merge=true', JSON.stringify(body), 'application/json');
     await self.done(t`Created the livestream ${id || guide}. Import the guide to fill it.`);
   };
@@ -155,7 +155,7 @@ async function mapper(name, last, send, self) {
       el('p.quiet', t`The mapping is part of the source in playgate.toml: put the line there and reload the service.`),
       form(
         t`Make the line`,
-        [choice(t`Channel`, 'guide', unmapped.map((id) => [id, id])), choice(t`Livestream`, 'livestream', options)],
+        [choice(t`Channel`, 'guide', unknown), choice(t`Livestream`, 'livestream', options)],
         map,
         { reads: true },
       ),

@@ -52,6 +52,10 @@ const CLOCK = { hour: '2-digit', minute: '2-digit' };
 export const longTime = (seconds) =>
   format({ ...DAY, year: 'numeric', ...CLOCK, timeZoneName: 'short' }).format(seconds * 1000);
 
+/** Day and time to the second with the zone's short name, for what happened within the last days. */
+export const exactTime = (seconds) =>
+  format({ ...DAY, ...CLOCK, second: '2-digit', timeZoneName: 'short' }).format(seconds * 1000);
+
 export const clockTime = (seconds) => format(CLOCK).format(seconds * 1000);
 export const clockSeconds = (seconds) => format({ ...CLOCK, second: '2-digit' }).format(seconds * 1000);
 export const dayName = (seconds) => format({ weekday: 'short', ...DAY }).format(seconds * 1000);

@@ -12,7 +12,7 @@ const SCARCE = 2e9; // free bytes
 const CODES_SHOWN = 5;
 
 /** The page on which the problem of a component is fixed. */
-const PLACES = { backup: 'store', store: 'store', disk: 'store', mail: 'mail', EPG: 'guides', epg: 'guides', clock: '' };
+const PLACES = { backup: 'store', store: 'store', disk: 'store', mail: 'mail', EPG: 'guides', epg: 'guides', clock: '', fleet: 'fleet' };
 
 /** Problems that need attention, each with the component that it concerns. */
 function troubles(ready, figures, offset) {

@@ -9,7 +9,8 @@ import { form, panel } from './panel.js';
 const HOUR = 3_600;
 const DAY = 86_400;
 const ROWS = 25;
-const VIEWS = 25;
+// On a small screen an entry is as tall as a card.
+const VIEWS = matchMedia('(max-width: 40rem)').matches ? 10 : 25;
 
 const SPANS = () => [
   [1, t`1 hour`],
@@ -250,7 +251,7 @@ async function views(now, search) {
     const asked_ = sessionId && `#/requests${query({ user: userId, asset: key.asset, time: isoTime(began) })}`;
     return [
       when(began),
-      userId ? link(userId, 'users', userId) : quiet(t`erased`),
+      userId ? el('span.clip', { title: userId }, link(userId, 'users', userId)) : quiet(t`erased`),
       key.asset ? el('code', key.asset) : quiet('–'),
       [key.deviceModel ?? '', el('br'), quiet([key.platform, key.appVersion].filter(Boolean).join(' '))],
       [badge(name, kind), failureCode && [' ', el('code', failureCode)]],

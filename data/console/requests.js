@@ -1,6 +1,6 @@
 // The request journal: what clients asked, what they were answered, and why at that moment.
 import { at, get, query } from './api.js';
-import { badge, el, facts, field, link, quiet, table, when } from './dom.js';
+import { badge, el, exact, facts, field, link, quiet, table } from './dom.js';
 import { localTime, number, t, zoneName } from './i18n.js';
 import { list } from './list.js';
 import { form, panel } from './panel.js';
@@ -42,6 +42,8 @@ function around(time) {
 }
 
 const kind = ({ status }) => (status < 400 ? 'good' : status < 500 || status === 552 ? 'warn' : 'bad');
+/** The user's e-mail address; the id if the user was erased since. */
+const viewer = ({ email, user }) => user && link(email ?? user, 'users', user);
 const reason = ({ steps, message }) => steps.findLast(({ passed }) => !passed)?.finding ?? message ?? '';
 
 /** The requests, newest first; those of one session oldest first, with the time since the first of them. */
@@ -63,7 +65,7 @@ function records({ time, before, ...wanted }, search) {
     csv: 'requests',
     sort: session && 'number',
     none: t`No requests.`,
-    matches: (one) => [one.route, one.path, one.code, one.message, one.user, one.asset, one.id],
+    matches: (one) => [one.route, one.path, one.code, one.message, one.email, one.user, one.asset, one.id],
     more: older,
     filters: [
       {
@@ -77,10 +79,10 @@ function records({ time, before, ...wanted }, search) {
       },
     ],
     columns: [
-      { head: t`Time`, id: 'number', value: (row) => row.number, cell: (row) => when(row.at), csv: (row) => new Date(row.atMillis).toISOString() },
+      { head: t`Time`, id: 'number', value: (row) => row.number, cell: (row) => exact(row.at), csv: (row) => new Date(row.atMillis).toISOString() },
       ...(session ? [sinceStart] : []),
       { head: t`Request`, id: 'route', value: ({ route }) => route, cell: (row) => link(row.route.replaceAll('_', ' '), 'requests', row.id) },
-      { head: t`User`, id: 'user', value: (row) => row.user, cell: (row) => (row.user ? link(row.user, 'users', row.user) : quiet('–')) },
+      { head: t`User`, id: 'user', value: (row) => row.email ?? row.user, cell: (row) => viewer(row) ?? quiet('–') },
       { head: t`Asset`, id: 'asset', value: (row) => row.asset, cell: (row) => row.asset ?? quiet('–') },
       {
         head: t`Result`,
@@ -104,10 +106,10 @@ async function one(id) {
     el(`div.verdict.${kind(said)}`, `${said.status}`, said.code && el('small', ` ${said.code}`)),
     said.message && el('p', said.message),
     facts([
-      [t`Time`, when(said.at)],
+      [t`Time`, exact(said.at)],
       [t`Request`, el('code', `${said.method} ${said.path}`)],
       [t`Partner`, said.partner],
-      [t`User`, said.user && link(said.user, 'users', said.user)],
+      [t`User`, viewer(said)],
       [t`Asset`, said.asset],
       [t`Playback session`, said.session && el('a', { href: `#/requests${query({ session: said.session })}` }, said.session)],
       [t`Device`, [device.model, device.platform, device.type].filter(Boolean).join(' ') || undefined],
@@ -118,7 +120,7 @@ async function one(id) {
     said.steps.length > 0 && [
       el('h2', t`The decision at that moment`),
       table(
-        ['', t`Check`, t`Subject`, t`Finding`],
+        [t`Result`, t`Check`, t`Subject`, t`Finding`],
         said.steps.map(({ check, subject, finding, passed }) => [
           passed ? badge('✓', 'good') : badge('✗', 'bad'),
           check,

@@ -3,12 +3,12 @@ import { at, get, query } from './api.js';
 import { badge, clock, el, field, link, quiet, table } from './dom.js';
 import { clockTime, dayName, isoDay, localTime, shiftDay, t, zoneName, zoneShort } from './i18n.js';
 import { grid } from './grid.js';
+import { list } from './list.js';
 import { form, panel } from './panel.js';
 import { zoneChoice } from './zones.js';
 
 const EVERY = 60; // seconds
 const CHANNELS = 25; // of a page of the grid
-const FOUND_MAX = 100;
 const IDS_MAX = 200; // livestreams that the API takes at a time
 
 /** `#/schedule?day=…&page=…&q=…&find=…`, or one livestream as a list: `#/schedule/ID?day=…`. */
@@ -22,7 +22,7 @@ export function schedule({ rest: [livestream], search, about }) {
     find: search.get('find') ?? '',
   };
   const controls = panel('', () => tools(view));
-  if (view.find) return [controls, panel(t`Found`, () => found(view, content))];
+  if (view.find) return [controls, found(view, content, search)];
   return [controls, panel('', () => guide(view, content), { every: EVERY })];
 }
 
@@ -127,29 +127,37 @@ async function guide(view, content) {
 }
 
 /** Programmes with a text in their title, on the shown day, of all channels. */
-async function found(view, content) {
-  const [{ now }, all] = await Promise.all([get('clock'), channels(view.channel)]);
-  const [from, to] = period(view, now);
-  const lists = await broadcasts(all.map(({ id }) => id), from, to);
-  const text = view.find.toLowerCase();
-  const hits = all.flatMap((channel) =>
-    (lists.get(channel.id) ?? []).filter(({ title }) => title.toLowerCase().includes(text)).map((one) => [channel, one]),
-  );
-  hits.sort(([, a], [, b]) => a.start - b.start);
-  const rows = hits.slice(0, FOUND_MAX).map(([{ id, name }, one]) => [
-    `${clockTime(one.start)}–${clockTime(one.stop)}`,
-    content ? link(one.title, 'broadcast', one.id) : one.title,
-    link(name, 'schedule', id),
-  ]);
-  return [
-    el('p', [
-      t`${hits.length} programmes on ${dayName(from)}, times in ${zoneName()}`,
-      hits.length > FOUND_MAX && t`, the first ${FOUND_MAX} shown`,
-      '. ',
-      el('a', { href: address(view, { find: '' }) }, t`Back to the guide`),
-    ]),
-    table([t`Time`, t`Title`, t`Livestream`], rows, t`Nothing matches.`),
-  ];
+function found(view, content, search) {
+  let from = 0;
+  const load = async () => {
+    const [{ now }, all] = await Promise.all([get('clock'), channels(view.channel)]);
+    const [start, end] = period(view, now);
+    from = start;
+    const lists = await broadcasts(all.map(({ id }) => id), start, end);
+    const text = view.find.toLowerCase();
+    const hits = (channel) => (lists.get(channel.id) ?? []).filter(({ title }) => title.toLowerCase().includes(text)).map((one) => ({ ...one, channel }));
+    return all.flatMap(hits);
+  };
+  const time = ({ start, stop }) => `${clockTime(start)}–${clockTime(stop)}`;
+  const { page, ...keep } = view;
+  return list(t`Found`, load, {
+    search,
+    keep,
+    csv: 'programmes',
+    sort: 'start',
+    matches: ({ title, channel }) => [title, channel.name, channel.id],
+    columns: [
+      { head: t`Time`, id: 'start', value: ({ start }) => start, cell: time, csv: ({ start }) => new Date(start * 1000).toISOString() },
+      { head: t`Title`, id: 'title', value: ({ title }) => title, cell: ({ id, title }) => (content ? link(title, 'broadcast', id) : title) },
+      { head: t`Livestream`, id: 'livestream', value: ({ channel }) => channel.name, cell: ({ channel }) => link(channel.name, 'schedule', channel.id) },
+    ],
+    more: ({ total }) =>
+      el('p', [
+        t`${total} programmes on ${dayName(from)}, times in ${zoneName()}`,
+        '. ',
+        el('a', { href: address(view, { find: '', page: 1 }) }, t`Back to the guide`),
+      ]),
+  });
 }
 
 // -- One livestream
@@ -159,16 +167,17 @@ async function day(livestream, asked, content) {
   const date = asked ?? isoDay(now);
   const [from, to] = period({ day: date }, now);
   const list = (await broadcasts([livestream], from, to)).get(livestream);
+  // What a viewer may not do is named; a badge for each right would make the list three times as tall.
   const rows = list.map((one) => [
     [clock(one.start), '–', clock(one.stop)],
     [
-      content ? link(one.title, 'broadcast', one.id) : one.title,
+      // Agents may not read rights; they check the entitlement of a user.
+      content ? link(one.title, 'broadcast', one.id) : el('a', { href: `#/why${query({ asset: one.id })}` }, one.title),
       one.start <= now && now < one.stop && [' ', badge(t`now`, 'good')],
+      one.pgAge && [' ', badge(`${one.pgAge}+`)],
+      !one.liveAvailable && [' ', badge(t`no live rights`, 'bad')],
+      !one.catchupInterval && [' ', badge(t`no catch-up`, 'bad')],
     ],
-    one.pgAge ?? quiet('–'),
-    one.liveAvailable ? badge(t`yes`, 'good') : badge(t`no`, 'bad'),
-    one.catchupInterval ? badge(t`yes`, 'good') : badge(t`no`, 'bad'),
-    el('code', one.id),
   ]);
   const path = `#/schedule/${encodeURIComponent(livestream)}`;
   const to_ = (text, other) => el('a', { href: `${path}?day=${other}` }, text);
@@ -181,6 +190,6 @@ async function day(livestream, asked, content) {
       el('a', { href: path }, t`Today`),
       el('a', { href: '#/schedule' }, t`All livestreams`),
     ),
-    table([t`Time`, t`Title`, t`Age rating`, t`Live`, t`Catch-up`, t`Id`], rows, t`No broadcasts on this day.`),
+    table([t`Time`, t`Title`], rows, t`No broadcasts on this day.`),
   ];
 }

@@ -1,6 +1,6 @@
 // Active playback sessions, of all users or of one.
 import { at, call, get, query } from './api.js';
-import { clock, el, link, quiet, table, when } from './dom.js';
+import { el, link, quiet, second, table, when } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 import { action } from './panel.js';
@@ -35,7 +35,7 @@ const COLUMNS = () => [
   { head: 'DRM', id: 'drm', value: ({ drm, protocol }) => `${drm} ${protocol}`, cell: (one) => `${one.drm} ${one.protocol}` },
   { head: t`Quality`, id: 'quality', value: ({ bitrate: bits }) => bits ?? 0, cell: (one) => bitrate(one) || quiet('–'), csv: bitrate },
   { head: t`Started`, id: 'since', value: ({ since }) => since, cell: ({ since }) => when(since) },
-  { head: t`Last heartbeat`, id: 'seen', value: ({ lastSeen }) => lastSeen, cell: ({ lastSeen }) => clock(lastSeen) },
+  { head: t`Last heartbeat`, id: 'seen', value: ({ lastSeen }) => lastSeen, cell: ({ lastSeen }) => second(lastSeen) },
   { head: t`Requests`, cell: ({ sessionId }) => el('a', { href: `#/requests${query({ session: sessionId })}` }, t`Requests`) },
 ];
 

@@ -1,6 +1,6 @@
 // The list of users: search, filters, bulk actions, export.
 import { at, call, get, getPage, query } from './api.js';
-import { badge, choice, field, link, quiet, when } from './dom.js';
+import { badge, choice, el, field, link, quiet, when } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 import { mayChange, panel, form } from './panel.js';
@@ -99,7 +99,7 @@ function all(partners, offers, search) {
         cell: ({ disabled }) => (disabled ? badge(t`disabled`, 'bad') : badge(t`active`, 'good')),
         csv: ({ disabled }) => (disabled ? 'disabled' : 'active'),
       },
-      { head: t`Id`, id: 'id', sorted: true, cell: ({ userId }) => quiet(userId), csv: ({ userId }) => userId },
+      { head: t`Id`, id: 'id', sorted: true, cell: ({ userId }) => el('code.clip', { title: userId }, userId), csv: ({ userId }) => userId },
     ],
     bulk: [
       {

@@ -61,7 +61,7 @@ async function answer(id, asset, more) {
       el('code', asset),
       t`, evaluated now`,
     ),
-    table(['', t`Check`, t`Subject`, t`Finding`], rows),
+    table([t`Result`, t`Check`, t`Subject`, t`Finding`], rows),
     el('p', el('a', { href: `#/requests${query({ user: id, asset })}` }, t`What the user was answered before`)),
   ];
 }

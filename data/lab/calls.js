@@ -131,7 +131,7 @@ export class CallList {
         el(
           'div',
           query && el('p', el('code', shorten(query))),
-          parts.filter(([, text]) => text).map(([title, text]) => [el('h3', title), el('pre', text)]),
+          parts.filter(([, text]) => text).map(([title, text]) => [el('h3', title), el('pre', { tabindex: 0 }, text)]),
           copy,
         ),
       );

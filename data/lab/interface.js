@@ -2,6 +2,7 @@
 // page shows; tokens are kept in this tab only.
 
 const SHOWN_HEADERS = ['retry-after', 'etag', 'www-authenticate', 'x-playgate-fault', 'x-request-id'];
+const MOST_IDS = 200;
 const KEPT = 'playgate.lab.user';
 const DEVICE = 'playgate.lab.device';
 
@@ -156,10 +157,17 @@ export class Interface extends EventTarget {
 
   assets = () => this.call('GET', 'api/catalog/v1/assets');
 
-  live = (ids) => this.call('GET', `api/schedule/v1/broadcasts/live?livestreams=${ids.map(encodeURIComponent)}`);
+  live = (ids) => this.#ofLivestreams('api/schedule/v1/broadcasts/live', ids);
 
-  day = (ids, date) =>
-    this.call('GET', `api/schedule/v1/broadcasts/day/${date}?livestreams=${ids.map(encodeURIComponent)}`);
+  day = (ids, date) => this.#ofLivestreams(`api/schedule/v1/broadcasts/day/${date}`, ids);
+
+  /** The answers about any number of livestreams as one, or the first refusal. A request takes at most 200 ids. */
+  async #ofLivestreams(path, ids) {
+    const parts = Array.from({ length: Math.ceil(ids.length / MOST_IDS) }, (_, i) => ids.slice(i * MOST_IDS, (i + 1) * MOST_IDS));
+    const ask = (some) => this.call('GET', `${path}?livestreams=${some.map(encodeURIComponent)}`);
+    const answers = await Promise.all(parts.map(ask));
+    return answers.find(({ ok }) => !ok) ?? { ...answers[0], body: Object.assign({}, ...answers.map(({ body }) => body)) };
+  }
 
   broadcasts = (ids) => this.call('GET', `api/schedule/v1/broadcasts?broadcasts=${ids.map(encodeURIComponent)}`);
 

@@ -9,6 +9,7 @@ use data_encoding::HEXLOWER;
 use ring::hmac;
 
 use crate::ports::{Entropy, private_file};
+use crate::types::from_hex;
 
 const DIRECTORY: &str = "keys";
 /// Encrypts content keys.
@@ -27,17 +28,9 @@ pub enum KeyError {
     #[error("{}: must contain a key of 32 bytes in hexadecimal", .0.display())]
     Malformed(PathBuf),
     #[error("{}: missing, but {sealed} content keys of the catalogue are encrypted with it", path.display())]
-    Missing {
-        path: PathBuf,
-        /// Number of content keys.
-        sealed: usize,
-    },
+    Missing { path: PathBuf, sealed: usize },
     #[error("{}: wrong key: {sealed} content keys of the catalogue are encrypted with another one", path.display())]
-    Exchanged {
-        path: PathBuf,
-        /// Number of content keys.
-        sealed: usize,
-    },
+    Exchanged { path: PathBuf, sealed: usize },
 }
 
 impl KeyError {
@@ -97,8 +90,7 @@ pub(super) fn fingerprint(data_dir: &Path, name: &str) -> Option<String> {
 
 fn decode(content: &[u8]) -> Option<[u8; 32]> {
     // Operators copy these files with editors, which end the last line.
-    let key = HEXLOWER.decode(content.trim_ascii()).ok()?;
-    key.try_into().ok()
+    from_hex(content.trim_ascii())
 }
 
 #[cfg(test)]

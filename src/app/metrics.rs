@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::quality_metrics;
+use super::{fleet_metrics, quality_metrics};
 use crate::config::Config;
 use crate::domain::accounts::HashCounts;
 use crate::domain::backups::{BackupStatus, Backups};
@@ -31,6 +31,9 @@ pub(super) fn register(services: &Services) {
     register_epg_sources(metrics, &services.epg_sources);
     register_schedule(metrics, &services.schedule);
     register_clock(metrics, &services.clock_guard);
+    if !services.config.fleet.endpoints.is_empty() {
+        fleet_metrics::register(metrics, &services.fleet);
+    }
 }
 
 fn register_store(
@@ -144,9 +147,10 @@ fn register_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry
         let telemetry = telemetry.clone();
         move || i64::try_from(read(telemetry.counts())).unwrap_or(i64::MAX)
     };
-    let outcomes: [(&str, fn(TelemetryCounts) -> u64); 2] = [
+    let outcomes: [(&str, fn(TelemetryCounts) -> u64); 3] = [
         ("accepted", |counts| counts.accepted),
         ("duplicate", |counts| counts.duplicates),
+        ("rejected", |counts| counts.rejected),
     ];
     for (outcome, read) in outcomes {
         metrics.counter_of(
@@ -156,6 +160,12 @@ fn register_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry
             of(read),
         );
     }
+    metrics.counter_of(
+        "playgate_telemetry_ignored_values_total",
+        "Durations, bitrates and ids of accepted events that cannot be: the events count without them.",
+        &[],
+        of(|counts| counts.ignored_values),
+    );
     metrics.counter_of(
         "playgate_telemetry_bytes_total",
         "Bytes of telemetry events written to disk.",
@@ -398,10 +408,11 @@ mod tests {
         let event = NewEvent {
             timestamp_millis: 0,
             sequence: 1,
-            action: "a".to_owned(),
+            action: "a".into(),
             device: None,
-            json: b"{}".to_vec(),
+            json: b"{}".into(),
             player: None,
+            ignored_values: 2,
         };
         let sender = Sender {
             user: UserId::from_bytes([1; 16]),
@@ -409,6 +420,7 @@ mod tests {
         };
         let batch = vec![event.clone(), event];
         telemetry.accept(sender, batch, now).unwrap();
+        telemetry.count_rejected(3);
 
         let inputs = Inputs {
             demo: true,
@@ -423,6 +435,8 @@ mod tests {
         for line in [
             "playgate_telemetry_events_total{outcome=\"accepted\"} 1",
             "playgate_telemetry_events_total{outcome=\"duplicate\"} 1",
+            "playgate_telemetry_events_total{outcome=\"rejected\"} 3",
+            "playgate_telemetry_ignored_values_total 2",
             "playgate_telemetry_dedup_entries 1",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");

@@ -2,6 +2,7 @@
 //! Contains no logic.
 
 mod authenticator;
+mod fleet_metrics;
 mod key_files;
 mod metrics;
 mod open_store;
@@ -164,11 +165,10 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
     let metrics = Arc::new(Registry::default());
     // Before every service that lets something expire: it says up to which time a reading is believed.
     let guard = ClockGuard::open(store.clone(), Arc::clone(&clock), boot_id())?;
-    let clock_guard = Arc::new(guard);
     let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
     // A store without a partner has served nobody: this is its first start.
     let in_use = !partners.list().is_empty();
-    let assembly = Assembly::new(&config, &store, &entropy, clock_guard.expiry(), in_use);
+    let assembly = Assembly::new(&config, &store, &entropy, guard.expiry(), in_use);
     let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
     let mail = assembly.mail(&http.public_url)?;
     let accounts = assembly.accounts(&mail, &partners)?;
@@ -193,12 +193,14 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
         limits: config.limits.clone(),
         hashing: worker_pools::hashing(&metrics)?,
         recent_failures: RecentFailures::default(),
+        resets: tokio::sync::Mutex::default(),
         compression: worker_pools::compression(&metrics)?,
         cold: worker_pools::cold(&metrics)?,
         bulk: worker_pools::bulk(&metrics)?,
         metrics,
         readiness: Arc::new(Readiness::default()),
         activity: Arc::default(),
+        fleet: Arc::default(),
         partners,
         operators,
         audit: Audit::open(store.clone()),
@@ -223,7 +225,7 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
         backups: Backups::new(store.clone(), settings::backups(&config), examine),
         restart,
         clock,
-        clock_guard,
+        clock_guard: Arc::new(guard),
         entropy,
         store,
         config,

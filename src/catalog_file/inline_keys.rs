@@ -3,7 +3,7 @@
 use data_encoding::HEXLOWER;
 
 use super::{OpenKeyFile, without_mark};
-use crate::decode::{self, Member, Mistake, Node, Parsed, Span, Value};
+use crate::decode::{self, Mistake, Node, ObjectMember, Parsed, Span, Value};
 use crate::domain::catalog::ContentKey;
 use crate::types::Malformed;
 
@@ -55,7 +55,7 @@ pub(crate) fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<Stri
     Ok(text)
 }
 
-fn key_files(root: &[Member]) -> impl Iterator<Item = &Member> {
+fn key_files(root: &[ObjectMember]) -> impl Iterator<Item = &ObjectMember> {
     root.iter()
         .filter(|member| matches!(member.name.as_str(), "livestream" | "asset"))
         .flat_map(|member| tables(&member.node))
@@ -66,7 +66,7 @@ fn key_files(root: &[Member]) -> impl Iterator<Item = &Member> {
         .filter(|member| member.name == "key_file")
 }
 
-fn tables(node: &Node) -> impl Iterator<Item = &[Member]> {
+fn tables(node: &Node) -> impl Iterator<Item = &[ObjectMember]> {
     let nodes = match &node.value {
         Value::List(nodes) => nodes.as_slice(),
         _ => &[],

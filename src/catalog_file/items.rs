@@ -6,7 +6,7 @@ use chrono_tz::Tz;
 
 use super::OpenKeyFile;
 use super::rights::{broadcast, catchup_days, extended_rights, record_reference, rule, window};
-use crate::decode::{Decoder, Member, Node, TableDecoder, Value, nearest};
+use crate::decode::{Decoder, Node, ObjectMember, TableDecoder, Value, nearest};
 use crate::domain::catalog::{
     Asset, CHANNEL_NUMBER_MAX, CatalogImport, ContentKey, DURATION_DAYS_MAX, Effects,
     ExtendedRights, GROUP_MAX, IMAGES_MAX, KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer,
@@ -18,7 +18,7 @@ use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol}
 
 pub(super) fn read(
     decoder: &Decoder,
-    root: &[Member],
+    root: &[ObjectMember],
     open: Option<OpenKeyFile<'_>>,
 ) -> CatalogImport {
     let mut import = CatalogImport::default();

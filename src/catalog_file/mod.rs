@@ -17,7 +17,7 @@ use std::io;
 pub(crate) use encode::{rights_to_json, rule_to_json, to_json, to_toml};
 pub(crate) use inline_keys::inline_key_files;
 
-use crate::decode::{self, Decoder, Member, Mistake};
+use crate::decode::{self, Decoder, Mistake, ObjectMember};
 use crate::domain::catalog::{CatalogImport, Effects};
 
 pub(crate) const FILE_MAX: usize = 16 * 1024 * 1024;
@@ -54,7 +54,10 @@ pub(crate) fn parse_rights(text: &str) -> Result<Effects, Vec<Mistake>> {
     }
 }
 
-fn read(text: &str, items: impl FnOnce(&Decoder, &[Member]) -> CatalogImport) -> CatalogImport {
+fn read(
+    text: &str,
+    items: impl FnOnce(&Decoder, &[ObjectMember]) -> CatalogImport,
+) -> CatalogImport {
     if text.len() > FILE_MAX {
         return unreadable("the file is larger than 16 MiB");
     }

@@ -1,19 +1,19 @@
 //! Decodes rights: defaults, rules and overrides of single broadcasts.
 
-use crate::decode::{Decoder, Member, Node, TableDecoder, Value};
+use crate::decode::{Decoder, Node, ObjectMember, TableDecoder, Value};
 use crate::domain::catalog::{
     CATCHUP_DAYS_MAX, CatalogImport, Condition, Effects, Glob, Hours, PG_AGE_MAX, RULE_IDS_MAX,
     Reference, Rule, Spanned, TimeWindow, Window,
 };
 use crate::types::{BroadcastId, LivestreamId, Malformed};
 
-pub(super) fn one_rule(decoder: &Decoder, root: &[Member]) -> CatalogImport {
+pub(super) fn one_rule(decoder: &Decoder, root: &[ObjectMember]) -> CatalogImport {
     let mut import = CatalogImport::default();
     rule(&mut import, TableDecoder::from_root(decoder, "rule", root));
     import
 }
 
-pub(super) fn read(decoder: &Decoder, root: &[Member]) -> Effects {
+pub(super) fn read(decoder: &Decoder, root: &[ObjectMember]) -> Effects {
     let table = TableDecoder::from_root(decoder, "rights", root);
     let effects = effects(&table);
     table.finish();

@@ -12,12 +12,12 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::admin::{Admin, path, request_body, with_query};
 use super::exit::{ADOPT, CommandResult, Exit, Failure};
-use super::{Global, output, privileges};
+use super::{Global, members, output, privileges};
 use crate::app::backup_settings;
 use crate::config::Loaded;
 use crate::domain::audit::AuditedChange;
 use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
-use crate::http::access::auth::Administrator;
+use crate::http::access::local_admin::Administrator;
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 use crate::ports::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::store::StoreError;
@@ -290,8 +290,8 @@ async fn listed(admin: &mut Admin, file: &Path) -> Result<Option<String>, Failur
         .canonicalize()
         .map_err(|error| Failure::file(file, &error))?;
     let backups = admin.get(&path(&["backups"])).await?;
-    let found = backups.as_array().into_iter().flatten().find(|backup| {
-        let at = Path::new(backup.get("path").and_then(Value::as_str).unwrap_or(""));
+    let found = members::all(&backups).iter().find(|backup| {
+        let at = Path::new(members::text(backup, "path"));
         at.canonicalize().is_ok_and(|at| at == whole)
     });
     Ok(found.map(|backup| output::text(backup, "name")))

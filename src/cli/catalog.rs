@@ -12,8 +12,9 @@ use serde_json::Value;
 use super::admin::request_body;
 use super::admin::{Admin, AdminError, path, with_query};
 use super::exit::{CommandResult, Failure};
+use super::members::{elements, texts};
 use super::startup::Startup;
-use super::{Global, missing_media, output};
+use super::{Global, epg_report, missing_media, output};
 use crate::catalog_file::{FILE_MAX, inline_key_files};
 
 /// Catalogue: livestreams, assets, offers, keys and rights
@@ -151,8 +152,7 @@ pub(super) fn show(report: &Value, json: bool) -> CommandResult {
     if json {
         return output::json(report);
     }
-    let changes = report.get("changes").and_then(Value::as_array);
-    for change in changes.into_iter().flatten() {
+    for change in elements(report, "changes") {
         output::line(&output::text(change, "text"))?;
     }
     let figures: Vec<String> = ["added", "changed", "removed", "unchanged"]
@@ -208,7 +208,7 @@ async fn import(admin: &mut Admin, file: &Path, how: How) -> CommandResult {
         Ok(report) => {
             show(&report, how.json)?;
             print_doubts(&report);
-            if how.dry_run && !how.accept && is_in_doubt(&report) {
+            if how.dry_run && !how.accept && epg_report::is_in_doubt(&report) {
                 output::print_note("the import would be held for approval; `--accept` skips that");
             }
             Ok(())
@@ -251,14 +251,8 @@ async fn send(
         .await
 }
 
-fn is_in_doubt(report: &Value) -> bool {
-    let doubts = report.get("doubts").and_then(Value::as_array);
-    doubts.is_some_and(|doubts| !doubts.is_empty())
-}
-
 fn print_doubts(report: &Value) {
-    let doubts = report.get("doubts").and_then(Value::as_array);
-    for doubt in doubts.into_iter().flatten().filter_map(Value::as_str) {
+    for doubt in texts(report, "doubts") {
         output::print_note(&format!("held: {doubt}"));
     }
 }

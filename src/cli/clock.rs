@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::admin::{Admin, path};
 use super::exit::{CommandResult, Failure};
 use super::instant::instant;
+use super::members::texts;
 use super::{Global, output};
 use crate::types::parse_span;
 
@@ -128,8 +129,7 @@ fn show(clock: &Value, json: bool) -> CommandResult {
     if json {
         return output::json(clock);
     }
-    let late = clock["pendingJobs"].as_array().into_iter().flatten();
-    for job in late.filter_map(Value::as_str) {
+    for job in texts(clock, "pendingJobs") {
         output::print_note(&format!("job {job} is still running"));
     }
     let mut shown = clock.clone();

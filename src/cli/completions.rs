@@ -1,5 +1,10 @@
 //! `playgate completions` and `playgate man`: shell completions and manual pages, generated from the
 //! command definitions.
+//!
+//! The script of a shell calls this program back with the line so far, so that it can complete names that
+//! only the server knows.
+
+mod names;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -7,6 +12,8 @@ use std::path::Path;
 
 use clap::builder::Resettable;
 use clap::{CommandFactory as _, ValueEnum};
+use clap_complete::CompleteEnv;
+use clap_complete::env::{self, EnvCompleter};
 
 use super::examples;
 use super::exit::{CommandResult, Failure};
@@ -25,14 +32,39 @@ pub(super) enum Shell {
 }
 
 pub(super) fn run(shell: Shell) -> CommandResult {
-    let shell = match shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
+    let completer: &dyn EnvCompleter = match shell {
+        Shell::Bash => &env::Bash,
+        Shell::Zsh => &env::Zsh,
+        Shell::Fish => &env::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "playgate", &mut script);
+    completer
+        .write_registration(
+            SHELL_VARIABLE,
+            "playgate",
+            "playgate",
+            "playgate",
+            &mut script,
+        )
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    if matches!(shell, Shell::Zsh) {
+        // As a file of the function path the script runs at the first key, which it would only use to register.
+        script.extend(
+            b"\n[[ $funcstack[1] != _playgate ]] || _clap_dynamic_completer_playgate \"$@\"\n",
+        );
+    }
     output::bytes(&script)
+}
+
+/// The environment variable with the name of the shell that asks for completions.
+const SHELL_VARIABLE: &str = "COMPLETE";
+
+/// If the script of a shell started this process, prints completions for it and ends the process.
+pub(super) fn complete_for_shell() {
+    let commands = || names::complete(Arguments::command());
+    CompleteEnv::with_factory(commands)
+        .var(SHELL_VARIABLE)
+        .complete();
 }
 
 /// Writes the manual page, or one page per command into a directory.

@@ -5,6 +5,7 @@ use chrono_tz::Tz;
 use serde_json::Value;
 
 use super::exit::CommandResult;
+use super::members::{elements, number, texts};
 use super::output;
 
 /// Maximum number of channels listed.
@@ -29,8 +30,7 @@ pub(super) fn show(report: &Value, done: bool, all: bool, json: bool) -> Command
             output::line(&format!("{member:<11} {number}"))?;
         }
     }
-    let figure = |member: &str| report.get(member).and_then(Value::as_u64).unwrap_or(0);
-    let (unrated, programmes) = (figure("unrated"), figure("programmes"));
+    let (unrated, programmes) = (number(report, "unrated"), number(report, "programmes"));
     if unrated > 0 {
         let share = unrated * 100 / programmes.max(1);
         output::print_note(&format!(
@@ -39,9 +39,8 @@ pub(super) fn show(report: &Value, done: bool, all: bool, json: bool) -> Command
     }
     let skipped = report.get("skipped").and_then(Value::as_object);
     for (kind, number) in skipped.into_iter().flatten() {
-        let lines = report.pointer(&format!("/skippedLines/{kind}"));
-        let lines = lines.and_then(Value::as_array).into_iter().flatten();
-        let lines: Vec<String> = lines.take(LINES).map(ToString::to_string).collect();
+        let lines = elements(&report["skippedLines"], kind).iter().take(LINES);
+        let lines: Vec<String> = lines.map(ToString::to_string).collect();
         let (why, lines) = (reason(kind), lines.join(", "));
         output::print_note(&format!(
             "skipped     {number} {why}, for example line {lines}"
@@ -61,19 +60,16 @@ pub(super) fn show(report: &Value, done: bool, all: bool, json: bool) -> Command
         ("newChannels", "new in this source"),
         ("doubts", "looks wrong"),
     ] {
-        let ids = report.get(member).and_then(Value::as_array);
-        let shown = match member {
-            // Created channels are new anyway: one list is enough.
-            "newChannels" => report.get("created") != report.get(member),
-            // A held import creates nothing.
-            "created" => done || !is_in_doubt(report),
-            _ => true,
-        };
-        if !shown {
-            continue;
-        }
-        if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
-            let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
+        let ids: Vec<&str> = texts(report, member).collect();
+        let shown = !ids.is_empty()
+            && match member {
+                // Created channels are new anyway: one list is enough.
+                "newChannels" => report.get("created") != report.get(member),
+                // A held import creates nothing.
+                "created" => done || !is_in_doubt(report),
+                _ => true,
+            };
+        if shown {
             let most = if all { ids.len() } else { NAMES };
             let rest = if ids.len() > most { " (--all)" } else { "" };
             output::print_note(&format!("{meaning}: {}{rest}", output::first(&ids, most)));
@@ -87,8 +83,7 @@ pub(super) fn show(report: &Value, done: bool, all: bool, json: bool) -> Command
 
 #[must_use]
 pub(super) fn is_in_doubt(report: &Value) -> bool {
-    let doubts = report.get("doubts").and_then(Value::as_array);
-    doubts.is_some_and(|doubts| !doubts.is_empty())
+    !elements(report, "doubts").is_empty()
 }
 
 #[must_use]
@@ -128,10 +123,9 @@ fn reason(kind: &str) -> &str {
 
 fn changes(report: &Value) -> Vec<String> {
     let mut lines = Vec::new();
-    let livestreams = report.get("changes").and_then(Value::as_array);
-    for one in livestreams.into_iter().flatten() {
-        let number = |member| one.get(member).and_then(Value::as_u64).unwrap_or(0);
-        let (added, changed, removed) = (number("added"), number("changed"), number("removed"));
+    for one in elements(report, "changes") {
+        let [added, changed, removed] =
+            ["added", "changed", "removed"].map(|member| number(one, member));
         let zone = one.get("zone").and_then(Value::as_str).unwrap_or("UTC");
         lines.push(String::new());
         lines.push(format!(
@@ -139,8 +133,7 @@ fn changes(report: &Value) -> Vec<String> {
             output::text(one, "livestream")
         ));
         let zone: Tz = zone.parse().unwrap_or(Tz::UTC);
-        let edits = one.get("edits").and_then(Value::as_array);
-        let edits = edits.map_or(&[][..], Vec::as_slice);
+        let edits = elements(one, "edits");
         lines.extend(edits.iter().map(|one| edit(one, zone)));
         // The report lists only the first edits of a livestream.
         let rest = (added + changed + removed).saturating_sub(edits.len().try_into().unwrap_or(0));

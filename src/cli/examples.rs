@@ -29,7 +29,6 @@ pub(super) fn of_command(command: &str) -> Vec<Example> {
     own.collect()
 }
 
-/// One example of each of the first commands of a group.
 #[must_use]
 pub(super) fn of_group(group: &str) -> Vec<Example> {
     let first_word = |line| rest(line, group).and_then(|rest| rest.split(' ').next());

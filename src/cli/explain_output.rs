@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::admin::{Admin, with_query};
 use super::exit::CommandResult;
+use super::members::elements;
 use super::output::{self, Tone};
 use super::time_arg::{TimeArg, server_time};
 
@@ -68,16 +69,14 @@ pub(super) fn show(why: &Value, json: bool) -> CommandResult {
     if json {
         return output::json(why);
     }
-    let steps = why.get("steps").and_then(Value::as_array);
-    for step in steps.into_iter().flatten() {
-        show_step(step)?;
-    }
+    let steps = elements(why, "steps");
+    steps.iter().try_for_each(show_step)?;
     let is = |member: &str, value: bool| why.get(member) == Some(&Value::Bool(value));
     if !is("granted", true) {
         return output::line(&output::tinted("denied", Tone::Bad));
     }
     if is("playable", false) {
-        let playback = steps.into_iter().flatten().find(|step| {
+        let playback = steps.iter().find(|step| {
             let limits = ["devices", "streams", "playback"].map(Value::from);
             limits.contains(&step["check"]) && step["passed"] == false
         });

@@ -27,15 +27,12 @@ pub(super) async fn run(command: Healthcheck, global: &Global) -> CommandResult 
     let loaded = global.load()?;
     let deadline = Instant::now() + Duration::from_secs(command.wait);
     let reasons = loop {
-        match reasons(&loaded).await {
-            Some(reasons) if Instant::now() < deadline && !reasons.is_empty() => {
-                sleep(POLL_INTERVAL).await;
-            }
-            None if Instant::now() < deadline => sleep(POLL_INTERVAL).await,
-            found => break found,
+        let reasons = reasons(&loaded).await;
+        if reasons.is_empty() || Instant::now() >= deadline {
+            break reasons;
         }
+        sleep(POLL_INTERVAL).await;
     };
-    let reasons = reasons.unwrap_or_else(|| vec!["no server is running".to_owned()]);
     if command.json {
         output::json(&json!({ "ready": reasons.is_empty(), "reasons": reasons }))?;
     }
@@ -48,17 +45,24 @@ pub(super) async fn run(command: Healthcheck, global: &Global) -> CommandResult 
     )))
 }
 
-/// Returns why the server is not ready; `None` if no server answers.
-async fn reasons(loaded: &Loaded) -> Option<Vec<String>> {
-    let mut admin = Admin::running(loaded).await.ok().flatten()?;
-    let body = match admin.ask(Method::GET, "/readyz", None).await.ok()? {
-        Ok(_) => return Some(Vec::new()),
-        Err(refusal) => refusal.into_body(),
+/// Returns why the server is not ready; nothing if it is.
+async fn reasons(loaded: &Loaded) -> Vec<String> {
+    let asked = match Admin::running(loaded).await {
+        Ok(None) => return vec!["no server is running".to_owned()],
+        Ok(Some(mut admin)) => admin.ask(Method::GET, "/readyz", None).await,
+        Err(failure) => Err(failure),
     };
-    let reasons = body.get("reasons").and_then(Value::as_object)?;
+    let body = match asked {
+        Ok(Ok(_)) => return Vec::new(),
+        Ok(Err(refusal)) => refusal.into_body(),
+        Err(failure) => return vec![failure.to_string()],
+    };
+    let Some(reasons) = body.get("reasons").and_then(Value::as_object) else {
+        return vec!["the server gave no reason".to_owned()];
+    };
     let reason = |(part, why): (&String, &Value)| match why.as_str() {
         Some(why) => format!("{part}: {why}"),
         None => format!("{part}: {why}"),
     };
-    Some(reasons.iter().map(reason).collect())
+    reasons.iter().map(reason).collect()
 }

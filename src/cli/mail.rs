@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::admin::{path, with_query};
 use super::exit::{CommandResult, Failure};
+use super::members::texts;
 use super::{Global, output};
 
 /// Mail sent by the service, or stored because no mail server is configured
@@ -110,10 +111,7 @@ pub(super) async fn run(command: MailCommand, global: &Global) -> CommandResult 
 }
 
 fn print_dialogue(report: &Value) -> CommandResult {
-    let lines = report.get("dialogue").and_then(Value::as_array);
-    for line in lines.into_iter().flatten().filter_map(Value::as_str) {
-        output::line(line)?;
-    }
+    texts(report, "dialogue").try_for_each(output::line)?;
     let status = output::text(report, "status");
     let id = output::text(report, "id");
     match &*status {

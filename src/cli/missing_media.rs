@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::admin::{Admin, path, with_query};
+use super::admin::Admin;
 use super::exit::Failure;
+use super::members::elements;
 use super::output;
 
 /// Maximum number of files listed; the rest is counted.
@@ -17,8 +18,7 @@ pub(super) async fn missing(
     admin: &mut Admin,
     directory: &Path,
 ) -> Result<Option<String>, Failure> {
-    let target = with_query(path(&["catalog"]), &[("format", Some("json"))]);
-    let missing = missing_files(&admin.get(&target).await?, directory);
+    let missing = missing_files(&admin.catalog().await?, directory);
     Ok((!missing.is_empty()).then(|| {
         let (first, directory) = (output::first(&missing, SHOWN), directory.display());
         format!("media files missing in {directory}: {first}")
@@ -27,11 +27,8 @@ pub(super) async fn missing(
 
 fn missing_files(catalogue: &Value, directory: &Path) -> Vec<String> {
     let mut missing = Vec::new();
-    for item in ["livestream", "asset"]
-        .iter()
-        .filter_map(|kind| catalogue[*kind].as_array())
-        .flatten()
-    {
+    let kinds = ["livestream", "asset"].into_iter();
+    for item in kinds.flat_map(|kind| elements(catalogue, kind)) {
         let playlists = item["playlist"].as_object().into_iter().flatten();
         missing.extend(playlists.filter_map(|(_, location)| {
             let location = location.as_str()?;

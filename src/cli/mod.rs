@@ -24,6 +24,7 @@ mod instant;
 mod lab;
 mod listeners;
 mod mail;
+mod members;
 mod missing_media;
 mod operator;
 mod output;
@@ -281,6 +282,7 @@ enum Command {
 
 #[must_use]
 pub fn main() -> ExitCode {
+    completions::complete_for_shell();
     let arguments = Arguments::parse();
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -321,7 +323,7 @@ fn run(arguments: Arguments) -> CommandResult {
     }
 }
 
-fn wait(command: impl Future<Output = CommandResult>) -> CommandResult {
+fn wait<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     // The runtime would panic without free descriptors.
     descriptors::check()?;
     // One thread: a command waits for one request at a time.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::admin::path;
 use super::exit::CommandResult;
-use super::tokens::Tokens;
+use super::tokens::TokenCommand;
 use super::{Global, output};
 
 /// Operators of the administration interface. No token is needed on the administration socket of the data
@@ -38,7 +38,7 @@ pub(super) enum OperatorCommand {
     },
     /// Manage an operator's tokens
     #[command(subcommand)]
-    Token(Tokens),
+    Token(TokenCommand),
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -7,6 +7,7 @@ use chrono::DateTime;
 use serde_json::Value;
 
 use super::exit::Failure;
+use super::members;
 
 pub(super) fn line(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
@@ -98,10 +99,9 @@ pub(super) fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<()
     if as_json {
         return json(rows);
     }
-    let rows = rows.as_array().map_or(&[][..], Vec::as_slice);
     let mut cells: Vec<Vec<String>> =
         vec![columns.iter().map(|(head, _)| (*head).to_owned()).collect()];
-    cells.extend(rows.iter().map(|row| {
+    cells.extend(members::all(rows).iter().map(|row| {
         columns
             .iter()
             .map(|(_, member)| {

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::admin::{Admin, path};
 use super::exit::{CommandResult, Exit, Failure};
-use super::tokens::Tokens;
+use super::members::all;
+use super::tokens::TokenCommand;
 use super::{Global, output};
 
 /// Partners: operators of client applications, each with its own users
@@ -70,7 +71,7 @@ pub(super) enum PartnerCommand {
     },
     /// Manage a partner's access tokens
     #[command(subcommand)]
-    Token(Tokens),
+    Token(TokenCommand),
 }
 
 pub(super) async fn run(command: PartnerCommand, global: &Global) -> CommandResult {
@@ -123,7 +124,7 @@ pub(super) async fn run(command: PartnerCommand, global: &Global) -> CommandResu
 async fn find(admin: &mut Admin, partner: &str) -> Result<Value, Failure> {
     let partners = admin.get(&path(&["partners"])).await?;
     let named = |one: &&Value| ["partnerId", "name"].iter().any(|of| one[*of] == partner);
-    let found = partners.as_array().and_then(|all| all.iter().find(named));
+    let found = all(&partners).iter().find(named);
     found.cloned().ok_or_else(|| {
         let words = format!("no partner {partner}; `playgate partner list` lists all");
         Failure::new(Exit::NotFound, words)

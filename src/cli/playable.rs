@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::admin::{Admin, path, with_query};
+use super::admin::Admin;
 use super::exit::Failure;
+use super::members::elements;
 use super::output;
 use crate::app;
 use crate::config::Config;
@@ -19,8 +20,7 @@ pub(super) async fn unplayable(
     admin: &mut Admin,
     config: &Config,
 ) -> Result<Vec<(String, &'static str)>, Failure> {
-    let target = with_query(path(&["catalog"]), &[("format", Some("json"))]);
-    let catalogue = admin.get(&target).await?;
+    let catalogue = admin.catalog().await?;
     let mut systems = app::license_systems(config);
     systems.extend(config.playback.clearkey.then_some(Drm::Clearkey));
     Ok(unplayable_assets(&catalogue, &systems))
@@ -29,9 +29,8 @@ pub(super) async fn unplayable(
 fn unplayable_assets(catalogue: &Value, systems: &[Drm]) -> Vec<(String, &'static str)> {
     let mut found = Vec::new();
     for (member, name) in [("livestream", "livestreams"), ("asset", "assets")] {
-        let items = catalogue[member].as_array().into_iter().flatten();
         let (mut silent, mut locked) = (Vec::new(), Vec::new());
-        for item in items {
+        for item in elements(catalogue, member) {
             let playability = playability(item, systems);
             let id = || item["id"].as_str().unwrap_or("?").to_owned();
             if playability.lacks_playlist() {

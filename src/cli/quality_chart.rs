@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::members::elements;
+
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 120.0;
 const LEFT: f64 = 70.0;
@@ -62,8 +64,7 @@ const CHARTS: [Chart; 5] = [
 pub(super) fn draw(series: &Value) -> String {
     let number = |name| series.get(name).and_then(Value::as_f64).unwrap_or_default();
     let span = (number("from"), number("to").max(number("from") + 1.0));
-    let points = series.get("points").and_then(Value::as_array);
-    let points: Vec<&Value> = points.into_iter().flatten().collect();
+    let points = elements(series, "points");
     let (width, height) = (LEFT + WIDTH + 20.0, CHART * CHARTS.len() as f64);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
@@ -76,7 +77,7 @@ pub(super) fn draw(series: &Value) -> String {
             "<g transform=\"translate(0 {})\">",
             CHART * place as f64
         );
-        draw_chart(&mut out, chart, &points, span, number("step"));
+        draw_chart(&mut out, chart, points, span, number("step"));
         out.push_str("</g>\n");
     }
     out.push_str("</svg>");
@@ -86,13 +87,13 @@ pub(super) fn draw(series: &Value) -> String {
 fn draw_chart(
     out: &mut String,
     chart: &Chart,
-    points: &[&Value],
+    points: &[Value],
     (from, to): (f64, f64),
     step: f64,
 ) {
     let (title, unit, factor, lines) = chart;
     let values = |member: &str| -> Vec<(f64, f64)> {
-        let value = |point: &&Value| {
+        let value = |point: &Value| {
             Some((
                 point.get("at")?.as_f64()?,
                 point.get(member)?.as_f64()? * factor,

@@ -1,13 +1,17 @@
 //! `playgate telemetry report`: quality figures as a table, JSON, CSV or a chart.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
 
 use super::admin::{path, with_query};
-use super::exit::{CommandResult, Failure};
+use super::exit::CommandResult;
+use super::members::{elements, number, texts};
+use super::time_arg::{TimeArg, server_time};
 use super::{Global, output, quality_chart};
+use crate::types::parse_span;
 
 #[derive(Args)]
 pub(super) struct ReportArgs {
@@ -19,14 +23,14 @@ pub(super) struct ReportArgs {
     #[arg(long = "where", value_name = "KEY=VALUE")]
     filters: Vec<String>,
     /// The time span up to now, such as 6h [default: 24h]
-    #[arg(long, value_name = "SPAN", conflicts_with_all = ["from", "to"])]
-    last: Option<String>,
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with_all = ["from", "to"])]
+    last: Option<Duration>,
     /// Start: Unix seconds, RFC 3339, or a span before now such as -15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    from: Option<String>,
+    from: Option<TimeArg>,
     /// End (exclusive), in the same form
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    to: Option<String>,
+    to: Option<TimeArg>,
     /// Print JSON
     #[arg(long, conflicts_with_all = ["csv", "svg"])]
     json: bool,
@@ -56,19 +60,9 @@ const FIGURES: [(&str, &str); 12] = [
 
 pub(super) async fn run(args: ReportArgs, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
-    // The server's clock, which an operator may have moved.
-    let clock = admin.get(&path(&["clock"])).await?;
-    let now = clock.get("now").and_then(Value::as_i64).unwrap_or_default();
-    let from = match (&args.last, &args.from) {
-        (Some(last), _) => Some(now - span(last).ok_or_else(|| unreadable("--last", last))?),
-        (None, Some(from)) => Some(time(from, now).ok_or_else(|| unreadable("--from", from))?),
-        (None, None) => None,
-    };
-    let to = match &args.to {
-        Some(to) => Some(time(to, now).ok_or_else(|| unreadable("--to", to))?),
-        None => None,
-    };
-    let (from, to) = (from.map(|at| at.to_string()), to.map(|at| at.to_string()));
+    let now = server_time(&mut admin).await?;
+    let from = args.last.map(TimeArg::before_now).or(args.from);
+    let [from, to] = [from, args.to].map(|time| time.map(|time| time.at(now).to_string()));
     let mut query = vec![("from", from.as_deref()), ("to", to.as_deref())];
     let times = |by: &&String| matches!(by.as_str(), "minute" | "hour");
     // A chart has the time as its axis.
@@ -94,52 +88,8 @@ pub(super) async fn run(args: ReportArgs, global: &Global) -> CommandResult {
     }
 }
 
-fn unreadable(flag: &str, text: &str) -> Failure {
-    Failure::usage(format!(
-        "{flag} `{text}`: must be a span such as 15m, 6h or 7d{}",
-        if flag == "--last" {
-            ""
-        } else {
-            " with a minus sign, Unix seconds or RFC 3339"
-        }
-    ))
-}
-
-/// Seconds of a span such as `90s`, `15m`, `6h` or `7d`.
-fn span(text: &str) -> Option<i64> {
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let unit = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return None,
-    };
-    number
-        .parse::<u32>()
-        .ok()
-        .map(|number| i64::from(number) * unit)
-}
-
-fn time(text: &str, now: i64) -> Option<i64> {
-    if let Some(before) = text.strip_prefix('-') {
-        return Some(now - span(before)?);
-    }
-    let seconds = text.parse::<u32>().ok().map(i64::from);
-    seconds.or_else(|| Some(chrono::DateTime::parse_from_rfc3339(text).ok()?.timestamp()))
-}
-
 fn dimensions(report: &Value) -> Vec<&str> {
-    let by = report.get("by").and_then(Value::as_array);
-    by.into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
-fn rows(report: &Value) -> impl Iterator<Item = &Value> {
-    report
-        .get("rows")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+    texts(report, "by").collect()
 }
 
 fn key_cell(row: &Value, by: &str, missing: &str) -> String {
@@ -162,18 +112,19 @@ fn table(report: &Value) -> CommandResult {
     lines.push(
         heads
             .chain(FIGURES.map(|(_, head)| head.to_owned()))
+            .chain(["TOP FAILURE".to_owned()])
             .collect(),
     );
-    let mut rows: Vec<&Value> = rows(report).collect();
+    let mut rows: Vec<&Value> = elements(report, "rows").iter().collect();
     if !by.iter().any(|by| matches!(*by, "minute" | "hour")) {
         // What fails most is what operators look for.
-        let figure = |row: &Value, name| row.get(name).and_then(Value::as_u64).unwrap_or_default();
-        rows.sort_by_key(|row| Reverse((figure(row, "startFailures"), figure(row, "attempts"))));
+        rows.sort_by_key(|row| Reverse((number(row, "startFailures"), number(row, "attempts"))));
     }
     for row in rows {
         let key = by.iter().map(|by| key_cell(row, by, "-"));
         lines.push(
             key.chain(FIGURES.map(|(name, _)| shown(name, row)))
+                .chain([top_failure(row)])
                 .collect(),
         );
     }
@@ -189,9 +140,23 @@ fn table(report: &Value) -> CommandResult {
     let key = first.map(str::to_owned);
     lines.push(
         key.chain(FIGURES.map(|(name, _)| shown(name, total)))
+            .chain([top_failure(total)])
             .collect(),
     );
     output::columns(&lines)
+}
+
+/// The most frequent code of a failure, with how many views have it.
+fn top_failure(figures: &Value) -> String {
+    let codes = figures.get("failureCodes").and_then(Value::as_object);
+    let views = |(_, views): &(&String, &Value)| views.as_u64();
+    let top = codes.and_then(|codes| codes.iter().max_by_key(views));
+    // Players choose the codes.
+    let plain = |code: &str| output::cell("code", Some(&Value::from(code)));
+    top.map_or_else(
+        || "-".to_owned(),
+        |(code, views)| format!("{} ({views})", plain(code)),
+    )
 }
 
 fn shown(name: &str, figures: &Value) -> String {
@@ -219,7 +184,7 @@ fn csv(report: &Value) -> CommandResult {
         .chain(FIGURES.map(|(name, _)| name))
         .collect();
     output::line(&heads.join(","))?;
-    for row in rows(report) {
+    for row in elements(report, "rows") {
         let key = by.iter().map(|by| csv_cell(&key_cell(row, by, "")));
         let figure =
             |(name, _): (&str, &str)| row.get(name).map(Value::to_string).unwrap_or_default();
@@ -246,18 +211,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_unix_seconds_rfc_3339_or_spans() {
-        let now = 1_800_000_000;
-        assert_eq!(time("1700000000", now), Some(1_700_000_000));
-        assert_eq!(time("2026-01-01T01:00:00+01:00", now), Some(1_767_225_600));
-        assert_eq!(time("-15m", now), Some(now - 900));
-        assert_eq!(span("7d"), Some(604_800));
-        for bad in ["", "m", "6", "6w", "-6h", "1.5h", "ä"] {
-            assert_eq!(span(bad), None, "{bad}");
-        }
-        for bad in ["", "-", "-6", "yesterday", "2026-01-01"] {
-            assert_eq!(time(bad, now), None, "{bad}");
-        }
+    fn the_most_frequent_failure_is_named() {
+        let figures = serde_json::json!({"failureCodes": {"3016": 2, "DRM\u{1b}[2J": 74}});
+        assert_eq!(top_failure(&figures), "DRM [2J (74)");
+        assert_eq!(top_failure(&Value::Null), "-");
     }
 
     #[test]

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::admin::{Admin, path, with_query};
 use super::exit::CommandResult;
+use super::explain_output::show_step;
 use super::output::Tone;
 use super::time_arg::{TimeArg, server_time};
-use super::{Global, output};
+use super::{Global, members, output};
 
 /// Request journal: what clients asked, what they were answered, and why
 #[derive(Subcommand)]
@@ -93,7 +94,7 @@ const WAIT: &str = "20";
 /// Requests that `tail` shows at its start.
 const TAIL_BEGIN: u16 = 10;
 
-const COLUMNS: [output::Column; 8] = [
+const COLUMNS: [output::Column; 9] = [
     ("TIME", "at"),
     ("PARTNER", "partner"),
     ("USER", "email"),
@@ -101,8 +102,20 @@ const COLUMNS: [output::Column; 8] = [
     ("ASSET", "asset"),
     ("STATUS", "status"),
     ("CODE", "code"),
+    ("FAULT", FAULT),
     ("ID", "id"),
 ];
+const FAULT: &str = "fault";
+
+/// The columns of these records. Faults are of lab partners only: without one there is no column for them.
+fn columns(records: &Value) -> Vec<output::Column> {
+    let mut records = members::all(records).iter();
+    let has_fault = records.any(|record| record.get(FAULT).is_some());
+    let columns = COLUMNS.into_iter();
+    columns
+        .filter(|(_, member)| *member != FAULT || has_fault)
+        .collect()
+}
 
 impl RequestFilter {
     /// The path of the list with this filter and more parameters. Spans count back from `now`.
@@ -137,7 +150,8 @@ pub(super) async fn run(command: RequestsCommand, global: &Global) -> CommandRes
             let now = server_time(&mut admin).await?;
             let more = [("before", before.as_deref())];
             let target = filter.target(filter.limit, &more, now);
-            output::list(&admin.get(&target).await?, &COLUMNS, json)
+            let records = admin.get(&target).await?;
+            output::list(&records, &columns(&records), json)
         }
         RequestsCommand::Show { id, curl, json } => {
             let record = admin.get(&path(&["requests", &id])).await?;
@@ -164,7 +178,7 @@ async fn tail(admin: &mut Admin, filter: &RequestFilter, json: bool) -> CommandR
     let mut last = 0;
     let mut records = admin.get(&filter.target(TAIL_BEGIN, &[], now)).await?;
     loop {
-        for record in records.as_array().into_iter().flatten().rev() {
+        for record in members::all(&records).iter().rev() {
             last = record["number"].as_u64().unwrap_or(last).max(last);
             match json {
                 true => output::json(record)?,
@@ -180,8 +194,10 @@ async fn tail(admin: &mut Admin, filter: &RequestFilter, json: bool) -> CommandR
 }
 
 fn one_line(record: &Value) -> String {
-    let cells = COLUMNS.map(|(_, member)| output::cell(member, record.get(member)));
-    cells.join("  ")
+    let columns = columns(&Value::Array(vec![record.clone()]));
+    let cells = columns.into_iter();
+    let cells = cells.map(|(_, member)| output::cell(member, record.get(member)));
+    cells.collect::<Vec<_>>().join("  ")
 }
 
 fn show(record: &Value, json: bool) -> CommandResult {
@@ -200,10 +216,8 @@ fn show(record: &Value, json: bool) -> CommandResult {
     if refused {
         output::line(&text("message"))?;
     }
-    let steps = record.get("steps").and_then(Value::as_array);
-    for step in steps.into_iter().flatten() {
-        super::explain_output::show_step(step)?;
-    }
+    let mut steps = members::elements(record, "steps").iter();
+    steps.try_for_each(show_step)?;
     output::line("")?;
     let mut facts = record.clone();
     if let Some(facts) = facts.as_object_mut() {
@@ -285,6 +299,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_fault_that_was_applied_has_a_column() {
+        let heads = |records: &Value| {
+            let columns = columns(records).into_iter();
+            columns.map(|(head, _)| head).collect::<Vec<_>>().join(" ")
+        };
+        let (usual, disturbed) = (
+            json!({"id": "a"}),
+            json!({"id": "b", "fault": "f1 cut=head"}),
+        );
+        assert_eq!(
+            heads(&json!([usual])),
+            "TIME PARTNER USER ROUTE ASSET STATUS CODE ID"
+        );
+        assert_eq!(
+            heads(&json!([usual, disturbed])),
+            "TIME PARTNER USER ROUTE ASSET STATUS CODE FAULT ID"
+        );
+        assert_eq!(one_line(&usual).matches('-').count(), 7);
+        assert!(one_line(&disturbed).ends_with("f1 cut=head  b"));
+    }
 
     #[test]
     fn a_curl_command_names_what_the_journal_never_has() {

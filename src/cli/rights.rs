@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::admin::path;
 use super::exit::{CommandResult, Failure};
+use super::members::elements;
 use super::{Global, catalog, output};
 
 /// Rights of broadcasts
@@ -282,9 +283,8 @@ pub(super) async fn why(global: &Global, broadcast: &str, json: bool) -> Command
         output::line(&format!("no match    {}", passed.join(", ")))?;
     }
     output::line("")?;
-    let rights: Vec<Value> = elements(&why, "rights").cloned().collect();
     let columns = [("RIGHT", "right"), ("VALUE", "value"), ("BY", "by")];
-    output::list(&Value::Array(rights), &columns, false)?;
+    output::list(why.get("rights").unwrap_or(&Value::Null), &columns, false)?;
     let live = match why.get("liveAvailable") {
         Some(Value::Bool(true)) => "live viewing allowed",
         _ => "live viewing not allowed",
@@ -298,11 +298,6 @@ pub(super) async fn why(global: &Global, broadcast: &str, json: bool) -> Command
         None => "no catch-up".to_owned(),
     };
     output::line(&format!("\n{live}; {catchup}"))
-}
-
-fn elements<'a>(value: &'a Value, member: &str) -> impl Iterator<Item = &'a Value> {
-    let list = value.get(member).and_then(Value::as_array);
-    list.into_iter().flatten()
 }
 
 fn said(says: Option<&Value>) -> String {

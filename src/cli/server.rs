@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tracing::level_filters::LevelFilter;
 
 use super::exit::{CommandResult, Exit, Failure};
 use super::fleet::FleetMember;
@@ -19,7 +20,7 @@ use super::{
 use crate::app::{App, AppError, Parts};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Loaded, LogFormat, LogLevel};
-use crate::http::server::listener::{Listener, Running, serve_with_late};
+use crate::http::server::listener::{Listener, RunningServer, serve_with_late};
 use crate::http::state::HttpState;
 use crate::jobs::Jobs;
 use crate::observe::log;
@@ -42,7 +43,7 @@ pub(super) struct Server {
     pub public: String,
     pub secure: Vec<String>,
     pub ops: Option<SocketAddr>,
-    running: Running,
+    running: RunningServer,
     failures: mpsc::Receiver<String>,
     restarts: mpsc::Receiver<()>,
     reload: Option<Reload>,
@@ -59,11 +60,11 @@ pub(super) fn start_log(loaded: &Loaded) -> CommandResult {
         (Some(LogFormat::Journal), false) => log::Format::Journal,
     };
     let level = match loaded.config.log.level {
-        LogLevel::Error => "error",
-        LogLevel::Warn => "warn",
-        LogLevel::Info => "info",
-        LogLevel::Debug => "debug",
-        LogLevel::Trace => "trace",
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
     };
     log::init(format, level).map_err(|error| Failure::usage(error.to_string()))?;
     for warning in &loaded.warnings {
@@ -96,7 +97,7 @@ impl Server {
         startup: Startup,
         store: Store,
         again: Option<Reload>,
-        member: Option<FleetMember>,
+        mut member: Option<FleetMember>,
     ) -> Result<Self, Failure> {
         let Startup {
             config,
@@ -135,7 +136,8 @@ impl Server {
         // Running sessions get a full 35 seconds from now on: their last heartbeats were kept in memory only.
         services.playback.refresh(services.clock.now());
         // Before readiness is reported: a signal may follow at once.
-        let signals = Signals::listen()?;
+        let kept = member.as_mut().and_then(FleetMember::take_signals);
+        let signals = kept.map_or_else(Signals::listen, Ok)?;
         let mut listeners = bound.listeners;
         listeners.extend(admin);
         let mut shown = bound.shown.into_iter();

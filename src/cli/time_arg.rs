@@ -1,12 +1,14 @@
 //! A time on the command line: Unix seconds, RFC 3339, or a span such as `-15m` that counts back from now.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use chrono::DateTime;
 use serde_json::Value;
 
 use super::admin::{Admin, path};
 use super::exit::Failure;
+use crate::types::parse_span;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeArg {
@@ -16,6 +18,10 @@ pub(super) enum TimeArg {
 }
 
 impl TimeArg {
+    pub(super) fn before_now(span: Duration) -> Self {
+        Self::Span(i64::try_from(span.as_secs()).map_or(i64::MIN, |seconds| -seconds))
+    }
+
     pub(super) const fn at(self, now: i64) -> i64 {
         match self {
             Self::Instant(seconds) => seconds,
@@ -31,20 +37,7 @@ impl FromStr for TimeArg {
         let wrong =
             "must be Unix seconds, a time such as 2027-01-31T18:00:00Z, or a span such as -15m";
         if let Some(span) = text.strip_prefix('-') {
-            let (number, unit) = span.split_at(span.len().saturating_sub(1));
-            let unit = match unit {
-                "s" => 1,
-                "m" => 60,
-                "h" => 3_600,
-                "d" => 86_400,
-                _ => return Err(wrong),
-            };
-            // Digits only: `parse` would accept a second sign.
-            let number: u32 = match number.bytes().all(|byte| byte.is_ascii_digit()) {
-                true => number.parse().map_err(|_| wrong)?,
-                false => return Err(wrong),
-            };
-            return Ok(Self::Span(-i64::from(number) * unit));
+            return parse_span(span).map(Self::before_now).map_err(|_| wrong);
         }
         let instant = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
         let instant = instant.or_else(|_| text.parse());

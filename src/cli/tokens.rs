@@ -10,7 +10,7 @@ use super::output;
 
 /// Tokens of a partner or an operator
 #[derive(Subcommand)]
-pub(super) enum Tokens {
+pub(super) enum TokenCommand {
     /// Create another token, shown only once; existing tokens stay valid
     Add {
         /// Id or name of the owner
@@ -42,7 +42,7 @@ pub(super) enum Tokens {
     },
 }
 
-impl Tokens {
+impl TokenCommand {
     pub(super) async fn run(self, admin: &mut Admin, collection: &str) -> CommandResult {
         match self {
             Self::Add { owner, label, json } => {

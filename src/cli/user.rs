@@ -43,7 +43,7 @@ pub(super) enum UserCommand {
     /// Show a user
     Show {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -51,17 +51,17 @@ pub(super) enum UserCommand {
     /// Disable a user's account: all logins end and new ones are rejected; data is kept
     Disable {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
     },
     /// Enable a disabled account
     Enable {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
     },
     /// Remove a user and all data about them
     Remove {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
         /// Skip the confirmation; required without a terminal
         #[arg(long)]
         yes: bool,
@@ -69,7 +69,7 @@ pub(super) enum UserCommand {
     /// List the offers granted to a user, and those granted to all users
     Offers {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
@@ -77,7 +77,7 @@ pub(super) enum UserCommand {
     /// Grant an offer to a user
     Grant {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
         /// Offer id
         offer: String,
         /// Expiry: a date such as 2027-01-31 (from 00:00 UTC), a time such as 2027-01-31T18:00:00Z, or Unix
@@ -88,14 +88,14 @@ pub(super) enum UserCommand {
     /// Revoke an offer from a user
     Revoke {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
         /// Offer id
         offer: String,
     },
     /// List a user's login sessions
     Sessions {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
@@ -103,12 +103,12 @@ pub(super) enum UserCommand {
     /// End all login sessions of a user, including running players
     Logout {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
     },
     /// Set a user's PIN; without --pin-file a new random PIN is mailed
     Pin {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
         /// File with the PIN, `-` for standard input
         #[arg(long, value_name = "FILE")]
         pin_file: Option<PathBuf>,
@@ -116,19 +116,19 @@ pub(super) enum UserCommand {
     /// Mail a user a link to choose a password
     Reset {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
     },
     /// Explain step by step why a user may or may not play an asset: offers, rights, PIN, devices, streams, playlist
     Why {
         #[command(flatten)]
-        user: Named,
+        user: NamedUser,
         #[command(flatten)]
         question: WhyQuestion,
     },
 }
 
 #[derive(Args)]
-pub(super) struct Named {
+pub(super) struct NamedUser {
     /// User id or e-mail address
     #[arg(allow_hyphen_values = true)]
     user: String,
@@ -137,7 +137,7 @@ pub(super) struct Named {
     partner: Option<String>,
 }
 
-impl Named {
+impl NamedUser {
     fn path(&self, below: &[&str]) -> String {
         let mut segments = vec!["users", self.user.as_str()];
         segments.extend(below);
@@ -195,7 +195,7 @@ impl UserAttributes {
 #[derive(Args)]
 pub(super) struct ChangeUser {
     #[command(flatten)]
-    user: Named,
+    user: NamedUser,
     #[command(flatten)]
     facts: UserAttributes,
     /// All tags, separated by commas; an empty value removes all
@@ -288,7 +288,7 @@ fn noted(what: &str) -> CommandResult {
     Ok(())
 }
 
-async fn remove(admin: &mut Admin, user: &Named, yes: bool) -> CommandResult {
+async fn remove(admin: &mut Admin, user: &NamedUser, yes: bool) -> CommandResult {
     let what = format!("{} and all data about them", user.user);
     // A script with a wrong id must not erase a user unless it passes `--yes`.
     if !yes && !output::can_ask() {
@@ -381,7 +381,7 @@ async fn change(admin: &mut Admin, change: ChangeUser) -> CommandResult {
     output::record(&changed, change.json)
 }
 
-async fn set_disabled(admin: &mut Admin, user: &Named, disabled: bool) -> CommandResult {
+async fn set_disabled(admin: &mut Admin, user: &NamedUser, disabled: bool) -> CommandResult {
     let body = json!({"disabled": disabled});
     admin
         .call(Method::PUT, &user.path(&[]), Some(&body))
@@ -391,7 +391,7 @@ async fn set_disabled(admin: &mut Admin, user: &Named, disabled: bool) -> Comman
     Ok(())
 }
 
-async fn pin(admin: &mut Admin, user: &Named, file: Option<&Path>) -> CommandResult {
+async fn pin(admin: &mut Admin, user: &NamedUser, file: Option<&Path>) -> CommandResult {
     let body = match file {
         Some(file) => json!({"pinCode": read_secret::read(file)?}),
         None => json!({}),

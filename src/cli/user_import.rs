@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::admin::request_body::{self, FileBody, Sent};
 use super::admin::{Admin, path, with_query};
 use super::exit::{CommandResult, Failure};
+use super::members::{elements, number};
 use super::output;
 use foreign::ForeignUsers;
 
@@ -27,7 +28,7 @@ pub(super) struct ImportCommand {
     file: PathBuf,
     /// The file is an export of this service; without it, one JSON object per line
     #[arg(long, value_name = "SERVICE")]
-    from: Option<Service>,
+    from: Option<IdentityService>,
     /// Firebase only: file with the `hash_config` that the console shows under "Password hash parameters"
     #[arg(long, value_name = "FILE", requires = "from")]
     hash_config: Option<PathBuf>,
@@ -43,7 +44,7 @@ pub(super) struct ImportCommand {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Service {
+enum IdentityService {
     /// NDJSON with `passwordHash`, as Auth0's support exports it, or of an export job
     Auth0,
     /// A realm export with users
@@ -78,7 +79,10 @@ pub(super) async fn run(admin: &mut Admin, command: &ImportCommand) -> CommandRe
     show(&report, command.json)
 }
 
-fn read_foreign(service: Service, command: &ImportCommand) -> Result<ForeignUsers, Failure> {
+fn read_foreign(
+    service: IdentityService,
+    command: &ImportCommand,
+) -> Result<ForeignUsers, Failure> {
     let read = |file: &Path| {
         let text = match file.as_os_str() == "-" {
             true => io::read_to_string(io::stdin()),
@@ -86,14 +90,14 @@ fn read_foreign(service: Service, command: &ImportCommand) -> Result<ForeignUser
         };
         text.map_err(|error| Failure::file(file, &error))
     };
-    if command.hash_config.is_some() && service != Service::Firebase {
+    if command.hash_config.is_some() && service != IdentityService::Firebase {
         return Err(Failure::usage("--hash-config is for --from firebase only"));
     }
     let text = read(&command.file)?;
     let users = match service {
-        Service::Auth0 => Ok(auth0::read(&text)),
-        Service::Keycloak => keycloak::read(&text),
-        Service::Firebase => {
+        IdentityService::Auth0 => Ok(auth0::read(&text)),
+        IdentityService::Keycloak => keycloak::read(&text),
+        IdentityService::Firebase => {
             let config = command.hash_config.as_deref().map(read).transpose()?;
             firebase::read(&text, config.as_deref())
         }
@@ -179,15 +183,14 @@ fn counts(report: &Value) -> String {
 }
 
 fn show(report: &Value, as_json: bool) -> CommandResult {
-    let count = |name: &str| report.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let rejected = number(report, "rejected");
     if as_json {
         output::json(report)?;
     } else {
         output::line(&counts(report))?;
     }
-    let failed = report.get("failed").and_then(Value::as_array);
-    let failed = failed.map_or(&[][..], Vec::as_slice);
     if !as_json {
+        let failed = elements(report, "failed");
         for failure in failed {
             let (line, message) = (
                 output::text(failure, "line"),
@@ -196,7 +199,7 @@ fn show(report: &Value, as_json: bool) -> CommandResult {
             output::print_note(&format!("line {line}: {message}"));
         }
         // The report lists only the first failures.
-        let more = count("rejected").saturating_sub(u64::try_from(failed.len()).unwrap_or(0));
+        let more = rejected.saturating_sub(u64::try_from(failed.len()).unwrap_or(0));
         if more > 0 {
             output::print_note(&format!("and {more} more lines"));
         }
@@ -204,7 +207,7 @@ fn show(report: &Value, as_json: bool) -> CommandResult {
     if report.get("dryRun") == Some(&Value::Bool(true)) {
         output::print_note("dry run: nothing was stored");
     }
-    match count("rejected") {
+    match rejected {
         0 => Ok(()),
         rejected => Err(Failure::failed(format!("{rejected} lines rejected"))),
     }

@@ -10,7 +10,6 @@ pub struct ByteSize(pub u64);
 
 pub(super) const MIB: u64 = 1024 * 1024;
 
-/// Units and their sizes in bytes, smallest first.
 const SIZES: [(u64, &str); 5] = [
     (1, ""),
     (1024, "KiB"),

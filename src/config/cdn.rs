@@ -10,7 +10,7 @@ use super::schema::{Refusal, read_secret};
 use super::table_list::{distinct, tables};
 use super::value_parsers::{Read, Setting, base_url, duration, enum_value, secret, text};
 use crate::decode::{Node, TableDecoder};
-use crate::domain::playback::{CdnScheme, Key, Scheme};
+use crate::domain::playback::{CdnScheme, Scheme, SigningKey};
 
 /// The list and the member that may hold a secret.
 pub(super) const SECRET: (&str, &str) = ("cdn.networks", "key");
@@ -65,8 +65,7 @@ fn network(table: &TableDecoder<'_>, prefix: Option<String>) -> Option<CdnScheme
     Some(CdnScheme::new(&name?, &prefix?, scheme?, lifetime, key))
 }
 
-/// Reads a key, given as `key` or `key_file`.
-fn key(table: &TableDecoder<'_>, scheme: Option<Scheme>, parameter: &str) -> Option<Key> {
+fn key(table: &TableDecoder<'_>, scheme: Option<Scheme>, parameter: &str) -> Option<SigningKey> {
     let id = table.required("id", key_id);
     let (member, node) = match (table.node("key"), table.node("key_file")) {
         (Some(node), None) => ("key", node),
@@ -94,7 +93,7 @@ fn key(table: &TableDecoder<'_>, scheme: Option<Scheme>, parameter: &str) -> Opt
         };
         // A private key has several lines; the other rules for secrets apply to it too.
         secret(16)(&Node::loose(text.replace(['\r', '\n'], " ")))?;
-        Key::parse(scheme, &id, &text, parameter).map_err(|why| why.to_string())
+        SigningKey::parse(scheme, &id, &text, parameter).map_err(|why| why.to_string())
     })
 }
 

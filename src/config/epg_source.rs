@@ -5,7 +5,7 @@ use chrono_tz::Tz;
 use super::schema::Refusal;
 use super::table_list::tables;
 use super::value_parsers::{Read, Setting, duration, language, list, text, url, zone};
-use crate::decode::{Member, Node, Value};
+use crate::decode::{Node, ObjectMember, Value};
 use crate::domain::catalog::Unrated;
 use crate::domain::epg_sources::{EpgSource, GuideOptions};
 use crate::domain::schedule::import::parsed_guide::ChannelMap;
@@ -55,7 +55,7 @@ fn channel_map(raw: &Node) -> Read<ChannelMap> {
     let Value::Table(members) = &raw.value else {
         return Err("must be a table of XMLTV channel ids to livestream ids".to_owned());
     };
-    let pair = |member: &Member| {
+    let pair = |member: &ObjectMember| {
         let id = LivestreamId::parse(member.node.text()?).map_err(|why| why.to_string())?;
         Ok((member.name.clone(), id.as_str().to_owned()))
     };

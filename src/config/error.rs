@@ -31,7 +31,6 @@ impl ConfigProblems {
         });
     }
 
-    /// Returns `loaded` if there are no problems.
     pub fn or<T>(self, loaded: Option<T>) -> Result<T, Self> {
         loaded.filter(|_| self.0.is_empty()).ok_or(self)
     }

@@ -96,7 +96,6 @@ pub enum CorsOrigins {
     Listed(Vec<String>),
 }
 
-/// The `http` section, and the public address.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
     /// `{base_url}`, without a trailing slash.

@@ -20,7 +20,6 @@ pub struct Inputs {
     pub environment: Vec<(OsString, OsString)>,
     /// Keys set by flags: key, flag with dashes, value.
     pub flags: Vec<(&'static str, &'static str, String)>,
-    /// Whether standard error is a terminal.
     pub terminal: bool,
 }
 

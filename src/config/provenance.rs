@@ -6,18 +6,13 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Provenance {
     Default,
-    /// A line of the configuration file, counted from 1.
-    File {
-        path: PathBuf,
-        line: u64,
-    },
+    File { path: PathBuf, line: u64 },
     Variable(String),
     Credential(String),
     Flag(String),
 }
 
 impl Provenance {
-    /// The same file with this line; other origins are unchanged.
     pub(super) fn at_line(self, line: u64) -> Self {
         match self {
             Self::File { path, line: _ } => Self::File { path, line },

@@ -12,7 +12,7 @@ use crate::decode::{Mistake, Node, Value};
 use crate::ports::watched_file::readable_by_all;
 
 #[derive(Clone, Copy)]
-pub(super) struct Key {
+pub(super) struct KeyDeclaration {
     pub(super) name: &'static str,
     pub(super) doc: &'static str,
     /// The default, as written in a variable.
@@ -21,7 +21,7 @@ pub(super) struct Key {
 }
 
 pub(super) trait Section: Sized {
-    const KEYS: &'static [Key];
+    const KEYS: &'static [KeyDeclaration];
 
     fn read(prefix: &str, reader: &mut Reader<'_>) -> Option<Self>;
 }
@@ -38,7 +38,7 @@ macro_rules! section {
         }
 
         impl Section for $name {
-            const KEYS: &'static [Key] = &[$(Key {
+            const KEYS: &'static [KeyDeclaration] = &[$(KeyDeclaration {
                 name: stringify!($field),
                 doc: concat!($($doc),+),
                 default: $default,
@@ -67,7 +67,7 @@ macro_rules! whole {
         }
 
         impl $name {
-            pub(super) const SECTIONS: &'static [(&'static str, &'static [Key])] =
+            pub(super) const SECTIONS: &'static [(&'static str, &'static [KeyDeclaration])] =
                 &[$(($prefix, <$section as Section>::KEYS),)*];
 
             pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
@@ -89,7 +89,6 @@ pub(super) struct Given {
 pub(super) enum Refusal {
     /// The end of a sentence that begins with the name of the key.
     Value(String),
-    /// Mistakes in members of the value, with their lines.
     Members(Vec<Mistake>),
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::keys::Config;
 use super::schema::Given;
 use super::{ConfigProblems, Provenance, cdn};
-use crate::decode::{Member, Mistake, Node, Parsed, Value, toml};
+use crate::decode::{Mistake, Node, ObjectMember, Parsed, Value, toml};
 use crate::ports::watched_file::readable_by_all;
 
 const PREFIX: &str = "PLAYGATE_";
@@ -113,7 +113,7 @@ impl<'a> ConfigSources<'a> {
         self.refuse_open_secrets(path);
     }
 
-    fn table(&mut self, path: &Path, file: &Parsed, prefix: &str, members: &[Member]) {
+    fn table(&mut self, path: &Path, file: &Parsed, prefix: &str, members: &[ObjectMember]) {
         for member in members {
             let name = format!("{prefix}{}", member.name);
             let line = member.name_span.line;
@@ -245,7 +245,6 @@ fn file_origin(path: &Path, line: u64) -> Provenance {
     }
 }
 
-/// Returns whether a table within the value has this member.
 fn has(value: &Node, name: &str) -> bool {
     match &value.value {
         Value::Table(members) => members

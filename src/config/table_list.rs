@@ -26,7 +26,6 @@ pub(super) fn tables<T>(
     }
 }
 
-/// Reads tables that differ in the member `name`.
 pub(super) fn distinct<'r, T>(
     tables: impl Iterator<Item = TableDecoder<'r>>,
     name: &str,

@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 use serde::de::IgnoredAny;
 
 use super::value::Span;
-use super::{Member, Mistake, Node, Parsed, Value};
+use super::{Mistake, Node, ObjectMember, Parsed, Value};
 
 /// Nesting limit of files; a catalogue needs four levels.
 const FILE_DEPTH: usize = 8;
@@ -193,7 +193,7 @@ impl<'a> Scanner<'a> {
         Ok(value)
     }
 
-    fn object(&mut self, depth: usize) -> JsonScan<Vec<Member>> {
+    fn object(&mut self, depth: usize) -> JsonScan<Vec<ObjectMember>> {
         self.at += 1;
         let mut names = HashSet::new();
         let mut members = Vec::new();
@@ -222,7 +222,7 @@ impl<'a> Scanner<'a> {
             self.space();
             let node = self.node(depth)?;
             if self.keep {
-                members.push(Member {
+                members.push(ObjectMember {
                     name,
                     name_span,
                     node,

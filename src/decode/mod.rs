@@ -14,7 +14,7 @@ mod toml_mistake;
 mod value;
 
 pub(crate) use table::{Decoder, TableDecoder, nearest};
-pub(crate) use value::{Member, Node, Parsed, Span, Value};
+pub(crate) use value::{Node, ObjectMember, Parsed, Span, Value};
 
 use std::fmt;
 

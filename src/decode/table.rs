@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use chrono::DateTime;
 
-use super::{Member, Mistake, Node, Value};
+use super::{Mistake, Node, ObjectMember, Value};
 use crate::types::{Malformed, UnixSeconds};
 
 pub(crate) struct Decoder {
@@ -57,7 +57,7 @@ pub(crate) struct TableDecoder<'r> {
     /// The table's name in messages; empty for a whole file.
     what: String,
     line: u64,
-    members: &'r [Member],
+    members: &'r [ObjectMember],
     known: RefCell<Vec<&'static str>>,
 }
 
@@ -76,7 +76,7 @@ impl<'r> TableDecoder<'r> {
     }
 
     /// Treats a file as one table.
-    pub(crate) fn from_root(decoder: &'r Decoder, what: &str, members: &'r [Member]) -> Self {
+    pub(crate) fn from_root(decoder: &'r Decoder, what: &str, members: &'r [ObjectMember]) -> Self {
         Self {
             decoder,
             what: what.to_owned(),
@@ -86,7 +86,6 @@ impl<'r> TableDecoder<'r> {
         }
     }
 
-    /// Adds the id to the table's name in messages.
     pub(crate) fn named(mut self, member: &str) -> Self {
         if let Some(Ok(id)) = self.find(member).map(Node::text) {
             // The id is not checked yet, and may be as long as the file.
@@ -251,8 +250,7 @@ impl<'r> TableDecoder<'r> {
         TableDecoder::new(self.decoder, self.inner(name), node)
     }
 
-    /// The members of a table with arbitrary names.
-    pub(crate) const fn members(&self) -> &'r [Member] {
+    pub(crate) const fn members(&self) -> &'r [ObjectMember] {
         self.members
     }
 
@@ -276,7 +274,7 @@ impl<'r> TableDecoder<'r> {
     /// Reports the members that were not read, each with the most similar known name.
     pub(crate) fn finish(self) {
         let known = self.known.borrow();
-        for Member {
+        for ObjectMember {
             name, name_span, ..
         } in self.members
         {

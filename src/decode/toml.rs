@@ -6,7 +6,7 @@ use toml::value::{Datetime, Time};
 
 use super::toml_mistake::explain;
 use super::value::{Lines, Span};
-use super::{Member, Mistake, Node, Parsed, Value};
+use super::{Mistake, Node, ObjectMember, Parsed, Value};
 
 /// Parses a file; continues after a syntax error to find further ones. The parser limits the nesting.
 pub(crate) fn parse(text: &str) -> Parsed {
@@ -31,10 +31,10 @@ pub(crate) fn parse(text: &str) -> Parsed {
 }
 
 // Sorted by position: the parser returns members by name.
-fn members(lines: &Lines, table: &DeTable<'_>) -> Vec<Member> {
-    let mut members: Vec<Member> = table
+fn members(lines: &Lines, table: &DeTable<'_>) -> Vec<ObjectMember> {
+    let mut members: Vec<ObjectMember> = table
         .iter()
-        .map(|(name, value)| Member {
+        .map(|(name, value)| ObjectMember {
             name: name.get_ref().to_string(),
             name_span: span(lines, name),
             node: node(lines, value),

@@ -30,13 +30,13 @@ pub(crate) enum Value {
     /// A TOML date or time, as in RFC 3339.
     Time(String),
     List(Vec<Node>),
-    Table(Vec<Member>),
+    Table(Vec<ObjectMember>),
     /// A value that no member accepts; the text describes it.
     Other(&'static str),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Member {
+pub(crate) struct ObjectMember {
     pub(crate) name: String,
     pub(crate) name_span: Span,
     pub(crate) node: Node,
@@ -100,7 +100,6 @@ impl Node {
             })
     }
 
-    /// The elements of a list. A single value is a list of one.
     pub(crate) fn elements(&self) -> &[Self] {
         match &self.value {
             Value::List(nodes) => nodes,
@@ -139,7 +138,7 @@ impl Lines {
 
 /// A file, parsed as far as possible.
 pub(crate) struct Parsed {
-    pub(crate) root: Vec<Member>,
+    pub(crate) root: Vec<ObjectMember>,
     pub(crate) errors: Vec<Mistake>,
 }
 
@@ -149,7 +148,6 @@ impl Parsed {
         self.errors.iter().any(|error| error.line == line)
     }
 
-    /// Decodes the file with `read`; returns all mistakes by line.
     pub(crate) fn decode<T>(&self, read: impl FnOnce(&Decoder) -> T) -> (T, Vec<Mistake>) {
         let decoder = Decoder::new(!self.errors.is_empty());
         let value = read(&decoder);

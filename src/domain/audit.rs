@@ -30,11 +30,8 @@ pub struct AuditedChange {
     pub at: UnixSeconds,
     /// The operator; `None` for callers of the local administration socket.
     pub operator: Option<OperatorId>,
-    /// The operator's name at that time.
     pub name: String,
-    /// The operator's role at that time.
     pub role: Role,
-    /// The name of the route.
     pub action: String,
     /// The rest of the route's path, and the query.
     pub target: String,

@@ -17,13 +17,11 @@ pub struct DecisionTrace(Option<Arc<Mutex<TracedDecision>>>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracedDecision {
     pub steps: Vec<DecisionStep>,
-    /// The user who signed up or logged in.
     pub user: Option<UserId>,
     /// The address that a sign-up or login named. It is not recorded: its user is looked up.
     pub address: Option<Email>,
     pub session: Option<SessionId>,
     pub asset: Option<AssetId>,
-    /// Whose rights refused the request.
     pub refused_by: Option<RightsSource>,
     /// Whether a heartbeat was answered as the one before.
     pub unchanged: bool,

@@ -16,7 +16,6 @@ use crate::store::{Commit, Durability, Index, MemoryTable, Store, StoreError, Ta
 use crate::types::text::check_visible;
 use crate::types::{Token, TokenHash, TokenInfo, UnixSeconds};
 
-/// Maximum length of a name in characters.
 const NAME_MAX: usize = 128;
 /// Maximum length of a token's label in characters.
 const LABEL_MAX: usize = 64;
@@ -105,7 +104,6 @@ pub trait IdentityTable: Table<Key: Copy + Hash> {
     fn tokens(txn: &Txn<'_>, id: &Self::Key) -> Result<Vec<TokenHash>, StoreError>;
 }
 
-/// The identities of one kind, in memory and in the store.
 #[derive(Clone)]
 pub struct Identities<I: IdentityTable> {
     store: Store,
@@ -131,13 +129,11 @@ impl<I: IdentityTable> Identities<I> {
         })
     }
 
-    /// Finds the holder of a token, from memory.
     pub(super) fn holder(&self, token: &TokenHash) -> Option<(I::Key, Arc<I::Record>)> {
         let id = self.tokens.get(token)?.holder;
         Some((id, self.records.get(&id)?))
     }
 
-    /// Records in memory that a valid token was used.
     pub(super) fn record_use(&self, token: &TokenHash, now: UnixSeconds) {
         let recent = |used: UnixSeconds| used.0.abs_diff(now.0) < USE_RESOLUTION;
         // Read before write: requests with one token share the entry, and a write excludes them all.

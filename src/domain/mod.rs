@@ -28,7 +28,6 @@ pub(crate) mod store_admin;
 pub mod telemetry;
 
 use crate::store::Schema;
-/// Store errors, as the errors of the services carry them.
 pub use crate::store::StoreError;
 
 /// Tables that every start writes, even without any request.

@@ -48,6 +48,12 @@ impl StoreAdmin {
         self.0.snapshot_file()
     }
 
+    /// Called before a change of a client is answered: from then on the version before a format upgrade can only come
+    /// back without that change.
+    pub fn finalize_upgrade(&self) -> Result<(), StoreError> {
+        self.0.finalize_upgrade()
+    }
+
     /// Rewrites the engine while the service runs; returns its size in bytes before and after.
     pub fn compact(&self) -> Result<(u64, u64), StoreError> {
         self.0.compact()
@@ -68,7 +74,6 @@ impl StoreAdmin {
     }
 }
 
-/// A text export of a snapshot or backup.
 pub(crate) struct StoreExport(SnapshotExport);
 
 impl StoreExport {

@@ -1,21 +1,20 @@
-//! The threads of a member: one keeps the claim, one follows the log and takes the ownership.
-//!
-//! The claim is renewed apart from everything else, so that neither a long plan nor an append without an
-//! answer costs it.
+//! The threads of a member: one keeps the [claim](super::claim), one follows the log and takes the ownership.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::claim::{ClaimLoop, DriverState, TICK};
 use super::etcd::{EtcdLog, EtcdSettings, MemberRecord};
 use super::fence::Fence;
 use super::membership::Membership;
+use super::peers::PeerClient;
+use super::promises;
 use crate::ports::{Clock, Entropy};
 use crate::store::replication::{
     Claim, MemberId, ReplicaStatus, Replication, Role, SharedLog, SharedLogError,
@@ -23,8 +22,6 @@ use crate::store::replication::{
 use crate::store::{Store, StoreError};
 use crate::types::VERSION;
 
-/// Between two looks at the log.
-const TICK: Duration = Duration::from_millis(100);
 /// Between two writes of a member's record.
 const RECORD_EVERY: Duration = Duration::from_secs(2);
 /// How long a caller waits for an append without an answer.
@@ -36,6 +33,7 @@ const START_AGAIN: Duration = Duration::from_secs(2);
 const READ_BYTES: usize = 1024 * 1024;
 /// One place in the log is remembered for so many bytes.
 const SAMPLE: u64 = 1024 * 1024;
+const REMOVED: &str = "this member was removed from its fleet; run `playgate fleet leave`, and join again with an empty data directory";
 /// Reads of a damaged entry before the process gives up; each asks another member of etcd.
 const DAMAGED_MAX: u32 = 10;
 
@@ -57,6 +55,7 @@ pub struct DriverSettings {
     pub keep: u64,
     /// Where other members reach this one.
     pub address: String,
+    pub client: PeerClient,
 }
 
 pub struct FleetDriver {
@@ -68,13 +67,8 @@ pub struct FleetDriver {
     threads: Vec<JoinHandle<()>>,
 }
 
-struct DriverState {
-    membership: Membership,
-    stopping: AtomicBool,
-    claim: Mutex<Option<Claim>>,
-    changed: Condvar,
-    fence: Arc<Fence>,
-}
+/// Returns whether this member will not be the owner before the time has passed.
+pub type Promise = Arc<dyn Fn(Duration) -> bool + Send + Sync>;
 
 /// Called when the process cannot go on as a member.
 pub type OnFleetFailure = Arc<dyn Fn(String) + Send + Sync>;
@@ -98,36 +92,27 @@ impl FleetDriver {
             let lease = settings.lease;
             EtcdLog::new(&etcd, membership.fleet, lease, runtime.clone())
         };
-        let status = loop {
+        let status = join_log(&store, || {
             let entropy = Arc::clone(&entropy);
-            let joined = store.replicate(Replication {
+            Ok(Replication {
                 fleet: membership.fleet,
                 member: membership.member,
                 log: Box::new(log(CALL)?),
                 nonce: Box::new(move || entropy.array()),
                 patience: PATIENCE,
-            });
-            match joined {
-                // After a power cut, etcd may start later than this process.
-                Err(StoreError::SharedLog(error)) => {
-                    tracing::warn!(%error, "waiting for etcd");
-                    std::thread::park_timeout(START_AGAIN);
-                }
-                other => break other?,
-            }
-        };
-        let fence = Arc::new(Fence::new(Arc::clone(&clock)));
-        let shared = Arc::new(DriverState {
-            membership: membership.clone(),
-            stopping: AtomicBool::new(false),
-            claim: Mutex::new(None),
-            changed: Condvar::new(),
-            fence: Arc::clone(&fence),
-        });
+            })
+        })?;
+        let fence = Arc::new(Fence::new(Arc::clone(&clock), settings.lease));
+        let shared = DriverState::new(membership.clone(), Arc::clone(&fence), settings.lease);
+        let shared = Arc::new(shared);
+        runtime.spawn(promises::ask(
+            Arc::clone(&shared),
+            settings.client,
+            settings.lease,
+        ));
         let (standing, watched) = watch::channel(Standing::Standby { owner: None });
         let mut claims = ClaimLoop {
             log: log(settings.lease / 3)?,
-            lease: settings.lease,
             shared: Arc::clone(&shared),
         };
         let mut follow = FollowLoop {
@@ -145,6 +130,7 @@ impl FleetDriver {
                 version: VERSION.to_owned(),
                 applied: 0,
                 seen: 0,
+                knows: Vec::new(),
             },
             recorded: None,
             owner: None,
@@ -187,90 +173,39 @@ impl FleetDriver {
         Arc::clone(&self.fence)
     }
 
+    /// Answers an owner that asks this member to leave it the claim.
+    pub fn promise(&self) -> Promise {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move |time| shared.promise(time))
+    }
+
     /// Gives the claim up, so that another member can take it at once. Blocks.
     pub fn stop(self) {
-        self.shared.stopping.store(true, Ordering::Release);
-        self.shared.changed.notify_all();
+        self.shared.stop();
         for thread in self.threads {
             let _ = thread.join();
         }
     }
 }
 
+fn join_log(
+    store: &Store,
+    replication: impl Fn() -> Result<Replication, StoreError>,
+) -> Result<ReplicaStatus, StoreError> {
+    loop {
+        match store.replicate(replication()?) {
+            // After a power cut, etcd may start later than this process.
+            Err(StoreError::SharedLog(error)) => {
+                tracing::warn!(%error, "waiting for etcd");
+                std::thread::park_timeout(START_AGAIN);
+            }
+            other => return other,
+        }
+    }
+}
+
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
     Ok(Builder::new().name(name.to_owned()).spawn(work)?)
-}
-
-impl DriverState {
-    fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
-    }
-
-    /// Waits for a new claim, the end or the time.
-    fn wait(&self, seen: Option<Claim>, wait: Duration) {
-        let mut claim = self.claim.lock();
-        if *claim == seen && !self.is_stopping() {
-            self.changed.wait_for(&mut claim, wait);
-        }
-    }
-}
-
-struct ClaimLoop {
-    log: EtcdLog,
-    lease: Duration,
-    shared: Arc<DriverState>,
-}
-
-impl ClaimLoop {
-    fn run(&mut self) {
-        let member = self.shared.membership.member;
-        while !self.shared.is_stopping() {
-            // Before the call: the lease is renewed at some later time.
-            let before = self.shared.fence.now();
-            let rest = match self.claim(member) {
-                Ok(claim) => {
-                    self.keep(claim, before);
-                    match claim {
-                        Claim::Held { .. } => self.lease / 4,
-                        Claim::Other { .. } => TICK,
-                    }
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "failed to renew the claim");
-                    TICK / 2
-                }
-            };
-            let mut claim = self.shared.claim.lock();
-            if !self.shared.is_stopping() {
-                self.shared.changed.wait_for(&mut claim, rest);
-            }
-        }
-        self.shared.fence.end();
-        if let Err(error) = self.log.resign(member) {
-            tracing::debug!(%error, "failed to release the claim of the owner; it ends with its lease");
-        }
-    }
-
-    fn claim(&mut self, member: MemberId) -> Result<Claim, SharedLogError> {
-        // A read, which costs etcd less than the attempt of a standby that is bound to fail.
-        match self.log.owner()? {
-            Some(other) if other != member => Ok(Claim::Other { member: other }),
-            Some(_) | None => self.log.claim(member),
-        }
-    }
-
-    fn keep(&self, claim: Claim, before: i64) {
-        match claim {
-            Claim::Held { epoch } => {
-                self.shared.fence.extend(epoch, before, self.lease);
-            }
-            Claim::Other { .. } => self.shared.fence.end(),
-        }
-        let mut current = self.shared.claim.lock();
-        if current.replace(claim) != Some(claim) {
-            self.shared.changed.notify_all();
-        }
-    }
 }
 
 struct FollowLoop {
@@ -319,7 +254,7 @@ impl FollowLoop {
 
     /// Returns whether entries were read.
     fn tick(&mut self) -> Result<bool, Ended> {
-        let claim = *self.shared.claim.lock();
+        let claim = self.shared.claim();
         let entries = match self.status.role {
             Role::Owner { .. } => Vec::new(),
             Role::Follower => self.read()?,
@@ -363,7 +298,8 @@ impl FollowLoop {
             Err(
                 error @ (SharedLogError::Damaged { .. }
                 | SharedLogError::Truncated { .. }
-                | SharedLogError::Foreign),
+                | SharedLogError::Foreign
+                | SharedLogError::Dissolved { .. }),
             ) => Err(Ended::Fatal(error.to_string())),
         }
     }
@@ -419,16 +355,33 @@ impl FollowLoop {
         self.owner = None;
         self.record.applied = self.status.position.number;
         self.record.seen = self.clock.now().0;
+        if let Err(error) = self.know_others() {
+            tracing::debug!(%error, "failed to read the members");
+            return Ok(());
+        }
         match self.log.update(&self.record) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Ended::Fatal(
-                "this member was removed from its fleet".to_owned(),
-            )),
+            Ok(false) => Err(Ended::Fatal(match self.log.head() {
+                Err(error @ SharedLogError::Dissolved { .. }) => error.to_string(),
+                _ => REMOVED.to_owned(),
+            })),
             Err(error) => {
                 tracing::debug!(%error, "failed to write the record of this member");
                 Ok(())
             }
         }
+    }
+
+    /// The owner counts on the promises of all others, so a new member waits until the record of the owner names it.
+    fn know_others(&mut self) -> Result<(), SharedLogError> {
+        let Role::Owner { .. } = self.status.role else {
+            return Ok(());
+        };
+        let mut members = self.log.members()?;
+        self.record.knows = members.iter().map(|member| member.id.clone()).collect();
+        members.retain(|member| member.id != self.record.id);
+        self.shared.set_others(members);
+        Ok(())
     }
 
     /// Every member remembers places in the log, so that a new owner knows them; the owner truncates.

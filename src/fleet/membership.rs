@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ports::private_file;
 use crate::store::replication::{FleetId, MemberId};
+use crate::types::from_hex;
 
 /// The store refuses every other use of a directory with this file.
 const DIRECTORY: &str = "fleet";
@@ -70,9 +71,9 @@ impl Membership {
             .filter(|file| file.version == VERSION)
             .and_then(|file| {
                 Some(Self {
-                    fleet: array(&file.fleet)?,
-                    member: array(&file.member)?,
-                    key: array(&file.key)?,
+                    fleet: from_hex(&file.fleet)?,
+                    member: from_hex(&file.member)?,
+                    key: from_hex(&file.key)?,
                     name: file.name,
                 })
             });
@@ -163,10 +164,6 @@ pub fn use_invitation(data_dir: &Path, secret: [u8; 16], now: i64) -> bool {
 /// Not the secret itself: a copy of the directory must not admit anybody.
 fn name_of(secret: &[u8; 16]) -> String {
     HEXLOWER.encode(digest(&SHA256, secret).as_ref())
-}
-
-fn array<const N: usize>(hex: &str) -> Option<[u8; N]> {
-    HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
 }
 
 fn write(directory: &Path, name: &str, text: &str) -> Result<(), MembershipError> {

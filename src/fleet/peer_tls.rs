@@ -37,7 +37,6 @@ pub(super) fn any_name() -> ServerName<'static> {
     ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into())
 }
 
-/// The public half of a fleet's key.
 #[must_use]
 pub fn public_key(seed: &[u8; 32]) -> Option<[u8; 32]> {
     let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;

@@ -11,11 +11,11 @@ use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::license_challenge::key_ids;
 use crate::domain::telemetry::EVENT_BYTES_MAX;
 use crate::http::access::auth::{
-    Administrator, Authenticator, Credentials, OperatorIdentity, PartnerIdentity, Proof,
-    UserIdentity, prove,
+    Authenticator, Credentials, OperatorIdentity, PartnerIdentity, Proof, UserIdentity, prove,
 };
+use crate::http::access::local_admin::Administrator;
+use crate::http::request::head_validation::check_path;
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
-use crate::http::request::path_validation::check_path;
 use crate::http::request::query::Query;
 use crate::http::response::range::{RangePart, part};
 use crate::http::routing::endpoint::users::check_own_record;
@@ -292,7 +292,7 @@ pub(super) fn cmcd(data: &[u8]) {
             .map(|(key, value)| Some(format!("{key}={}", cmcd_item(value)?)))
             .collect();
         if let Some(written) = written {
-            let read = dictionary(&written.join(","));
+            let read = dictionary(&written.join(","), &mut 0);
             assert_eq!(read.as_ref(), values, "another report was read");
         }
     }

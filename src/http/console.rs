@@ -47,6 +47,7 @@ impl Console {
             "catalog_import.js": media::SCRIPT,
             "chart.js": media::SCRIPT,
             "dom.js": media::SCRIPT,
+            "fleet.js": media::SCRIPT,
             "grid.js": media::SCRIPT,
             "guides.js": media::SCRIPT,
             "i18n.js": media::SCRIPT,
@@ -75,6 +76,7 @@ impl Console {
         let (_, file) = self.0.iter().find(|(known, _)| *known == name)?;
         #[cfg(debug_assertions)]
         let file = &on_disk(name, file);
+        // The page holds an operator's token: no other page may frame it, and its address stays out of `Referer`.
         let reply = Reply::prepared(file.clone())
             .with_header(CONTENT_SECURITY_POLICY, POLICY)
             .with_header(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))

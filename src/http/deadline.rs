@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::routing::handler::Answer;
+use crate::http::routing::endpoint::Answer;
 use crate::http::state::HttpState;
 
 /// Returns the answer of the future, or an error if it panics or is not ready in time.
@@ -29,7 +29,6 @@ pub(crate) async fn with_deadline(
     }
 }
 
-/// Returns the output of the future, or `None` if it panics.
 async fn catch_panic<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> Option<T> {
     poll_fn(|cx| {
         let step = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));

@@ -214,7 +214,6 @@ impl HttpMetrics {
         }
     }
 
-    /// Counts a response; `route` is its index in the route table.
     pub fn answered(
         &self,
         table: RouteSet,
@@ -264,5 +263,31 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line}");
         }
+    }
+
+    #[test]
+    fn refusals_of_partners_beyond_fifty_share_a_label() {
+        let registry = Arc::new(Registry::default());
+        let metrics = RefusalMetrics::new(&registry);
+        let count = |number: u8| {
+            let partner = PartnerId::from_bytes([number; 16]);
+            let name = || Some(format!("partner {number}"));
+            metrics.count("login", "INVALID_CREDENTIALS", Some(partner), name);
+        };
+        (0..53).for_each(count);
+        // One that has a label keeps it.
+        count(7);
+        let text = registry.render();
+        let of = |label: &str| {
+            let line = format!("code=\"INVALID_CREDENTIALS\",partner=\"{label}\"}} ");
+            let value = text.lines().find_map(|one| one.split_once(&line));
+            value.map(|(_, value)| value.to_owned())
+        };
+        assert_eq!(of("partner 7").as_deref(), Some("2"));
+        assert_eq!(of("partner 49").as_deref(), Some("1"));
+        assert_eq!(
+            (of("partner 50"), of("other").as_deref()),
+            (None, Some("3"))
+        );
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod console;
 pub(crate) mod deadline;
 pub mod errors;
 pub(crate) mod faults;
+pub mod freshness;
 pub mod lab_player;
 pub(crate) mod metrics;
 pub(crate) mod offload;

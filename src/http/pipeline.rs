@@ -5,10 +5,10 @@
 //! 2. `check` runs every check that comes before the body, in a fixed order: framing, path (404), method (405), partner
 //!    (401), user (401), rate limit (429), fault of a lab partner, body size (413), content coding (415).
 //! 3. `answer_later` reads the body, if there is one, and waits for the handler within its deadline.
-//! 4. `answer` looks into the response cache, and hands the request to the handler that its row of the route table names.
+//! 4. `cached_or_handled` looks into the response cache, and calls the handler that the row of the route table names.
 //! 5. `Call::serve` parses the request (400) and calls the handler, through the audit record or the cache if they
 //!    concern it.
-//! 6. `build_response` builds, counts and logs the response, whichever step it comes from.
+//! 6. `fenced` keeps the owner of a fleet from sending an outdated answer; `build_response` builds, counts and logs it.
 //!
 //! No rule of a single route belongs here.
 
@@ -27,37 +27,32 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 
 use crate::http::access::audit::{AuditDraft, run_audited};
-use crate::http::access::auth::{Administrator, Credentials, Proof, prove};
-use crate::http::access::{cors, rate_limits};
-use crate::http::connection::state::ConnectionState;
+use crate::http::access::auth::{Credentials, Proof, check_rate, prove};
+use crate::http::access::cors;
+use crate::http::access::local_admin::Administrator;
+use crate::http::connection::state::{ConnectionState, InFlightGuard};
 use crate::http::deadline::{panicked, with_deadline};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::faults::{self, ConnectionCut, LabRequest};
 use crate::http::request::body::{self, BodyStream, Coding, drain, gunzip};
-use crate::http::request::client_addr;
-use crate::http::request::context::Context;
-use crate::http::request::head_validation::{check_answers_for, check_framing};
+use crate::http::request::context::{Context, client_address, reported_country};
+use crate::http::request::head_validation::{check_answers_for, check_framing, check_path};
 use crate::http::request::headers::RequestHeaders;
-use crate::http::request::path_validation::check_path;
 use crate::http::request::query::Query;
-use crate::http::response::body::{InFlightGuard, ResponseBody};
-use crate::http::response::cache_lookup::CacheLookup;
-use crate::http::response::future::{Answered, ResponseFuture};
-use crate::http::response::journal_entry::{partner_of, reads_body};
-use crate::http::response::respond::{RequestRecord, finish};
+use crate::http::response::body::ResponseBody;
+use crate::http::response::cache::CacheLookup;
+use crate::http::response::journal_entry::partner_of;
+use crate::http::response::respond::{Answered, RequestRecord, ResponseFuture, finish};
 use crate::http::routing::endpoint::users::check_own_record;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::http::routing::handler::{Answer, Outcome};
-use crate::http::routing::route::{BodyRule, Route};
+use crate::http::routing::endpoint::{Answer, HandlerOutcome, Input, ParseRequest, Payload};
+use crate::http::routing::route::{BodyRule, Route, RouteMethod};
 use crate::http::routing::router::{Params, RouteMatch, RouteSet};
 use crate::http::state::HttpState;
 use crate::types::UnixSeconds;
-use crate::worker_pool::fair_queue::Turn;
 
 pub(crate) struct Service {
     pub http: Arc<HttpState>,
     pub table: RouteSet,
-    /// The local administrator, if the connection uses the administration socket.
     pub local: Option<Administrator>,
     pub peer: IpAddr,
     pub conn_state: Arc<ConnectionState>,
@@ -101,7 +96,11 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let step = step.unwrap_or_else(|_| PipelineStep::Answered(Err(panicked(http))));
         match step {
             // No body is left to drain, so the response needs no boxed future.
-            PipelineStep::Answered(answer) if body.is_end_stream() && record.fault.is_none() => {
+            PipelineStep::Answered(answer)
+                if body.is_end_stream()
+                    && record.fault.is_none()
+                    && http.is_fresh(record.route, &answer) =>
+            {
                 ResponseFuture::Ready(Some(build_response(
                     http,
                     &self.conn_state,
@@ -143,16 +142,10 @@ impl Service {
                 if !body.is_end_stream() || streamed {
                     return PipelineStep::Read(entry);
                 }
-                match answer(
-                    &self.http,
-                    record,
-                    parts,
-                    heads,
-                    entry,
-                    Payload::Whole(Bytes::new()),
-                ) {
-                    Ok(Outcome::Now(answer)) => PipelineStep::Answered(answer),
-                    Ok(Outcome::Later(future)) => PipelineStep::Waiting(future),
+                let nothing = Payload::Whole(Bytes::new());
+                match cached_or_handled(&self.http, record, parts, heads, entry, nothing) {
+                    Ok(HandlerOutcome::Now(answer)) => PipelineStep::Answered(answer),
+                    Ok(HandlerOutcome::Later(future)) => PipelineStep::Waiting(future),
                     Err(error) => PipelineStep::Answered(Err(error)),
                 }
             }
@@ -184,7 +177,7 @@ impl Service {
         let millis = http.services.clock.now_millis();
         let now = UnixSeconds(millis.div_euclid(1_000));
         let proxies = &http.settings.trusted_proxies;
-        let peer = client_addr::client(self.peer, &parts.headers, proxies);
+        let peer = client_address(self.peer, &parts.headers, proxies);
         record.draft.at_millis = Some(millis);
         record.draft.peer = Some(peer);
         let found = self.table.find(&parts.method, path);
@@ -220,15 +213,15 @@ impl Service {
         })?;
         record.user = proof.user();
         record.draft.admit(&proof, route);
-        // Also for requests that are refused below: their error is rendered with the same turn.
-        record.turn = Turn::for_client(proof.partner(), peer);
         // After authentication, because the limits of a partner count by partner, and before the body, which costs the
         // most.
-        rate_limits::check(&*http.authenticator, route.rate, proof.partner(), peer, now)?;
+        check_rate(&*http.authenticator, route.rate, proof.partner(), peer, now)?;
         let now = now + proof.clock_offset();
-        let lab = LabRequest::new(&proof, route, path, params, heads);
-        if let Some(answer) = lab.and_then(|request| faults::begin(http, record, &request, now)) {
-            return Ok(CheckResult::Answered(answer));
+        if let Some(partner) = proof.lab() {
+            let request = LabRequest::new(partner, &proof, route, path, params, heads);
+            if let Some(answer) = faults::begin(http, record, &request, now) {
+                return Ok(CheckResult::Answered(answer));
+            }
         }
         let coding = if body.is_end_stream() {
             Coding::Identity
@@ -239,9 +232,10 @@ impl Service {
             now,
             request_id: record.id.clone(),
             peer,
-            reported_country: http.geo_header.as_ref().and_then(|name| {
-                client_addr::reported_country(self.peer, &parts.headers, name, proxies)
-            }),
+            reported_country: http
+                .geo_header
+                .as_ref()
+                .and_then(|name| reported_country(self.peer, &parts.headers, name, proxies)),
             accept_language: heads.accept_language.joined(),
             change: None,
             trace: record.draft.trace.clone(),
@@ -257,18 +251,23 @@ impl Service {
 }
 
 /// Answers from the cache, or hands the request to the handler of its route.
-fn answer(
+fn cached_or_handled(
     http: &Arc<HttpState>,
     record: &mut RequestRecord,
     parts: &Parts,
     heads: &RequestHeaders<'_>,
     entry: AdmittedRequest,
     payload: Payload,
-) -> Result<Outcome, ApiError> {
-    let lookup = CacheLookup::new(http, entry.route, parts, heads, entry.cx.now);
+) -> Result<HandlerOutcome, ApiError> {
+    if entry.route.method != RouteMethod::Get {
+        http.services.store_admin.finalize_upgrade()?;
+    }
+    let cached_from = entry.route.cached_from;
+    let lookup =
+        cached_from.and_then(|length| CacheLookup::new(http, length, parts, heads, entry.cx.now));
     // By the text of the request, so that a hit needs no parsing.
     if let Some(reply) = lookup.as_ref().and_then(CacheLookup::by_text) {
-        return Ok(Outcome::Now(Ok(reply)));
+        return Ok(HandlerOutcome::Now(Ok(reply)));
     }
     let input = Input {
         path: parts.uri.path(),
@@ -278,7 +277,7 @@ fn answer(
         names: &http.names,
         password_min: usize::try_from(http.services.config.accounts.password_min).unwrap_or(0),
     };
-    let mut call = Call {
+    let mut call = HandlerCall {
         http,
         record,
         cx: entry.cx,
@@ -304,7 +303,7 @@ fn answer(
 }
 
 /// An authenticated request on its way to the handler of its route.
-pub(crate) struct Call<'a> {
+pub(crate) struct HandlerCall<'a> {
     http: &'a Arc<HttpState>,
     record: &'a mut RequestRecord,
     cx: Context,
@@ -315,17 +314,17 @@ pub(crate) struct Call<'a> {
     draft: Option<AuditDraft>,
 }
 
-impl Call<'_> {
+impl HandlerCall<'_> {
     /// Parses the request and calls the handler: through the audit record, through the cache, or directly.
-    pub(crate) fn serve<A, R, F>(self, auth: A, handler: F) -> Result<Outcome, ApiError>
+    pub(crate) fn serve<A, R, F>(self, auth: A, handler: F) -> Result<HandlerOutcome, ApiError>
     where
         A: Send + 'static,
         R: ParseRequest,
-        F: FnOnce(&Arc<HttpState>, Context, A, R) -> Outcome + Send + 'static,
+        F: FnOnce(&Arc<HttpState>, Context, A, R) -> HandlerOutcome + Send + 'static,
     {
         let (http, cx) = (self.http, self.cx);
         if let (Payload::Whole(body), Some((_, route))) = (&self.payload, self.record.route)
-            && reads_body(route)
+            && route.journals_body()
         {
             self.record.draft.body = Some(body.clone());
         }
@@ -335,7 +334,7 @@ impl Call<'_> {
         if let Some(draft) = self.draft {
             let handler = Box::new(move |http: &_, cx| handler(http, cx, auth, request));
             let audited = run_audited(Arc::clone(http), cx, draft, handler);
-            return Ok(Outcome::Later(Box::pin(audited)));
+            return Ok(HandlerOutcome::Later(Box::pin(audited)));
         }
         let Some((lookup, meaning)) = self
             .lookup
@@ -345,10 +344,10 @@ impl Call<'_> {
         };
         // The same request may be cached under another spelling.
         if let Some(reply) = lookup.by_meaning(&meaning) {
-            return Ok(Outcome::Now(Ok(reply)));
+            return Ok(HandlerOutcome::Now(Ok(reply)));
         }
         let outcome = handler(http, cx, auth, request);
-        if let Outcome::Now(Ok(reply)) = &outcome {
+        if let HandlerOutcome::Now(Ok(reply)) = &outcome {
             lookup.insert(&meaning, reply);
         }
         Ok(outcome)
@@ -377,17 +376,20 @@ async fn answer_later(
                 let heads = RequestHeaders::read(&parts.headers, &http.names);
                 // A panic becomes a 500 of this request only.
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    answer(&http, &mut record, &parts, &heads, entry, payload)
+                    cached_or_handled(&http, &mut record, &parts, &heads, entry, payload)
                 }));
                 match outcome.unwrap_or_else(|_| Err(panicked(&http))) {
-                    Ok(Outcome::Now(answer)) => answer,
-                    Ok(Outcome::Later(future)) => with_deadline(&http, deadline, future).await,
+                    Ok(HandlerOutcome::Now(answer)) => answer,
+                    Ok(HandlerOutcome::Later(future)) => {
+                        with_deadline(&http, deadline, future).await
+                    }
                     Err(error) => Err(error),
                 }
             }
             Err(error) => Err(error),
         },
     };
+    let answer = http.fenced(record.route, answer).await;
     let answer = faults::apply(&http, &mut record, answer).await;
     let heads = RequestHeaders::read(&parts.headers, &http.names);
     let fault = record.fault.clone();
@@ -446,7 +448,7 @@ fn build_response(
 ) -> Answered {
     // Announced before the listener closes, so that proxies open their next connection elsewhere.
     record.close |= conn_state.is_lame_duck();
-    let mut answer = finish(http, record, parts, heads, http.fenced(answer));
+    let mut answer = finish(http, record, parts, heads, answer);
     match answer.body_mut() {
         ResponseBody::Stream(_, busy) => *busy = Some(InFlightGuard::new(Arc::clone(conn_state))),
         ResponseBody::Empty | ResponseBody::Full(_) => conn_state.end(),

@@ -10,13 +10,13 @@ use super::metrics::HttpMetrics;
 use super::openapi::Descriptions;
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::http::access::auth::Authenticator;
+use crate::http::freshness::FreshnessCheck;
 use crate::http::request::context::RequestIds;
 use crate::http::request::headers::HeaderNames;
 use crate::http::response::cache::ResponseCache;
 use crate::http::response::localized_messages::{BadMessages, Messages};
 use crate::http::response::reset_page_view::Pages;
 use crate::http::response::xmltv_cache::XmltvCache;
-use crate::http::routing::handler::Answer;
 use crate::services::Services;
 
 #[derive(Debug, thiserror::Error)]
@@ -57,11 +57,9 @@ pub struct HttpState {
     pub origins: Option<Vec<HeaderValue>>,
     pub geo_header: Option<HeaderName>,
     pub sunset: Option<HeaderValue>,
-    /// Of the owner of a fleet: whether what it has in memory surely is the last state.
-    pub fence: OnceLock<Fence>,
+    /// Set on the owner of a fleet.
+    pub fence: OnceLock<FreshnessCheck>,
 }
-
-pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl HttpState {
     pub fn new(
@@ -119,18 +117,6 @@ impl HttpState {
             authenticator,
             settings,
         })
-    }
-}
-
-impl HttpState {
-    /// Called after the reads on which a refusal rests: another member of a fleet may have what this one lacks.
-    pub(crate) fn fenced(&self, answer: Answer) -> Answer {
-        match answer {
-            Err(error) if self.fence.get().is_some_and(|holds| !holds()) => {
-                Err(error.if_uncertain())
-            }
-            other => other,
-        }
     }
 }
 

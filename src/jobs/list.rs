@@ -151,7 +151,6 @@ fn geoip(services: &Arc<Services>) -> Option<Task> {
     }))
 }
 
-/// Reloads a renewed certificate. `None` without TLS.
 fn certificate(services: &Arc<Services>) -> Option<Task> {
     let (tls, readiness) = (services.tls.clone()?, Arc::clone(&services.readiness));
     Some(Task::new("certificate", 10 * SECOND, move |now| {

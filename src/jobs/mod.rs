@@ -173,7 +173,6 @@ impl Drop for Jobs {
     }
 }
 
-/// Counts the runs of a job, for those who wait for one.
 #[derive(Clone)]
 struct Rounds {
     name: &'static str,

@@ -44,7 +44,6 @@ struct Totals {
 /// What happened in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActivitySample {
-    /// The end of the interval.
     pub at: UnixSeconds,
     /// The most playback sessions at the end of a step of the interval.
     pub streams: u64,
@@ -108,7 +107,6 @@ impl Activity {
         }
     }
 
-    /// The samples of a period, oldest first.
     #[must_use]
     pub fn samples(&self, period: ActivityPeriod) -> Vec<ActivitySample> {
         let rings = self.0.lock();

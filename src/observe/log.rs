@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -26,23 +26,20 @@ pub(crate) enum Format {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
-    #[error("`{0}` is not a log level")]
-    Level(String),
     #[error("the log is set up already")]
     Twice,
     #[error("the log: {0}")]
     Socket(#[from] io::Error),
 }
 
-pub(crate) fn init(format: Format, level: &str) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(level).map_err(|_| LogError::Level(level.to_owned()))?;
+pub(crate) fn init(format: Format, level: LevelFilter) -> Result<(), LogError> {
     let lines = tracing_subscriber::fmt::layer()
         // Standard output is for data only.
         .with_writer(Bounded::new(io::stderr()))
         // Escape sequences would be stored by log collectors.
         .with_ansi(false)
         .with_target(false);
-    let log = tracing_subscriber::registry().with(filter);
+    let log = tracing_subscriber::registry().with(level);
     let done = match format {
         Format::Text => log.with(lines).try_init(),
         Format::Json => log.with(lines.json().flatten_event(true)).try_init(),

@@ -99,6 +99,8 @@ fn braced(labels: &str) -> String {
 }
 
 type MetricReader = Box<dyn Fn() -> Option<i64> + Send + Sync>;
+/// Reads the values of a label, and the gauge of each.
+type SeriesReader = Box<dyn Fn() -> Vec<(String, i64)> + Send + Sync>;
 
 enum MetricSource {
     Counter(Arc<Counter>),
@@ -106,13 +108,15 @@ enum MetricSource {
     Histogram(Arc<Histogram>),
     Read(MetricReader),
     ReadCounter(MetricReader),
+    /// With the name of the label.
+    ReadSeries(&'static str, SeriesReader),
 }
 
 impl MetricSource {
     const fn kind(&self) -> &'static str {
         match self {
             Self::Counter(_) | Self::ReadCounter(_) => "counter",
-            Self::Gauge(_) | Self::Read(_) => "gauge",
+            Self::Gauge(_) | Self::Read(_) | Self::ReadSeries(..) => "gauge",
             Self::Histogram(_) => "histogram",
         }
     }
@@ -202,6 +206,22 @@ impl Registry {
         self.add(name, help, labels, MetricSource::Read(Box::new(read)));
     }
 
+    /// Registers a gauge whose series come and go: one for each value of a label, read on each scrape.
+    pub fn gauge_by(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        read: impl Fn() -> Vec<(String, i64)> + Send + Sync + 'static,
+    ) {
+        self.add(
+            name,
+            help,
+            &[],
+            MetricSource::ReadSeries(label, Box::new(read)),
+        );
+    }
+
     /// Registers a counter that its owner maintains and that is read on each scrape. Its name must end in
     /// `_total`.
     pub fn counter_of(
@@ -241,7 +261,7 @@ impl Registry {
                 MetricSource::Read(read) | MetricSource::ReadCounter(read) => {
                     read().and_then(|value| u64::try_from(value).ok())
                 }
-                MetricSource::Histogram(_) => None,
+                MetricSource::Histogram(_) | MetricSource::ReadSeries(..) => None,
             };
             each(labels, value.unwrap_or_default());
         });
@@ -290,6 +310,13 @@ impl Registry {
                         histogram.write(&mut out, name, labels);
                         continue;
                     }
+                    MetricSource::ReadSeries(label, read) => {
+                        for (of, value) in read() {
+                            let of = escaped(&of);
+                            let _ = writeln!(out, "{name}{{{label}=\"{of}\"}} {value}");
+                        }
+                        continue;
+                    }
                 };
                 let _ = writeln!(out, "{name}{} {value}", braced(labels));
             }
@@ -318,6 +345,9 @@ mod tests {
         registry.gauge("b", "B.", &[]).set(-2);
         registry.gauge_of("c", "C.", &[], || 7);
         registry.gauge_if("f", "F.", &[], || None);
+        registry.gauge_by("g", "G.", "member", || {
+            vec![("x\"".to_owned(), 1), ("y".to_owned(), 2)]
+        });
         registry.counter_of("e_total", "E.", &[], || 8);
         let histogram = registry.histogram("d_seconds", "D.", &[]);
         histogram.observe(Duration::from_micros(60));
@@ -328,6 +358,8 @@ mod tests {
             "a_total{route=\"x\\\"y\"} 3",
             "a_total{route=\"z\"} 0",
             "b -2",
+            "g{member=\"x\\\"\"} 1",
+            "g{member=\"y\"} 2",
             "c 7",
             "# TYPE e_total counter",
             "e_total 8",

@@ -1,6 +1,7 @@
 //! What operators see of the running service: log, metrics, readiness. This module decides nothing.
 
 pub mod activity;
+pub mod fleet;
 mod journal;
 pub(crate) mod log;
 pub mod metrics;

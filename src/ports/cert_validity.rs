@@ -15,13 +15,13 @@ const GENERALIZED_TIME: u8 = 0x18;
 
 /// Validity period of a certificate, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Validity {
+pub(crate) struct Validity {
     from: UnixSeconds,
     to: UnixSeconds,
 }
 
 impl Validity {
-    pub(super) fn parse(certificate: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(certificate: &[u8]) -> Option<Self> {
         // The order of the fields is that of RFC 5280, 4.1.
         let (whole, _) = expect(certificate, SEQUENCE)?;
         let (mut rest, _) = expect(whole, SEQUENCE)?;
@@ -43,6 +43,10 @@ impl Validity {
         (self.from..=self.to).contains(&now)
     }
 
+    pub(crate) const fn until(self) -> UnixSeconds {
+        self.to
+    }
+
     pub(super) const fn left(self, now: UnixSeconds) -> i64 {
         self.to.since(now)
     }
@@ -58,7 +62,6 @@ impl fmt::Display for Validity {
     }
 }
 
-/// Splits off the first element: its tag, its content, and the rest.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = bytes.split_first()?;
     let (first, rest) = rest.split_first()?;

@@ -132,7 +132,6 @@ impl LabClock {
         self.state.read().pace
     }
 
-    /// Returns to real time.
     pub fn reset(&self) {
         *self.state.write() = LabTime::REAL;
     }

@@ -75,7 +75,6 @@ pub enum FetchError {
     #[error("the server answered {status}")]
     Status {
         status: StatusCode,
-        /// The server's `Retry-After`, in seconds.
         retry_after: Option<u64>,
     },
     #[error("the server redirects {0}")]

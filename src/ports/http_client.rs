@@ -150,6 +150,17 @@ impl RequestTarget {
         })
     }
 
+    /// Connects, and returns the certificate of the server in DER; `None` without TLS.
+    pub(crate) async fn certificate(&self) -> Result<Option<Vec<u8>>, Broken> {
+        let Some((connector, name)) = &self.tls else {
+            return Ok(None);
+        };
+        let stream = TcpStream::connect(&*self.resolve().await?).await?;
+        let stream = connector.connect(name.clone(), stream).await?;
+        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        Ok(chain.first().map(|first| first.to_vec()))
+    }
+
     async fn open<B>(&self, stream: TcpStream) -> Result<(SendRequest<B>, Connection), Broken>
     where
         B: Body<Data = Bytes> + Send + 'static,

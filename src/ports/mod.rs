@@ -1,6 +1,6 @@
 //! Interfaces to the outside world: traits, each with a real and a test implementation.
 
-mod cert_validity;
+pub(crate) mod cert_validity;
 pub mod clock;
 pub mod entropy;
 pub(crate) mod event_sink;

@@ -136,7 +136,7 @@ impl SmtpMailer {
             let login = connection.auth(&[Mechanism::Plain, Mechanism::Login], login);
             // The server may ask for user name and password separately.
             let answer = self.within(3, login).await?;
-            dialogue.push(format!("S: {}", self.mask.answer(&answer)));
+            dialogue.push(format!("S: {}", self.mask.reply(&answer)));
         }
         Ok(connection)
     }
@@ -264,7 +264,7 @@ impl SmtpLine {
         let mask = &self.mailer.mask;
         let reply = answer
             .as_ref()
-            .map_or_else(|failure| mask.failure(failure), |a| mask.answer(a));
+            .map_or_else(|failure| mask.failure(failure), |a| mask.reply(a));
         dialogue.push(format!("S: {reply}"));
         answer.map(|_| reply).map_err(|failure| judge(&failure))
     }
@@ -320,7 +320,7 @@ impl Mask {
             .collect()
     }
 
-    fn answer(&self, answer: &Response) -> String {
+    fn reply(&self, answer: &Response) -> String {
         let lines: Vec<&str> = answer.message().collect();
         self.line(&format!("{} {}", answer.code(), lines.join(" ")))
     }

@@ -193,11 +193,20 @@ fn older_store_is_backed_up_and_upgraded_step_by_step() {
     let store = Store::open(path, whole(), Options::default()).unwrap();
     assert!(all(&store).values().all(|person| person.age == 31));
     assert_sound(&store);
-    drop(store);
-    // A downgrade uses the backup made before the upgrade.
+    // The upgrade names its backup, which the package restores, until a client changes something.
     let backups = list_backups(&path.join("aside"), &schema());
     assert_eq!(backups.len(), 1);
     let backup = backups[0].path.clone();
+    let named = StoreLayout::new(path, true).upgrade_backup();
+    assert_eq!(
+        fs::read(&named).unwrap(),
+        backup.as_os_str().as_encoded_bytes()
+    );
+    for _ in 0..2 {
+        store.finalize_upgrade().unwrap();
+        assert!(!named.exists());
+    }
+    drop(store);
     restore(path, &backup, [0; 16], false).unwrap();
     let store = open(path).unwrap();
     assert!(all(&store).values().all(|person| person.age == 30));

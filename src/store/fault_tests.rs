@@ -96,7 +96,7 @@ fn filled(directory: &Path) -> Store {
 
 /// Commits changes while another operation is blocked: before the gate, after it and at the end.
 /// Fails if one is not answered.
-fn change_meanwhile(store: &Store) {
+fn change_while_blocked(store: &Store) {
     let (answered, answers) = channel();
     let store = store.clone();
     thread::spawn(move || {
@@ -114,7 +114,11 @@ fn change_meanwhile(store: &Store) {
         answered.send(()).unwrap();
     });
     let answer = answers.recv_timeout(PATIENCE);
-    assert_eq!(answer, Ok(()), "no commit is answered meanwhile");
+    assert_eq!(
+        answer,
+        Ok(()),
+        "commits are answered while the scan is blocked"
+    );
 }
 
 fn after_changes() -> BTreeMap<u32, Person> {
@@ -134,7 +138,7 @@ fn commits_are_answered_while_verification_is_held_in_the_middle() {
         thread::spawn(move || store.verify().unwrap())
     };
     waits.recv_timeout(PATIENCE).unwrap();
-    change_meanwhile(&store);
+    change_while_blocked(&store);
     release.send(()).unwrap();
     let Verified {
         tables,
@@ -170,7 +174,7 @@ fn damage_is_found_while_commits_continue() {
         thread::spawn(move || store.verify().unwrap())
     };
     waits.recv_timeout(PATIENCE).unwrap();
-    change_meanwhile(&store);
+    change_while_blocked(&store);
     release.send(()).unwrap();
     let Verified {
         tables,
@@ -205,7 +209,7 @@ fn indexes_are_repaired_while_commits_continue() {
         thread::spawn(move || store.rebuild().unwrap())
     };
     waits.recv_timeout(PATIENCE).unwrap();
-    change_meanwhile(&store);
+    change_while_blocked(&store);
     release.send(()).unwrap();
     let report = mending.join().unwrap().remove(0);
     assert_eq!((report.missing.count, report.stale.count), (1, 1));
@@ -227,7 +231,7 @@ fn commits_are_answered_while_a_snapshot_of_the_engine_is_written() {
         })
     };
     waits.recv_timeout(PATIENCE).unwrap();
-    change_meanwhile(&store);
+    change_while_blocked(&store);
     release.send(()).unwrap();
     let snapshot = renewing.join().unwrap();
     assert_sound(&store);

@@ -6,18 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use parking_lot::Mutex;
-
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
-
-/// Number of reserved file descriptors: for a WAL segment and its directory, and the same for
-/// telemetry.
-const RESERVE: usize = 8;
-
-/// Unused descriptors, one of which is released when the process has no other. Connections can use
-/// up all free descriptors, and without its next segment the WAL rejects all writes.
-static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+use crate::descriptor_reserve;
 
 /// The failed operation and its path. Stored inside an [`io::Error`] of the same kind.
 #[derive(Debug)]
@@ -66,39 +55,12 @@ impl std::error::Error for FileError {
 }
 
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let source = FileError::find(error).map_or(error, |error| &error.source);
-    matches!(source.raw_os_error(), Some(EMFILE | ENFILE))
+    descriptor_reserve::is_exhaustion(FileError::find(error).map_or(error, |error| &error.source))
 }
 
 /// Returns whether a sync failed. Data written before it may not be on the disk.
 pub(crate) fn is_failed_sync(error: &io::Error) -> bool {
     FileError::find(error).is_some_and(|error| error.sync)
-}
-
-pub(super) fn fill_reserve() {
-    let mut reserved = RESERVED.lock();
-    while reserved.len() < RESERVE {
-        match File::open("/dev/null") {
-            Ok(file) => reserved.push(file),
-            // The maintenance thread fills the reserve later.
-            Err(_) => return,
-        }
-    }
-}
-
-/// Opens a file, with a reserved descriptor if no other is free.
-fn with_reserve(open: impl Fn() -> io::Result<File>) -> io::Result<File> {
-    loop {
-        match open() {
-            Err(error) if is_out_of_descriptors(&error) => match RESERVED.lock().pop() {
-                // Another thread may take the released descriptor; the loop then releases the next
-                // one.
-                Some(reserved) => drop(reserved),
-                None => return Err(error),
-            },
-            other => return other,
-        }
-    }
 }
 
 /// Creates a directory and its missing parents, with mode 0750.
@@ -132,7 +94,7 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     } else {
         path
     };
-    with_reserve(|| File::open(path))
+    descriptor_reserve::open(|| File::open(path))
         .map_err(FileError::wrap("open the directory", path, false))?
         .sync_all()
         .map_err(FileError::wrap("sync the directory", path, true))
@@ -149,7 +111,7 @@ pub(crate) fn sync_data(file: &File, path: &Path) -> io::Result<()> {
 }
 
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
-    with_reserve(|| {
+    descriptor_reserve::open(|| {
         File::options()
             .write(true)
             .create(true)
@@ -161,7 +123,7 @@ pub(super) fn create_private(path: &Path) -> io::Result<File> {
 }
 
 /// Replaces a small file atomically: writes a temporary file and renames it.
-pub(super) fn replace(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
+pub(crate) fn replace_file(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     let aside = with_suffix(path, ".new");
     let mut file = create_private(&aside)?;
     file.write_all(bytes)
@@ -191,6 +153,18 @@ pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes a file, if it exists, for good: a power cut does not bring it back.
+pub(super) fn remove_file(path: &Path, sync: bool) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(FileError::wrap("remove", path, false))?,
+    }
+    match path.parent() {
+        Some(parent) if sync => sync_directory(parent),
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> io::Error {
     FileError::wrap(what, path, false)
 }
@@ -217,6 +191,8 @@ mod tests {
     use super::*;
     use crate::store::StoreError;
 
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
     const ENOSPC: i32 = 28;
     const EDQUOT: i32 = 122;
 
@@ -253,28 +229,6 @@ mod tests {
                 assert!(matches!(told, StoreError::NoDescriptor(_)), "{told:?}");
             }
         }
-    }
-
-    #[test]
-    fn reserved_descriptor_is_used_when_no_other_is_left() {
-        fill_reserve();
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("file");
-        let failures = Mutex::new(2);
-        let open = || {
-            let mut failures = failures.lock();
-            if *failures > 0 {
-                *failures -= 1;
-                return Err(io::Error::from_raw_os_error(EMFILE));
-            }
-            File::create(&path)
-        };
-        with_reserve(open).unwrap();
-        assert!(path.exists());
-        // Without a reserve the caller gets the error.
-        let never = || Err(io::Error::from_raw_os_error(EMFILE));
-        assert!(is_out_of_descriptors(&with_reserve(never).unwrap_err()));
-        fill_reserve();
     }
 
     #[test]

@@ -47,6 +47,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -65,7 +66,7 @@ pub use crate::store::maintenance::backup::{
 pub use crate::store::maintenance::copy::{bytes_below, copy_store};
 pub use crate::store::maintenance::disk_space::{NEEDS, WritePriority};
 pub use crate::store::maintenance::dump::{Exported, Imported};
-pub use crate::store::maintenance::join::Join;
+pub use crate::store::maintenance::join::{Join, check_unused};
 pub use crate::store::maintenance::retention::{Retention, prune_backups};
 pub use crate::store::recovery::layout::has_data;
 pub use crate::store::recovery::loss::Loss;
@@ -76,18 +77,20 @@ pub use crate::store::snapshot::verify::{
     DurableStateReport, Found, SnapshotReport, TableReport, Verified,
 };
 pub use error::StoreError;
-pub(crate) use files::{is_failed_sync, make_directory, sync_data, sync_directory, sync_file};
+pub(crate) use files::{
+    is_failed_sync, make_directory, replace_file, sync_data, sync_directory, sync_file,
+};
 pub use key::{All, Key, PrefixOf};
 #[cfg(test)]
 pub use record::golden;
 pub use record::{Record, VALUE_MAX, decode_note, encode_note, read as read_record};
-pub use table::{Entries, Index, PrimaryKey, Schema, Step, Table, TreeName};
+pub use table::{Entries, Index, PrimaryKey, Schema, Table, TreeName, UpgradeStep};
 pub use txn::Txn;
 
 use self::replication::Replica;
 use self::shared::{OnDisk, Shared};
 use crate::store::commit::threads::spawn;
-use crate::store::commit::writer::{Message, TransactionResult, Writer};
+use crate::store::commit::writer::{TransactionResult, Writer, WriterMessage};
 use crate::store::maintenance::disk_space::Space;
 use crate::store::maintenance::thread::MaintenanceThread;
 use crate::store::recovery::layout::{Identity, StoreLayout};
@@ -106,7 +109,7 @@ pub struct Store(Arc<Inner>);
 
 struct Inner {
     core: Arc<Shared>,
-    inbox: SyncSender<Message>,
+    inbox: SyncSender<WriterMessage>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stop_maintenance: Mutex<Option<std::sync::mpsc::Sender<()>>>,
     clock: SnapshotClock,
@@ -171,6 +174,7 @@ impl Store {
             Arc::new(move |path: &Path| check_snapshot(path, &schema).map(drop))
         });
         let disk = OnDisk {
+            upgrade_is_reversible: AtomicBool::new(layout.upgrade_backup().exists()),
             layout,
             identity,
             space,
@@ -323,7 +327,7 @@ impl Store {
         });
         // A full queue rejects at once: callers must not pile up behind a slow disk, and some are runtime
         // threads.
-        let refused = match self.0.inbox.try_send(Message::Write(class, job)) {
+        let refused = match self.0.inbox.try_send(WriterMessage::Write(class, job)) {
             Ok(()) => return commit,
             Err(TrySendError::Full(_)) => StoreError::Overloaded,
             Err(TrySendError::Disconnected(_)) => StoreError::Closed,
@@ -361,13 +365,13 @@ impl Store {
     /// Checks for the watchdog that the writer thread responds.
     pub fn probe(&self) -> Commit<(), StoreError> {
         let (sender, commit) = Commit::channel();
-        let (message, refused) = match self.0.inbox.try_send(Message::Probe(sender)) {
+        let (message, refused) = match self.0.inbox.try_send(WriterMessage::Probe(sender)) {
             Ok(()) => return commit,
             // A full queue does not mean that the writer hangs, so it is an error of its own.
             Err(TrySendError::Full(message)) => (message, StoreError::Overloaded),
             Err(TrySendError::Disconnected(message)) => (message, StoreError::Closed),
         };
-        if let Message::Probe(sender) = message {
+        if let WriterMessage::Probe(sender) = message {
             let _ = sender.send(Err(refused));
         }
         commit
@@ -381,7 +385,6 @@ impl Store {
     }
 }
 
-/// The identity of a store, or that of a new one, which is written.
 fn layout_identity(
     layout: &StoreLayout,
     schema: &Schema,
@@ -413,7 +416,7 @@ impl Drop for Inner {
         // First: the apply thread may wait for an engine that is not ready yet.
         self.core.engine().abandon();
         // The queue may be full. The writer empties it and then finds that all senders are gone.
-        let _ = self.inbox.send(Message::Stop);
+        let _ = self.inbox.send(WriterMessage::Stop);
         // Dropping the sender ends the maintenance thread.
         self.stop_maintenance.lock().take();
         for thread in self.threads.lock().drain(..) {

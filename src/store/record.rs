@@ -110,7 +110,6 @@ pub(super) fn bare(value: &[u8]) -> Option<&[u8]> {
     value.get(HEAD - 1..)
 }
 
-/// Adds the checksum to version and body.
 pub(super) fn sealed(tree: &str, key: &[u8], body: &[u8]) -> Vec<u8> {
     let mut value = checksum(tree, key, body).to_vec();
     value.extend_from_slice(body);

@@ -36,7 +36,7 @@ pub(super) struct Shared {
     pub(super) failure: FatalError,
     /// Whether commits are accepted; false while the disk is full or read-only.
     writable: AtomicBool,
-    pub(super) counts: Counts,
+    pub(super) counts: CommitCounts,
     /// `None` for a store in memory.
     pub(super) disk: Option<OnDisk>,
 }
@@ -52,10 +52,11 @@ pub(super) struct OnDisk {
     pub(super) verify_snapshot: VerifySnapshot,
     pub(super) notes: SnapshotMetadata,
     pub(super) seed: [u8; 16],
-    /// Source of the engine if it was rebuilt since the store was opened.
     pub(super) rebuilt_from: Arc<OnceLock<String>>,
     /// The commits that were given up when the store was opened.
     pub(super) loss: Option<Loss>,
+    /// Whether [`StoreLayout::upgrade_backup`] exists.
+    pub(super) upgrade_is_reversible: AtomicBool,
 }
 
 impl OnDisk {
@@ -81,7 +82,7 @@ impl Shared {
             memtable: Memtable::default(),
             failure: FatalError::new(on_failure),
             writable: AtomicBool::new(writable),
-            counts: Counts::default(),
+            counts: CommitCounts::default(),
             disk,
         }
     }
@@ -170,12 +171,12 @@ pub struct Written {
 
 /// Written only by the writer thread.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct CommitCounts {
     commits: AtomicU64,
     syncs: AtomicU64,
 }
 
-impl Counts {
+impl CommitCounts {
     pub(super) fn committed(&self, plans: u64) {
         self.commits.fetch_add(plans, Ordering::Relaxed);
     }
@@ -223,7 +224,10 @@ impl FatalError {
             // consequences.
             return failed.clone();
         }
-        let failed = StoreError::Failed(error.to_string());
+        let failed = match error {
+            StoreError::Failed(_) => error.clone(),
+            other => StoreError::Failed(other.to_string()),
+        };
         *first = Some(failed.clone());
         // Released before the handler runs, which may ask for the failure itself.
         drop(first);

@@ -31,10 +31,10 @@ pub trait Index: 'static {
 pub type PrimaryKey<I> = <<I as Index>::Table as Table>::Key;
 
 #[derive(Default)]
-pub struct Entries(Vec<Entry>);
+pub struct Entries(Vec<IndexEntry>);
 
 /// A tree and the key in it: the index key followed by the primary key.
-pub(super) type Entry = (TreeName, Vec<u8>);
+pub(super) type IndexEntry = (TreeName, Vec<u8>);
 
 impl Entries {
     pub fn add<I: Index>(&mut self, key: &I::Key, primary: &PrimaryKey<I>) {
@@ -46,7 +46,7 @@ impl Entries {
 }
 
 /// Returns the index entries of a record, sorted and without duplicates.
-pub(super) fn entries<T: Table>(key: &T::Key, record: &T::Record) -> Vec<Entry> {
+pub(super) fn entries<T: Table>(key: &T::Key, record: &T::Record) -> Vec<IndexEntry> {
     let mut entries = Entries::default();
     T::index(key, record, &mut entries);
     // Both old and new entries of a record are compared as sets.
@@ -62,10 +62,10 @@ pub(super) struct TableInfo {
     pub(super) indexes: &'static [TreeName],
     /// Returns the index entries of a stored value; `None` if key or value is damaged. Fails for a
     /// record of a newer version.
-    pub(super) examine: fn(&[u8], &[u8]) -> Result<Option<Vec<Entry>>, StoreError>,
+    pub(super) examine: fn(&[u8], &[u8]) -> Result<Option<Vec<IndexEntry>>, StoreError>,
 }
 
-fn examine<T: Table>(key: &[u8], value: &[u8]) -> Result<Option<Vec<Entry>>, StoreError> {
+fn examine<T: Table>(key: &[u8], value: &[u8]) -> Result<Option<Vec<IndexEntry>>, StoreError> {
     let record = match record::open::<T::Record>(T::NAME, key, value) {
         Err(StoreError::Damaged { .. }) => return Ok(None),
         other => other?,
@@ -76,13 +76,12 @@ fn examine<T: Table>(key: &[u8], value: &[u8]) -> Result<Option<Vec<Entry>>, Sto
 
 /// An upgrade step from one format to the next. It may run more than once, after an interruption
 /// too, so it must be idempotent.
-pub type Step = fn(&Store) -> Result<(), StoreError>;
+pub type UpgradeStep = fn(&Store) -> Result<(), StoreError>;
 
-/// All tables of a store, and the upgrade steps from older formats.
 #[derive(Clone, Default)]
 pub struct Schema {
     tables: Vec<TableInfo>,
-    steps: Vec<Step>,
+    steps: Vec<UpgradeStep>,
 }
 
 impl Schema {
@@ -97,7 +96,7 @@ impl Schema {
     }
 
     #[must_use]
-    pub fn upgraded_by(mut self, step: Step) -> Self {
+    pub fn upgraded_by(mut self, step: UpgradeStep) -> Self {
         self.steps.push(step);
         self
     }
@@ -111,7 +110,7 @@ impl Schema {
     }
 
     /// Returns the steps after a format, each with the format that it leads to.
-    pub(super) fn steps_from(&self, format: u32) -> impl Iterator<Item = (u32, Step)> {
+    pub(super) fn steps_from(&self, format: u32) -> impl Iterator<Item = (u32, UpgradeStep)> {
         let steps = (2..).zip(self.steps.iter().copied());
         steps.filter(move |(to, _)| *to > format)
     }

@@ -163,7 +163,7 @@ impl Txn<'_> {
         &mut self,
         key: &T::Key,
         bytes: &[u8],
-        new: &[table::Entry],
+        new: &[table::IndexEntry],
     ) -> Result<(), StoreError> {
         if T::INDEXES.is_empty() {
             return Ok(());

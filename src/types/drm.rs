@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A DRM system, as `Service-Play-DRM` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Drm {

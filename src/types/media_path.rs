@@ -9,7 +9,6 @@ const DEPTH_MAX: usize = 16;
 pub struct MediaPath(String);
 
 impl MediaPath {
-    /// Parses a path that has been percent-decoded once.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         // Decoding a second time would turn `%252e` into a dot after this check.

@@ -7,6 +7,7 @@ mod connection_origin;
 pub(crate) mod drm;
 pub(crate) mod duration_unit;
 pub(crate) mod email;
+mod hex;
 pub(crate) mod html_escape;
 pub(crate) mod ids;
 pub(crate) mod media_path;
@@ -24,6 +25,7 @@ pub use connection_origin::{ConnectionOrigin, ListenerKind};
 pub use drm::{Drm, Protocol};
 pub use duration_unit::DurationUnit;
 pub use email::Email;
+pub(crate) use hex::from_hex;
 pub use ids::{
     AssetId, BroadcastId, DeviceId, EntitlementId, LivestreamId, LoginId, MailId, OfferId,
     OperatorId, PartnerId, SessionId, UserId,
@@ -36,7 +38,7 @@ pub use role::Role;
 pub use secret::{Password, Pin};
 pub use span::{format_span, parse_span};
 pub use time::{LiveOffset, TvDay, UnixSeconds};
-pub use token::{Token, TokenHash, TokenInfo, TokenKind};
+pub use token::{PARTNER_TOKEN_LENGTH, Token, TokenHash, TokenInfo, TokenKind};
 
 /// Why a text could not be parsed: a sentence for the partner's developer that never repeats the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

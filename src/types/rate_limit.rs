@@ -3,7 +3,6 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the limit `{name}` is {limit} in {window} seconds; wait {retry_after}")]
 pub struct LimitReached {
-    /// Name of the limit, as clients see it.
     pub name: &'static str,
     pub limit: u32,
     pub window: i64,

@@ -28,7 +28,6 @@ pub fn parse_span(text: &str) -> Result<Duration, Malformed> {
         .ok_or(Malformed("must be at most 3650d"))
 }
 
-/// Writes a span as [`parse_span`] reads it.
 #[must_use]
 pub fn format_span(span: Duration) -> String {
     match span.as_millis() {

@@ -31,6 +31,7 @@ impl TokenKind {
 }
 
 const TOKEN_LENGTH: usize = 4 + 43; // a prefix and 256 bits in base64url
+pub const PARTNER_TOKEN_LENGTH: usize = 36; // a UUID
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TokenHash([u8; 32]);
@@ -48,7 +49,7 @@ impl TokenHash {
     #[must_use]
     pub fn hash_partner_token(text: &str) -> Option<Self> {
         // Only the lower-case spelling that was issued is known: one token has one hash.
-        let form = text.len() == 36
+        let form = text.len() == PARTNER_TOKEN_LENGTH
             && text.bytes().enumerate().all(|(at, byte)| match at {
                 8 | 13 | 18 | 23 => byte == b'-',
                 _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),

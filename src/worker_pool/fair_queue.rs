@@ -1,7 +1,7 @@
 //! A bounded fair queue: partners take turns, and within a partner the client networks take turns. Neither a
 //! flood from one partner nor one from a few networks can starve the others.
 //!
-//! Networks with recent login failures wait in further queues, by their [`Standing`]. Each queue gets one turn in
+//! Networks with recent login failures wait in further queues, by their [`LoginStanding`]. Each queue gets one turn in
 //! four while those before it have work, so a guesser slows down other users of the same network but never
 //! locks them out.
 
@@ -35,7 +35,7 @@ impl ClientNetwork {
 
 /// What the recent login failures of a network say about it; each has its own queue, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum LoginStanding {
     /// No recent failure.
     #[default]
     Clean,
@@ -53,7 +53,7 @@ pub struct Turn {
     /// `None` for operators and for internal work.
     pub partner: Option<PartnerId>,
     pub network: Option<ClientNetwork>,
-    pub standing: Standing,
+    pub standing: LoginStanding,
 }
 
 impl Turn {
@@ -62,7 +62,7 @@ impl Turn {
         Self {
             partner,
             network: Some(ClientNetwork::from_address(address)),
-            standing: Standing::Clean,
+            standing: LoginStanding::Clean,
         }
     }
 }
@@ -210,7 +210,7 @@ impl<J> Ring<J> {
 }
 
 pub struct FairQueue<J> {
-    /// By [`Standing`].
+    /// By [`LoginStanding`].
     rings: [Ring<J>; STANDINGS],
     /// Turns of each ring but the last since the last turn of those behind it.
     turns: [usize; STANDINGS - 1],
@@ -317,7 +317,7 @@ mod tests {
             network: Some(ClientNetwork::from_address(IpAddr::from([
                 192, 0, network, 1,
             ]))),
-            standing: Standing::Clean,
+            standing: LoginStanding::Clean,
         }
     }
 
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn suspect_networks_get_one_turn_in_four_and_make_room_first() {
         let guesser = Turn {
-            standing: Standing::Suspect,
+            standing: LoginStanding::Suspect,
             ..turn(1, 1)
         };
         let mut queue = FairQueue::new(8);
@@ -404,7 +404,7 @@ mod tests {
             queue
                 .push(
                     &Turn {
-                        standing: Standing::Suspect,
+                        standing: LoginStanding::Suspect,
                         ..turn(n, 1)
                     },
                     "guess",
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(
             queue.push(
                 &Turn {
-                    standing: Standing::Suspect,
+                    standing: LoginStanding::Suspect,
                     ..turn(9, 2)
                 },
                 "guess"
@@ -434,13 +434,13 @@ mod tests {
         let mut queue = FairQueue::new(256);
         for network in 0..20 {
             queue
-                .push(&of(Standing::Suspect, network), "suspect")
+                .push(&of(LoginStanding::Suspect, network), "suspect")
                 .unwrap();
             queue
-                .push(&of(Standing::Doubtful, 20 + network), "doubtful")
+                .push(&of(LoginStanding::Doubtful, 20 + network), "doubtful")
                 .unwrap();
             queue
-                .push(&of(Standing::Clean, 40 + network), "clean")
+                .push(&of(LoginStanding::Clean, 40 + network), "clean")
                 .unwrap();
         }
         let order = all(&mut queue);
@@ -454,13 +454,17 @@ mod tests {
 
     #[test]
     fn a_job_waits_for_no_more_jobs_than_were_estimated() {
-        for new in [Standing::Clean, Standing::Doubtful, Standing::Suspect] {
+        for new in [
+            LoginStanding::Clean,
+            LoginStanding::Doubtful,
+            LoginStanding::Suspect,
+        ] {
             for turns in 0..5 {
                 let mut queue = FairQueue::new(256);
                 for (standing, networks) in [
-                    (Standing::Clean, 7),
-                    (Standing::Doubtful, 40),
-                    (Standing::Suspect, 40),
+                    (LoginStanding::Clean, 7),
+                    (LoginStanding::Doubtful, 40),
+                    (LoginStanding::Suspect, 40),
                 ] {
                     for network in 0..networks {
                         let turn = Turn {
@@ -485,7 +489,7 @@ mod tests {
                     .unwrap();
                 assert!(waited <= estimated, "{new:?}: {waited} of {estimated}");
                 assert!(
-                    new.standing != Standing::Clean || estimated <= 10,
+                    new.standing != LoginStanding::Clean || estimated <= 10,
                     "{estimated}"
                 );
             }

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::types::UnixSeconds;
-use crate::worker_pool::fair_queue::{ClientNetwork, Standing};
+use crate::worker_pool::fair_queue::{ClientNetwork, LoginStanding};
 
 const COUNTERS: usize = 65_536;
 /// What a wrong guess counts. A refusal counts 1: a flood that is refused comes again at once, and must not keep
@@ -59,12 +59,12 @@ impl RecentFailures {
     }
 
     #[must_use]
-    pub fn standing(&self, network: ClientNetwork, now: UnixSeconds) -> Standing {
+    pub fn standing(&self, network: ClientNetwork, now: UnixSeconds) -> LoginStanding {
         let counter = self.counter(network).map_or(0, |of| of.load(Relaxed));
         match count(counter, minute(now)) {
-            0..FEW => Standing::Clean,
-            FEW..MANY => Standing::Doubtful,
-            MANY.. => Standing::Suspect,
+            0..FEW => LoginStanding::Clean,
+            FEW..MANY => LoginStanding::Doubtful,
+            MANY.. => LoginStanding::Suspect,
         }
     }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_network_is_doubtful_then_suspect_while_its_guesses_are_recent() {
-        use Standing::{Clean, Doubtful, Suspect};
+        use LoginStanding::{Clean, Doubtful, Suspect};
         let failures = RecentFailures::default();
         assert_eq!(failures.standing(network(1), NOW), Clean);
         for n in 1..8 {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn refusals_make_a_network_doubtful_and_never_suspect() {
-        use Standing::{Clean, Doubtful, Suspect};
+        use LoginStanding::{Clean, Doubtful, Suspect};
         let failures = RecentFailures::default();
         for n in 1..1_000 {
             failures.record_refusal(network(1), NOW);

@@ -97,4 +97,22 @@ describe('the conformance report', () => {
       await context.close();
     });
   }
+
+  test('of a certification lists the scenarios on a phone', { skip, timeout: TEST_TIMEOUT_MS }, async () => {
+    const html = path.join(folder, 'certification.html');
+    const scenarios = ['--only', 'asset-gone,blackout', '--limit', '1s'];
+    const run = appliance.command('lab', 'run', 'certification', '--partner', 'demo', ...scenarios, '--html', html);
+    const { code, err } = await run.ended;
+    assert.equal(code, 1, err);
+    const context = await browser.newContext({ viewport: { width: 390, height: 900 } });
+    const page = await context.newPage();
+    await page.goto(pathToFileURL(html).href);
+    assert.deepEqual(await page.locator('.scenarios > li').allInnerTexts(), [
+      'failed Catalogue entry gone asset-gone\n\nno request of the client within 1s',
+      'not run blackout',
+    ]);
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
+    assert.deepEqual(await barriers(page), []);
+    await context.close();
+  });
 });

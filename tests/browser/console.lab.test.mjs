@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { startAppliance } from './lib/appliance.mjs';
 import { launch, skip } from './lib/browser.mjs';
 import { openConsole } from './lib/console.mjs';
+import { call, signUp } from './lib/partner.mjs';
 
 describe('the lab page of the console', () => {
   let appliance, browser, demo;
@@ -123,4 +124,27 @@ describe('the lab page of the console', () => {
       assert.ok(wide <= 390, `${place} is ${wide} px wide`);
     }
   }, { phone: true });
+
+  as('shows on the Requests page why a request was refused, and which fault it had', async (operator, page) => {
+    const ann = await signUp(demo, 'why@example.org', 'Ann');
+    const entitle = (asset) => call(demo, 'POST', `/api/entitlement/v2/asset/${asset}`, ann.bearer);
+    await assert.rejects(entitle(demo.vod.premium), /NOT_ENTITLED/);
+    const fault = { route: 'entitlement', times: 1, do: { refuse: 'GEO_BLOCKED' } };
+    await appliance.operate('POST', '/admin/v1/partners/demo/faults', fault);
+    await assert.rejects(entitle(demo.vod.open), /GEO_BLOCKED/);
+
+    await operator.open('requests');
+    await page.getByLabel('User', { exact: true }).fill('why@example.org');
+    await page.getByRole('button', { name: 'Find requests' }).click();
+    await operator.settled();
+    const row = (code) => page.locator('tbody tr', { hasText: code });
+    await row('GEO_BLOCKED').getByText('fault', { exact: true }).waitFor();
+    await row('NOT_ENTITLED').getByText('subscription offer: the user does not have it').waitFor();
+    await row('NOT_ENTITLED').getByRole('link', { name: 'why@example.org' }).waitFor();
+    await row('NOT_ENTITLED').getByRole('link', { name: 'entitlement' }).click();
+    await operator.sees('The decision at that moment');
+    const failed = page.locator('tr', { hasText: '✗' });
+    assert.match(await failed.innerText(), /offer\s+premium\s+subscription offer: the user does not have it/);
+    assert.deepEqual(await operator.barriers(), []);
+  });
 });

@@ -49,6 +49,8 @@ describe('the console', () => {
     'requires a valid token, and keeps it in the tab only',
     async (operator, page) => {
       assert.equal(new URL(page.url()).pathname, '/console/');
+      await page.locator('#log-in').waitFor();
+      assert.deepEqual(await operator.barriers(), []);
       for (const wrong of ['nonsense', 'två ord', UNKNOWN]) {
         await operator.logIn(wrong);
         await page.getByRole('alert').getByText(/token/).waitFor();
@@ -333,14 +335,16 @@ describe('the console', () => {
 
   const PAGES =
     [
-      'overview why users sessions mail schedule schedule/open guides quality store audit access',
+      'overview why requests users sessions mail schedule schedule?find=open schedule/open guides quality store audit access',
       'catalog catalog/livestream/open catalog/asset catalog/assets catalog/offers catalog/rules catalog/import catalog/history',
     ].flatMap((line) => line.split(' '));
   for (const phone of [false, true]) {
     as(
       `fits every page on a ${phone ? 'phone' : 'screen'}`,
       async (operator, page) => {
-        for (const path of PAGES) {
+        const { userId } = await someone('Dan');
+        const [{ id }] = await appliance.operate('GET', `/admin/v1/requests?user=${userId}&after=0&wait=5`);
+        for (const path of [...PAGES, `users/${userId}`, `requests/${id}`, `why/${userId}/open`]) {
           await operator.open(path);
           const [shown, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
           assert.ok(shown <= room, `${path}: ${shown} of ${room}`);
@@ -368,7 +372,7 @@ describe('the console', () => {
     };
     await check('Asia/Kolkata', 'GMT+5:30');
     await page.locator('#choices').getByLabel('Time zone').selectOption('UTC');
-    await operator.settled();
+    await page.locator('#main time', { hasText: 'UTC' }).first().waitFor();
     await check('UTC', 'UTC');
   });
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startAppliance } from './lib/appliance.mjs';
 import { launch, skip } from './lib/browser.mjs';
+import { barriers } from './lib/console.mjs';
 
 const WIDE = { width: 1280, height: 900 };
 const PHONE = { width: 390, height: 844 };
@@ -85,6 +86,10 @@ describe('the page of the description', () => {
     await id('search').fill('xmltv');
     assert.match((await shown(page)).join('\n'), /XMLTV/);
   }, { viewport: PHONE });
+
+  for (const [where, options] of [['a screen', {}], ['a dark phone', { viewport: PHONE, colorScheme: 'dark' }]]) {
+    at(`has no barriers on ${where}`, async (page) => assert.deepEqual(await barriers(page), []), options);
+  }
 
   at('has all its text without scripts', async (page, id) => {
     assert.equal(await id('bar').isVisible(), false);

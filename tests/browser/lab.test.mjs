@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startAppliance } from './lib/appliance.mjs';
 import { launch, skip } from './lib/browser.mjs';
+import { barriers } from './lib/console.mjs';
 import { openLab } from './lib/lab.mjs';
 
 const TEST_TIMEOUT_MS = 180_000;
@@ -148,7 +149,24 @@ describe('the lab player', { concurrency: 3 }, () => {
       const shown = await preflight.innerText();
       assert.match(shown, /Service-AccessToken: [0-9a-f]{8}…/);
       assert.ok(!shown.includes(partnerToken) && !/pgu_[\w-]{20}/.test(shown));
+      assert.deepEqual(await barriers(lab.page), []);
     };
     onPage(title, check, { viewport: { width, height }, colorScheme });
+  }
+});
+
+test('the lab player lists more livestreams than one request may name', { skip, timeout: TEST_TIMEOUT_MS }, async () => {
+  const appliance = await startAppliance();
+  const browser = await launch();
+  try {
+    const livestream = Array.from({ length: 250 }, (_, i) => ({ id: `many-${i}`, playlist: { dash: 'origin:none.mpd' } }));
+    await appliance.operate('POST', '/admin/v1/catalog/import?merge=true', { livestream });
+    const lab = await openLab(browser, appliance.demo);
+    await lab.page.waitForSelector('[data-asset="many-249"]');
+    assert.deepEqual(lab.statuses('GET', '/broadcasts/live'), [200, 200]);
+    await lab.close();
+  } finally {
+    await browser.close();
+    await appliance.stop();
   }
 });

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, sign_up};
+use crate::support::process::InTime as _;
 use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::TestServer;
 
@@ -99,13 +100,8 @@ fn commands_are_audited_with_and_without_a_server() {
     let (partner, _) = sign_up(&appliance);
     appliance.does(&["user", "logout", "ann@example.com"]);
     let mut behind_sudo = appliance.command(&["partner", "disable", "test"]);
-    assert!(
-        behind_sudo
-            .env("SUDO_UID", "4242")
-            .status()
-            .unwrap()
-            .success()
-    );
+    behind_sudo.env("SUDO_UID", "4242");
+    assert!(behind_sudo.status_in_time().success());
     appliance.kill();
     appliance.does(&["partner", "enable", "test"]);
     let listed = appliance.tells(&["audit", "list", "--json"], 0);
@@ -158,14 +154,14 @@ fn admin_socket_callers_cannot_choose_their_audit_name() {
         appliance.over_socket(
             "PUT",
             "/admin/v1/partners/nobody",
-            claim,
+            &[("Authorization", claim)],
             r#"{"disabled":true}"#,
         );
     }
     appliance.over_socket(
         "DELETE",
         "/admin/v1/partners/nobody",
-        &format!("Local {long}"),
+        &[("Authorization", &format!("Local {long}"))],
         "",
     );
     let listed = appliance.tells(&["audit", "list", "--json"], 0);

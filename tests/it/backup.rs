@@ -8,18 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use playgate::domain;
 use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, binary, err, playgate, told};
+use crate::support::process::InTime as _;
 use crate::support::raw_http::{Answer, Wire, request};
 use crate::support::server::{PASSWORD, TestServer};
-
-/// How long a server may take for anything: a debug build on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::until::{until, until_some};
 
 #[derive(Clone)]
 struct User {
@@ -75,7 +74,7 @@ impl Client {
 }
 
 fn outcome(command: &mut Command) -> (i32, Output) {
-    let output = command.output().unwrap();
+    let output = command.output_in_time();
     (output.status.code().unwrap(), output)
 }
 
@@ -91,18 +90,6 @@ fn verified(file: &Path) -> Value {
     let mut verify = binary();
     verify.args(["backup", "verify", "--json"]).arg(file);
     told(verify.current_dir(elsewhere.path())).remove(0)
-}
-
-/// Asks again and again until something is so.
-fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let given_up = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < given_up, "it does not come to pass");
-        thread::park_timeout(Duration::from_millis(50));
-    }
 }
 
 #[test]
@@ -357,10 +344,14 @@ fn nightly_backups_are_made_and_the_oldest_deleted() {
             let body = json!({"offset": night * 86_400}).to_string();
             assert_eq!(appliance.operator("PUT", "/admin/v1/clock", &body).0, 200);
         }
-        let new = until(|| names().difference(&seen).next().cloned());
+        let new = until_some("another backup", || {
+            names().difference(&seen).next().cloned()
+        });
         seen.insert(new);
     }
-    let kept: BTreeSet<String> = until(|| Some(names()).filter(|names| names.len() == 2));
+    let kept: BTreeSet<String> = until_some("two backups", || {
+        Some(names()).filter(|names| names.len() == 2)
+    });
     assert_eq!(kept, seen.into_iter().rev().take(2).collect());
     let metric = |name: &str| -> i64 {
         let (_, text) = appliance.operator("GET", "/metrics", "");
@@ -369,7 +360,9 @@ fn nightly_backups_are_made_and_the_oldest_deleted() {
         value.trim().parse().unwrap()
     };
     // The figures follow the files.
-    until(|| (metric("playgate_backup_newest_age_seconds ") < 3_600).then_some(()));
+    until("the age of the newest", || {
+        metric("playgate_backup_newest_age_seconds ") < 3_600
+    });
     assert!(metric("playgate_backup_newest_records ") > 0);
     assert_eq!(metric("playgate_backups "), 2);
     assert_eq!(metric("playgate_store_writable "), 1);
@@ -389,8 +382,8 @@ impl Disk {
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"])
             .arg(path)
-            .output();
-        let mounted = mounted.is_ok_and(|output| output.status.success());
+            .output_in_time();
+        let mounted = mounted.status.success();
         if !mounted {
             assert!(std::env::var_os("CI").is_none(), "no disk can be mounted");
             eprintln!("skipped: no disk can be mounted here");
@@ -456,7 +449,7 @@ fn a_kill_during_a_backup_leaves_no_partial_backup() {
         let mut creating = create.stderr(Stdio::null()).spawn().unwrap();
         thread::park_timeout(Duration::from_millis(40 * round));
         appliance.kill();
-        creating.wait().unwrap();
+        creating.status_in_time();
         appliance = Appliance::start(data.path());
         assert_eq!(client.read(appliance.address, &user).status, 200);
         let listed = appliance.told(&["backup", "list", "--json"]).remove(0);
@@ -496,12 +489,12 @@ fn a_kill_during_a_restore_leaves_the_old_or_the_new_store() {
             1 => whole.exists() || aside.exists(),
             _ => aside.exists(),
         };
-        until(|| begun().then_some(()));
+        until("the step", begun);
         thread::park_timeout(Duration::from_millis(wait));
         appliance.kill();
         // It may wait for the server, or be at it by itself.
         restoring.kill().unwrap();
-        restoring.wait().unwrap();
+        restoring.status_in_time();
         appliance = Appliance::start(data.path());
         assert_eq!(client.read(appliance.address, &before).status, 200);
         let status = client.read(appliance.address, &after).status;

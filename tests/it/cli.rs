@@ -2,20 +2,21 @@
 //! running and without one.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long a server may take to be ready or to end: a debug build on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::support::process::{InTime as _, KilledOnDrop, Lines};
+use crate::support::raw_http::{ask, request};
+use crate::support::until::until_some;
 
 fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_playgate"));
@@ -55,8 +56,7 @@ impl Data {
             .args(arguments)
             .arg("--data-dir")
             .arg(self.path())
-            .output()
-            .unwrap()
+            .output_in_time()
     }
 
     /// The standard output of a command that succeeds.
@@ -93,52 +93,29 @@ fn err(output: &Output) -> String {
 
 /// A process that goes on, and its first line.
 struct Running {
-    child: Child,
+    process: KilledOnDrop,
     first: String,
-    out: BufReader<std::process::ChildStdout>,
+    out: Lines,
 }
 
 impl Running {
     fn start(mut command: Command) -> Self {
-        let mut child = command.stderr(Stdio::inherit()).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut first = String::new();
-        out.read_line(&mut first).unwrap();
-        Self { child, first, out }
+        let started = command.stderr(Stdio::inherit()).spawn();
+        let mut process = KilledOnDrop(started.unwrap());
+        let mut out = Lines::read(process.stdout.take().unwrap());
+        let first = out.next().unwrap_or_default();
+        Self {
+            process,
+            first,
+            out,
+        }
     }
 
     /// Asks it to end, and gives its exit code.
     fn end(mut self) -> i32 {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").arg(pid).status().unwrap().success());
-        self.wait()
+        self.process.terminate();
+        self.process.status_in_time().code().unwrap_or(-1)
     }
-
-    fn wait(&mut self) -> i32 {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code().unwrap_or(-1);
-            }
-            assert!(Instant::now() < until, "it does not end");
-            nap();
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a process has no event to wait for"
-)]
-fn nap() {
-    thread::sleep(Duration::from_millis(20));
 }
 
 const CATALOG: &str = include_str!("../../data/demo/catalog.toml");
@@ -401,13 +378,8 @@ fn a_server_starts_without_configuration_and_stops_on_sigterm() {
         .trim()
         .strip_prefix("listening on http://")
         .unwrap();
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream
-        .write_all(b"GET /api/catalog/v1/assets HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    let get = request("GET", "/api/catalog/v1/assets", &[], "");
+    assert_eq!(ask(address.parse().unwrap(), get).status, 401);
     let store = data.folder.path().join("playgate-data");
     assert!(store.join("admin.sock").exists());
     assert_eq!(server.end(), 0);
@@ -419,7 +391,9 @@ fn systemd_gets_ready_status_and_stopping() {
     let data = Data::new();
     let path = data.folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    manager
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
     let mut command = binary();
     command
         .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -450,18 +424,18 @@ fn systemd_gets_ready_status_and_stopping() {
     // The same process begins again with a backup, which is no end of the service.
     let backup = data.json(&["backup", "create", "--json"]);
     data.ok(&["backup", "restore", backup["path"].as_str().unwrap()]);
-    let mut heard = String::new();
-    while !heard.contains("RELOADING=1") {
-        heard = told();
-    }
-    assert!(heard.contains("MONOTONIC_USEC="), "{heard}");
-    while !heard.contains("READY=1") {
-        heard = told();
-        assert!(!heard.contains("STOPPING=1"), "{heard}");
-    }
-    assert!(heard.contains("WATCHDOG_USEC=900000"), "{heard}");
+    let heard =
+        |words: &str| until_some(words, || Some(told()).filter(|said| said.contains(words)));
+    let reloading = heard("RELOADING=1");
+    assert!(reloading.contains("MONOTONIC_USEC="), "{reloading}");
+    let ready = until_some("READY=1", || {
+        let said = told();
+        assert!(!said.contains("STOPPING=1"), "{said}");
+        Some(said).filter(|said| said.contains("READY=1"))
+    });
+    assert!(ready.contains("WATCHDOG_USEC=900000"), "{ready}");
     assert_eq!(server.end(), 0);
-    while told().trim() != "STOPPING=1" {}
+    heard("STOPPING=1");
 }
 
 #[test]
@@ -469,8 +443,8 @@ fn confirmed_changes_survive_a_kill() {
     let data = Data::new();
     let mut server = data.serve();
     let made = data.json(&["partner", "add", "Acme", "--json"]);
-    server.child.kill().unwrap();
-    server.child.wait().unwrap();
+    server.process.kill().unwrap();
+    server.process.status_in_time();
     // The socket that it left behind misleads nobody.
     assert_eq!(
         data.json(&["partner", "list", "--json"])[0]["partnerId"],
@@ -646,12 +620,12 @@ fn all_configuration_mistakes_are_reported_at_once() {
         "`smtp.ca`",
         "/nowhere/ratings.toml",
     ];
-    let output = check().output().unwrap();
+    let output = check().output_in_time();
     assert_eq!(output.status.code(), Some(2));
     for one in told {
         assert!(err(&output).contains(one), "{one} in {}", err(&output));
     }
-    let output = check().arg("--json").output().unwrap();
+    let output = check().arg("--json").output_in_time();
     assert_eq!(output.status.code(), Some(2));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let problems = found["problems"].as_array().unwrap();
@@ -930,7 +904,7 @@ fn guides_are_imported_from_a_url_or_stdin() {
         .unwrap()
         .write_all(body.as_bytes())
         .unwrap();
-    let output = piped.wait_with_output().unwrap();
+    let output = piped.output_in_time();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["unchanged"], 30);
 }
@@ -961,9 +935,7 @@ fn a_lab_partner_needs_an_installation_that_is_not_production() {
         code == 1 && why.contains("not allowed in production"),
         "{why}"
     );
-    let add = staging(&["partner", "add", "Lab", "--lab"])
-        .output()
-        .unwrap();
+    let add = staging(&["partner", "add", "Lab", "--lab"]).output_in_time();
     assert!(add.status.success(), "{}", err(&add));
     data.ok(&["partner", "add", "Acme"]);
     let kinds = |partners: &Value| {
@@ -1014,6 +986,7 @@ fn the_demo_prints_one_line_of_json() {
         "accessKey",
         "pinCode",
         "catchup",
+        "dataDir",
     ] {
         assert!(told[member].is_string(), "{member} in {told}");
     }
@@ -1060,8 +1033,7 @@ fn curl(method: &str, told: &Value, path: &str, token: &str, body: &Value) -> Va
         ])
         .args(["-H", &format!("Authorization: Bearer {token}")])
         .arg(format!("{}{path}", text("baseUrl")))
-        .output()
-        .unwrap();
+        .output_in_time();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -1098,9 +1070,10 @@ fn a_restarted_demo_keeps_the_pin_lock() {
 fn the_printed_demo_commands_all_work() {
     let place = tempfile::tempdir().unwrap();
     let mut demo = demo(&[], place.path());
-    let mut script = demo.first.clone();
+    let mut script = format!("{}\n", demo.first);
     while !script.ends_with("== That was all.\"\n") {
-        assert_ne!(demo.out.read_line(&mut script).unwrap(), 0, "{script}");
+        script += &demo.out.next().expect("more lines");
+        script.push('\n');
     }
     // A shell that takes comments for commands, as zsh does, is not given any.
     assert!(
@@ -1119,7 +1092,7 @@ fn the_printed_demo_commands_all_work() {
         .unwrap()
         .write_all(script.as_bytes())
         .unwrap();
-    let output = shell.wait_with_output().unwrap();
+    let output = shell.output_in_time();
     let said = String::from_utf8(output.stdout).unwrap();
     let expected: Vec<&str> = script
         .lines()
@@ -1150,10 +1123,54 @@ fn the_printed_demo_commands_all_work() {
 }
 
 #[test]
-fn completions_and_the_manual_come_from_the_same_definitions() {
+fn the_manual_comes_from_the_definitions_of_the_commands() {
+    assert!(Data::new().ok(&["man"]).contains(".TH playgate"));
+}
+
+/// What bash offers for the last word of a line, by the script of `playgate completions bash`.
+fn completed(data: &Data, line: &[&str]) -> Vec<String> {
+    let script = data.file("completions.bash", &data.ok(&["completions", "bash"]));
+    let call = r#"source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        _clap_complete_playgate playgate "${!#}"; printf '%s\n' "${COMPREPLY[@]}""#;
+    let program = Path::new(env!("CARGO_BIN_EXE_playgate")).parent().unwrap();
+    let output = Command::new("bash")
+        .args(["-c", call, "bash", &script, "playgate", "--data-dir"])
+        .arg(data.path())
+        .args(line)
+        .env("PATH", format!("{}:/usr/bin:/bin", program.display()))
+        .output_in_time();
+    assert!(output.stderr.is_empty(), "{line:?}: {}", err(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_shell_completes_commands_and_the_names_that_the_running_server_knows() {
     let data = Data::new();
-    assert!(data.ok(&["completions", "bash"]).contains("playgate"));
-    assert!(data.ok(&["man"]).contains(".TH playgate"));
+    data.ok(&["partner", "add", "Acme"]);
+    data.ok(&["operator", "add", "ann", "--role", "admin"]);
+    let catalog = "[[livestream]]\nid = \"news\"\nplaylist = { dash = \"https://cdn.example.org/n.mpd\" }\n\
+                   [[offer]]\nid = \"free\"\ntype = \"default\"\npack = \"all\"\n";
+    data.ok(&["catalog", "import", &data.file("c.toml", catalog)]);
+    data.ok(&["user", "add", "ben@example.org"]);
+    assert_eq!(completed(&data, &["partn"]), ["partner"]);
+    // Without a server there are no names, and no store is opened.
+    assert_eq!(completed(&data, &["partner", "show", "A"]), [""]);
+
+    let _server = data.serve();
+    assert_eq!(completed(&data, &["partner", "show", "A"]), ["Acme"]);
+    assert_eq!(completed(&data, &["partner", "show", "x"]), [""]);
+    assert_eq!(completed(&data, &["operator", "revoke", ""])[0], "ann");
+    assert_eq!(
+        completed(&data, &["user", "show", "be"]),
+        ["ben@example.org"]
+    );
+    assert_eq!(completed(&data, &["user", "grant", "ben", "f"]), ["free"]);
+    assert_eq!(completed(&data, &["user", "why", "ben", "n"]), ["news"]);
+    assert_eq!(
+        completed(&data, &["rights", "set", "--livestream", "n"]),
+        ["news"]
+    );
 }
 
 /// Out of one machine and into another, and back from what is left of a lost one.

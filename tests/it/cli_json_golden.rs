@@ -4,9 +4,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use chrono::DateTime;
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use tempfile::TempDir;
 use crate::support::appliance::real_time;
 use crate::support::appliance::{Appliance, binary, err, playgate};
 use crate::support::audience::{Scene, Viewer};
+use crate::support::process::{InTime as _, first_json_line};
 use crate::support::server::PASSWORD;
 
 /// Of the golden files: what commands take, and what they print.
@@ -51,7 +51,7 @@ impl Seen {
             status,
             stdout,
             stderr,
-        } = run.output().unwrap();
+        } = run.output_in_time();
         let said = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(code), "{command} {arguments:?}: {said}");
         let told: Value = serde_json::from_slice(&stdout).expect(command);
@@ -249,7 +249,7 @@ fn of_requests(seen: &mut Seen) {
     seen.tells("requests show", &[entitlement["id"].as_str().unwrap()]);
     let mut tail = playgate(&seen.data());
     tail.args(["requests", "tail", "--route", "entitlement", "--json"]);
-    let first = first_line(&mut tail, || ());
+    let (_running, first) = first_json_line(&mut tail);
     seen.takes_down("requests tail", &first);
     seen.tells("lab check", &["--partner", "test"]);
 }
@@ -269,8 +269,7 @@ fn of_upkeep(seen: &mut Seen, mut server: Appliance) {
     let export = playgate(&seen.data())
         .args(["store", "export"])
         .arg(&text)
-        .output()
-        .unwrap();
+        .output_in_time();
     assert!(export.status.success(), "{}", err(&export));
     seen.tells("backup restore", &[backup]);
     seen.tells(
@@ -316,18 +315,7 @@ fn of_the_demo(seen: &mut Seen) {
     demo.current_dir(seen.folder.path());
     demo.args(["demo", "--listen", "127.0.0.1:0", "--json"]);
     demo.args(["--data-dir", "demo"]);
-    let first = first_line(&mut demo, || of_the_lab(seen));
+    let (_running, first) = first_json_line(&mut demo);
+    of_the_lab(seen);
     seen.takes_down("demo", &first);
-}
-
-/// The first line of JSON of a command that does not end by itself, and is ended after the work beside it.
-fn first_line(command: &mut Command, beside: impl FnOnce()) -> Value {
-    let mut running = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    let mut told = BufReader::new(running.stdout.take().unwrap());
-    told.read_line(&mut line).unwrap();
-    beside();
-    running.kill().unwrap();
-    running.wait().unwrap();
-    serde_json::from_str(&line).unwrap()
 }

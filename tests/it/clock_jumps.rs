@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, playgate, sign_up};
 use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::process::InTime as _;
 use crate::support::server::PASSWORD;
 use crate::support::synthetic_guide::MadeGuide;
+use crate::support::until::until;
 
 const DAY: i64 = 86_400;
 /// Tasks run for the first time ten seconds after a start.
@@ -73,18 +75,6 @@ impl FakeClock {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the process under test is watched from outside"
-)]
-fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
-    let given_up = Instant::now() + Duration::from_secs(30);
-    while !is() {
-        assert!(Instant::now() < given_up, "{what}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
 /// The status of a request that needs the user's token.
 fn reads_itself(appliance: &Appliance, (partner, bearer): &(String, String)) -> u16 {
     let headers = [
@@ -131,8 +121,7 @@ fn jobs_have_run(appliance: &Appliance) -> bool {
 fn rows(data: &Path) -> [usize; 3] {
     let output = playgate(data)
         .args(["store", "export", "-"])
-        .output()
-        .unwrap();
+        .output_in_time();
     assert!(output.status.success());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     ["logins", "schedule_chunks", "telemetry_hours"].map(|table| {
@@ -199,11 +188,11 @@ fn a_start_with_the_clock_400_days_ahead_deletes_nothing() {
     let mut appliance = clock.serve(&data);
     assert!(clock_warning(&appliance).contains("400 days ahead"));
     let began = Instant::now();
-    wait_until("tasks run", || {
+    until("tasks run", || {
         jobs_have_run(&appliance) && began.elapsed() > FIRST_RUN
     });
     assert_eq!(reads_itself(&appliance, &tokens), GOOD);
-    let found = appliance.command(&["doctor"]).output().unwrap();
+    let found = appliance.command(&["doctor"]).output_in_time();
     let found = String::from_utf8_lossy(&found.stdout).into_owned();
     assert!(found.contains("playgate clock accept"), "{found}");
     appliance.kill();
@@ -222,7 +211,7 @@ fn a_start_with_the_clock_400_days_ahead_deletes_nothing() {
     appliance.does(&["clock", "accept"]);
     assert_eq!(clock_warning(&appliance), "");
     assert_eq!(reads_itself(&appliance, &tokens), 401);
-    wait_until("retention", || {
+    until("retention", || {
         let log = fs::read_to_string(clock.log()).unwrap();
         ["accounts", "schedule-retention", "telemetry-retention"]
             .iter()
@@ -246,7 +235,7 @@ fn a_jump_of_a_running_server_expires_nothing_until_it_is_accepted() {
     let mut appliance = clock.serve(&data);
     let tokens = sign_up(&appliance);
     let doubted = |appliance: &Appliance, what: &str| {
-        wait_until(what, || clock_warning(appliance).contains(what));
+        until(what, || clock_warning(appliance).contains(what));
     };
     for (days, what) in [
         (400, "jumped ahead by 400 days"),
@@ -328,14 +317,14 @@ fn an_expired_reset_token_stays_expired_when_the_clock_goes_back() {
     };
     let old = order(&appliance);
     clock.set(2);
-    wait_until("the clock is doubted", || {
+    until("the clock is doubted", || {
         clock_warning(&appliance).contains("jumped ahead")
     });
     appliance.does(&["clock", "accept"]);
     assert!(is_refused(&appliance, &old));
     clock.set(0);
     assert!(is_refused(&appliance, &old));
-    wait_until("the clock is doubted", || {
+    until("the clock is doubted", || {
         clock_warning(&appliance).contains("jumped back")
     });
     assert!(is_refused(&appliance, &old));

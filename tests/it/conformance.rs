@@ -2,62 +2,21 @@
 
 mod scenes;
 
-use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::appliance::{binary, err, playgate};
+use crate::support::appliance::err;
+use crate::support::demo::Demo;
+use crate::support::lab_report::{junit, with_result};
+use crate::support::process::InTime as _;
 use crate::support::raw_http::{Answer, ask, request};
 
-struct Demo {
-    place: TempDir,
-    process: Child,
-    public: SocketAddr,
-    told: Value,
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn address(url: &Value) -> SocketAddr {
-    let url = url.as_str().unwrap();
-    url.strip_prefix("http://").unwrap().parse().unwrap()
-}
-
 impl Demo {
-    fn start() -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let mut command = binary();
-        command.args(["demo", "--json", "--listen", "127.0.0.1:0", "--data-dir"]);
-        command
-            .arg(place.path().join("data"))
-            .stdout(Stdio::piped());
-        let mut process = command.spawn().unwrap();
-        let mut first = String::new();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        output.read_line(&mut first).unwrap();
-        let told: Value = serde_json::from_str(&first).unwrap();
-        Self {
-            public: address(&told["baseUrl"]),
-            place,
-            process,
-            told,
-        }
-    }
-
     fn call(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        let token = self.told["partnerToken"].as_str().unwrap();
-        let mut all = vec![("Service-AccessToken", token)];
+        let mut all = vec![("Service-AccessToken", self.text("partnerToken"))];
         all.extend(headers);
-        ask(self.public, request(method, target, &all, body))
+        ask(self.address("baseUrl"), request(method, target, &all, body))
     }
 
     /// Starts the encrypted film, fetches so many licenses, beats once and ends; the session.
@@ -113,11 +72,8 @@ impl Demo {
     }
 
     fn check(&self, arguments: &[&str]) -> Output {
-        let mut command = playgate(&self.place.path().join("data"));
-        command
-            .args(["lab", "check", "--partner", "demo"])
-            .args(arguments);
-        command.current_dir(self.place.path()).output().unwrap()
+        let mut command = self.command(&["lab", "check", "--partner", "demo"]);
+        command.args(arguments).output_in_time()
     }
 
     fn report(&self, arguments: &[&str]) -> (Option<i32>, Value) {
@@ -136,31 +92,6 @@ impl Demo {
             .json();
         format!("Bearer {}", answer["token"].as_str().unwrap())
     }
-}
-
-fn with_result<'a>(report: &'a Value, result: &str) -> Vec<&'a str> {
-    let rules = report["rules"].as_array().unwrap().iter();
-    let fitting = rules.filter(|rule| rule["result"] == result);
-    fitting.map(|rule| rule["id"].as_str().unwrap()).collect()
-}
-
-/// Test cases, failures and skipped ones, as Python's own XML parser counts them, and the names of the failures.
-fn junit(file: &Path) -> String {
-    const COUNT: &str = "import sys, xml.etree.ElementTree as tree
-suite = tree.parse(sys.argv[1]).getroot()
-cases = suite.findall('testcase')
-failed = [case.get('name') for case in cases if case.find('failure') is not None]
-skipped = [case for case in cases if case.find('skipped') is not None]
-assert (int(suite.get('tests')), int(suite.get('failures'))) == (len(cases), len(failed))
-assert int(suite.get('skipped')) == len(skipped)
-print(suite.tag, len(cases), *failed)";
-    let output = Command::new("python3")
-        .args(["-c", COUNT])
-        .arg(file)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", err(&output));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 #[test]
@@ -195,11 +126,8 @@ fn a_client_is_judged_by_what_it_did() {
     assert_eq!(output.status.code(), Some(1), "{}", err(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("failed    must   one-license"), "{text}");
-    assert_eq!(
-        junit(&demo.place.path().join("report.xml")),
-        "testsuite 36 one-license"
-    );
-    let page = std::fs::read_to_string(demo.place.path().join("report.html")).unwrap();
+    assert_eq!(junit(&demo.file("report.xml")), "testsuite 36 one-license");
+    let page = std::fs::read_to_string(demo.file("report.html")).unwrap();
     assert!(page.contains("fetched 2 licenses for one start") && !page.contains("<script"));
 
     // Sessions are judged one by one.
@@ -218,7 +146,7 @@ fn a_client_is_judged_by_what_it_did() {
     assert_eq!(evidence["evidence"].as_array().unwrap().len(), 2);
 
     std::fs::write(
-        demo.place.path().join("profile.toml"),
+        demo.file("profile.toml"),
         "[waived]\none-license = \"keys per track\"\n",
     )
     .unwrap();
@@ -235,7 +163,7 @@ fn a_client_is_judged_by_what_it_did() {
         ("[waived]\netag = \"\"\n", "waived without a reason"),
         ("[wavied]\n", "unknown field"),
     ] {
-        std::fs::write(demo.place.path().join("profile.toml"), text).unwrap();
+        std::fs::write(demo.file("profile.toml"), text).unwrap();
         let output = demo.check(&["--profile", "profile.toml"]);
         assert!(
             !output.status.success() && err(&output).contains(said),
@@ -245,9 +173,8 @@ fn a_client_is_judged_by_what_it_did() {
     }
     let unknown = demo.check(&["--session", "AAAAAAAAAAAAAAAAAAAAAA"]);
     assert_eq!(unknown.status.code(), Some(3), "{}", err(&unknown));
-    let nobody = playgate(&demo.place.path().join("data"))
-        .args(["lab", "check", "--partner", "x"])
-        .output()
-        .unwrap();
+    let nobody = demo
+        .command(&["lab", "check", "--partner", "x"])
+        .output_in_time();
     assert_eq!(nobody.status.code(), Some(3), "{}", err(&nobody));
 }

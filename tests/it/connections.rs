@@ -1,12 +1,16 @@
 //! Connections: time-outs, caps, the end. Some of these wait for real time to pass.
 
-use std::io::Write;
+use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use playgate::config::http::Network;
 
+use crate::support::appliance::Appliance;
+use crate::support::external_tools::program;
 use crate::support::gate_only::GateOnly;
+use crate::support::process::InTime as _;
 use crate::support::raw_http::{Wire, ask, request};
 
 const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -223,7 +227,6 @@ fn shutdown_has_a_deadline() {
 #[test]
 fn the_admin_socket_acts_as_administrator() {
     use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::net::UnixStream;
 
     let server = GateOnly::start();
     let mode = std::fs::metadata(&server.socket)
@@ -231,12 +234,9 @@ fn the_admin_socket_acts_as_administrator() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o660);
-    let mut stream = UnixStream::connect(&server.socket).unwrap();
     let put = request("PUT", "/admin/v1/clock", &[], "{\"offset\":9}");
-    stream.write_all(put.as_bytes()).unwrap();
-    let mut first = [0; 12];
-    std::io::Read::read_exact(&mut stream, &mut first).unwrap();
-    assert_eq!(&first, b"HTTP/1.1 200");
+    let mut wire = Wire::to_socket(&server.socket).unwrap();
+    assert_eq!(wire.send(&put).answer().unwrap().status, 200);
     assert_eq!(server.services.lab_clock.as_ref().unwrap().offset(), 9);
     assert_eq!(ask(server.ops, put).status, 401);
 }
@@ -276,7 +276,53 @@ fn descriptor_exhaustion_is_survived() {
             "ulimit -n 64 && exec \"$0\" --exact connections::child_process_with_few_descriptors --ignored",
         ])
         .arg(own)
-        .status()
-        .unwrap();
+        .status_in_time();
     assert!(status.success());
+}
+
+#[test]
+fn an_administrator_gets_in_when_no_descriptor_is_free() {
+    const RESERVED: usize = 12;
+    if program("prlimit").is_none() {
+        return;
+    }
+    let data_dir = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data_dir.path());
+    let descriptors = format!("/proc/{}/fd", appliance.process.id());
+    let open = || fs::read_dir(&descriptors).unwrap().map(Result::unwrap);
+    let reserved = || {
+        let links = open().filter_map(|file| fs::read_link(file.path()).ok());
+        links.filter(|link| link.as_os_str() == "/dev/null").count()
+    };
+    let began = Instant::now();
+    while reserved() < RESERVED {
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "it is not filled"
+        );
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    let names = open().map(|file| file.file_name().to_str().unwrap().parse::<usize>().unwrap());
+    appliance.limit_descriptors(names.max().unwrap() + 1);
+    // The control: sooner or later a client is not accepted.
+    let mut clients = Vec::new();
+    let mut waiting = loop {
+        let mut client = TcpStream::connect(appliance.address).unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_secs(1)))
+            .unwrap();
+        client
+            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .unwrap();
+        if client.read(&mut [0]).is_err() {
+            break client;
+        }
+        clients.push(client);
+        assert!(clients.len() < 1_000, "there is no limit");
+    };
+    for _ in 0..3 {
+        appliance.told(&["partner", "list", "--json"]);
+    }
+    drop(clients);
+    assert_eq!(waiting.read(&mut [0]).unwrap(), 1);
 }

@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::support::appliance::{Appliance, binary, err, playgate, sign_up};
+use crate::support::process::InTime as _;
 
 fn doctor(data: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> Output {
     let mut command = playgate(data);
@@ -16,7 +17,7 @@ fn doctor(data: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> Output 
         .arg("doctor")
         .args(arguments)
         .envs(settings.iter().copied());
-    command.output().unwrap()
+    command.output_in_time()
 }
 
 /// State and advice of each finding on a part.
@@ -118,8 +119,8 @@ fn commands_work_beside_a_server_despite_a_broken_configuration() {
     let mut appliance = Appliance::start_with(&data, &["--config", file]);
     let run = |arguments: &[&str]| {
         let mut command = binary();
-        let output = command.args(["--config", file]).args(arguments).output();
-        let output = output.unwrap();
+        command.args(["--config", file]).args(arguments);
+        let output = command.output_in_time();
         (output.status.code().unwrap(), err(&output))
     };
     let catalog = folder.path().join("catalog.toml");
@@ -146,8 +147,8 @@ fn commands_work_beside_a_server_despite_a_broken_configuration() {
     let mut command = binary();
     let output = command
         .args(["--config", file, "doctor", "--json"])
-        .output();
-    let found: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        .output_in_time();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(on(&found, "configuration")[0].0, "problem", "{found}");
     assert_eq!(on(&found, "service"), [("ok", "")], "{found}");
     appliance.kill();
@@ -157,8 +158,7 @@ fn commands_work_beside_a_server_despite_a_broken_configuration() {
     fs::write(&config, format!("data_dir = \"{}\"\n", data.display())).unwrap();
     let output = binary()
         .args(["--config", file, "doctor", "--json"])
-        .output()
-        .unwrap();
+        .output_in_time();
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(on(&found, "media")[0].0, "warning", "{found}");
     // What is granted and cannot play: here for want of a license server.
@@ -196,8 +196,7 @@ fn the_support_bundle_contains_no_secret() {
             .arg(&file)
             .arg("-C")
             .arg(folder.path())
-            .status()
-            .unwrap()
+            .status_in_time()
             .success()
     );
     let part = |name: &str| fs::read_to_string(folder.path().join("playgate").join(name)).unwrap();
@@ -228,7 +227,7 @@ fn doctor_reports_country_offers_and_unrated_broadcasts() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let run = |arguments: &[&str]| {
-        let output = playgate(&data).args(arguments).output().unwrap();
+        let output = playgate(&data).args(arguments).output_in_time();
         assert!(output.status.success(), "{arguments:?}: {}", err(&output));
     };
     run(&["partner", "add", "test"]);

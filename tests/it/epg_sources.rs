@@ -4,9 +4,8 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::thread;
@@ -18,6 +17,8 @@ use tempfile::TempDir;
 use crate::support::appliance::{Appliance, playgate};
 use crate::support::certificates::certificates;
 use crate::support::external_tools::free_port;
+use crate::support::process::{InTime as _, KilledOnDrop, in_time};
+use crate::support::raw_http::{Answer, Wire, request};
 
 const CATALOG: &str = "[[livestream]]\nid = \"news\"\n";
 const ROWS: usize = 48;
@@ -55,7 +56,7 @@ fn xz(data: &[u8]) -> Vec<u8> {
 }
 
 /// What a path answers: status line and headers, the body, and how much of that is sent.
-fn answer(path: &str, known: bool) -> (String, Vec<u8>) {
+fn response(path: &str, known: bool) -> (String, Vec<u8>) {
     let guide = guide().into_bytes();
     let half = |mut bytes: Vec<u8>| {
         bytes.truncate(bytes.len() / 2);
@@ -126,7 +127,7 @@ fn talk(stream: &mut TcpStream, asked: &Mutex<Vec<String>>) -> std::io::Result<(
     let path = head.split(' ').nth(1).unwrap();
     let known = head.contains("if-none-match: \"1\"");
     asked.lock().unwrap().push(path.to_owned());
-    let (head, body) = answer(path, known);
+    let (head, body) = response(path, known);
     stream.write_all(head.as_bytes())?;
     stream.write_all(&body)
 }
@@ -170,7 +171,7 @@ impl Place {
     fn run(&self, arguments: &[&str]) -> Output {
         let mut command = playgate(&self.data());
         command.args(["--config", &self.config()]);
-        command.args(arguments).output().unwrap()
+        command.args(arguments).output_in_time()
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
@@ -327,14 +328,12 @@ fn wait_for(place: &Place, source: &str) {
     }
 }
 
-/// What the running server answers on its administration socket, head and body.
-fn told(place: &Place, request: &str) -> String {
-    let mut stream = UnixStream::connect(place.data().join("admin.sock")).unwrap();
-    let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+/// What the running server answers on its administration socket.
+fn told(place: &Place, method: &str, target: &str) -> Answer {
+    let mut wire = Wire::to_socket(&place.data().join("admin.sock")).unwrap();
+    wire.send(request(method, target, &[], ""))
+        .answer()
+        .unwrap()
 }
 
 #[test]
@@ -350,7 +349,8 @@ fn a_restart_does_not_refetch_fresh_sources() {
     wait_for(&place, "main");
     let one = place.json(&["epg", "sources", "main", "--json"]);
     assert_eq!(one["lastImport"]["added"], ROWS);
-    let metrics = told(&place, "GET /metrics");
+    let metrics = told(&place, "GET", "/metrics");
+    let metrics = String::from_utf8(metrics.body).unwrap();
     for line in [
         "playgate_epg_import_failures{source=\"main\"} 0",
         "playgate_epg_import_awaiting_approval{source=\"main\"} 0",
@@ -359,13 +359,12 @@ fn a_restart_does_not_refetch_fresh_sources() {
         assert!(metrics.lines().any(|l| l == line), "{line}: {metrics}");
     }
     for (source, code) in [
-        ("gone", "502 Bad Gateway;GUIDE_SOURCE_FAILED"),
-        ("nobody", "404 Not Found;GUIDE_SOURCE_NOT_FOUND"),
+        ("gone", (502, "GUIDE_SOURCE_FAILED")),
+        ("nobody", (404, "GUIDE_SOURCE_NOT_FOUND")),
     ] {
-        let target = format!("POST /admin/v1/epg/sources/{source}/refresh");
-        let answer = told(&place, &target);
-        let (status, code) = code.split_once(';').unwrap();
-        assert!(answer.contains(status) && answer.contains(code), "{answer}");
+        let target = format!("/admin/v1/epg/sources/{source}/refresh");
+        let answer = told(&place, "POST", &target);
+        assert_eq!((answer.status, &*answer.code()), code);
     }
     appliance.kill();
     // The second source tells when the first has been looked at.
@@ -446,7 +445,7 @@ fn sources_over_tls_need_a_trusted_certificate() {
     let at = certificates.path();
     fs::write(at.join("guide.xml"), guide()).unwrap();
     let port = free_port();
-    let mut server = Command::new("openssl")
+    let server = Command::new("openssl")
         .args([
             "s_server", "-WWW", "-quiet", "-cert", "here.pem", "-key", "here.key",
         ])
@@ -455,8 +454,8 @@ fn sources_over_tls_need_a_trusted_certificate() {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        .spawn();
+    let server = KilledOnDrop(server.unwrap());
     let began = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(
@@ -478,12 +477,11 @@ fn sources_over_tls_need_a_trusted_certificate() {
             "sealed",
             "--json",
         ]);
-        command.output().unwrap()
+        command.output_in_time()
     };
     let trusted = refresh("ca.pem");
     let foreign = refresh("elsewhere.pem");
-    server.kill().unwrap();
-    server.wait().unwrap();
+    drop(server);
     let told = String::from_utf8_lossy(&trusted.stderr);
     assert!(trusted.status.success(), "{told}");
     let report: Value = serde_json::from_slice(&trusted.stdout).unwrap();
@@ -494,7 +492,7 @@ fn sources_over_tls_need_a_trusted_certificate() {
 }
 
 /// What a person sees of a command, whose output goes to a terminal; nothing without `script`.
-fn watched(command: &str) -> Option<Child> {
+fn watched(command: &str) -> Option<KilledOnDrop> {
     let mut script = Command::new("script");
     script
         .args([
@@ -512,7 +510,7 @@ fn watched(command: &str) -> Option<Child> {
     if child.is_none() {
         eprintln!("skipped: script of util-linux is absent");
     }
-    child
+    child.map(KilledOnDrop)
 }
 
 #[test]
@@ -520,7 +518,7 @@ fn import_progress_is_shown_at_a_terminal() {
     let place = Place::new();
     place.configure(&[("main", "/nowhere".to_owned())]);
     let pipe = place.folder.path().join("guide.xml");
-    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    let made = Command::new("mkfifo").arg(&pipe).status_in_time();
     assert!(made.success());
     let command = format!(
         "{} --data-dir {} --config {} epg import {} --source main",
@@ -532,23 +530,26 @@ fn import_progress_is_shown_at_a_terminal() {
     let Some(mut child) = watched(&command) else {
         return;
     };
-    // A file is sent in pieces of 64 KiB.
-    let guide = guide().replacen("<tv>", &format!("<tv>{}", " ".repeat(128 * 1_024)), 1);
-    let (begun, rest) = guide.as_bytes().split_at(128 * 1_024);
-    let mut sender = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
-    sender.write_all(begun).unwrap();
     let mut screen = child.stdout.take().unwrap();
-    let mut seen = String::new();
-    while !seen.contains("sent 128 KiB") {
-        let mut some = [0; 256];
-        let count = screen.read(&mut some).unwrap();
-        assert!(count > 0, "it ended: {seen}");
-        seen += &String::from_utf8_lossy(&some[..count]);
-    }
-    sender.write_all(rest).unwrap();
-    drop(sender);
-    screen.read_to_string(&mut seen).unwrap();
-    assert!(child.wait().unwrap().success(), "{seen}");
+    let seen = in_time("an import at a terminal", move || {
+        // A file is sent in pieces of 64 KiB.
+        let guide = guide().replacen("<tv>", &format!("<tv>{}", " ".repeat(128 * 1_024)), 1);
+        let (begun, rest) = guide.as_bytes().split_at(128 * 1_024);
+        let mut sender = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+        sender.write_all(begun).unwrap();
+        let mut seen = String::new();
+        while !seen.contains("sent 128 KiB") {
+            let mut some = [0; 256];
+            let count = screen.read(&mut some).unwrap();
+            assert!(count > 0, "it ended: {seen}");
+            seen += &String::from_utf8_lossy(&some[..count]);
+        }
+        sender.write_all(rest).unwrap();
+        drop(sender);
+        screen.read_to_string(&mut seen).unwrap();
+        seen
+    });
+    assert!(child.status_in_time().success(), "{seen}");
     // The line of progress is gone before the report comes.
     let (_, report) = seen.rsplit_once("\r\u{1b}[K").unwrap();
     assert!(

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::real_guides;
 use crate::support::external_tools::program;
 use crate::support::gate_only::{GateOnly, NOON};
+use crate::support::process::InTime as _;
 use crate::support::raw_http::{Answer, ask, request};
 use crate::support::schedule_fixture::unpacked;
 use crate::support::schedule_fixture::{
@@ -245,7 +246,11 @@ const CLEAR: &str = "encrypted = false\nplaylist = { hls = \"https://cdn.example
 fn the_m3u_lists_freely_watchable_livestreams() {
     let lab = GateOnly::start();
     let text = catalogue(&[
-        ("cdn", CLEAR, OPEN),
+        (
+            "cdn",
+            &format!("number = 7\ngroup = \"News\"\n{CLEAR}"),
+            OPEN,
+        ),
         (
             "home",
             "name = \"At \\\"home\\\"\"\nencrypted = false\n\
@@ -280,7 +285,8 @@ fn the_m3u_lists_freely_watchable_livestreams() {
     let list = lines(&get(&lab, M3U));
     let expected = [
         format!("#EXTM3U url-tvg=\"{guide}\" x-tvg-url=\"{guide}\""),
-        "#EXTINF:-1 tvg-id=\"cdn\" tvg-name=\"cdn\",cdn".to_owned(),
+        "#EXTINF:-1 tvg-id=\"cdn\" tvg-name=\"cdn\" tvg-chno=\"7\" group-title=\"News\",cdn"
+            .to_owned(),
         address("m3u/cdn/index.m3u8"),
         "#EXTINF:-1 tvg-id=\"dark\" tvg-name=\"dark\",dark".to_owned(),
         address("m3u/dark/index.m3u8"),
@@ -496,8 +502,7 @@ fn complaints(export: &[u8]) -> Vec<String> {
         let output = Command::new(program)
             .args(arguments)
             .arg(&file)
-            .output()
-            .unwrap();
+            .output_in_time();
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8(said).unwrap();
         let mut lines: Vec<_> = said.lines().map(str::to_owned).collect();

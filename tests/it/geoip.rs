@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::support::appliance::{binary, err};
 use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::process::InTime as _;
 use crate::support::raw_http::Answer;
 
 /// A database in MaxMind's format, of IPv4 networks `a.b.0.0/16`, as small as the format allows.
@@ -233,7 +234,7 @@ fn a_database_without_countries_prevents_the_start() {
         check
             .args(["config", "check"])
             .env("PLAYGATE_GEO_DATABASE", &path);
-        let output = check.output().unwrap();
+        let output = check.output_in_time();
         assert_eq!(output.status.code(), Some(2));
         let told = err(&output);
         assert!(

@@ -1,6 +1,6 @@
 //! HTTP/2 by its frames: requests that are right, that are not, floods, and clients that do not read.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 
 use playgate::http::routing::router::RouteSet;
@@ -8,9 +8,11 @@ use playgate::http::server::listener::{Listener, serve};
 use playgate::ports::tls::Tls;
 use serde_json::{Value, json};
 
+use crate::support::appliance::err;
 use crate::support::certificates::certificates;
 use crate::support::external_tools::python_with;
 use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::process::InTime as _;
 use crate::support::server::PASSWORD;
 
 /// What comes of each case of `h2_client.py`, and how many frames the client has sent by then at most.
@@ -157,10 +159,9 @@ fn http2_frames_get_the_specified_responses() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/h2_client.py");
     let output = Command::new(python)
         .args([script, &given.to_string()])
-        .stderr(Stdio::inherit())
-        .output()
-        .unwrap();
-    let got: Value = serde_json::from_slice(&output.stdout).unwrap();
+        .output_in_time();
+    let got = serde_json::from_slice(&output.stdout);
+    let got: Value = got.unwrap_or_else(|_| panic!("{}", err(&output)));
     let mut wrong = Vec::new();
     for (name, expected, most) in CASES {
         let outcome = &got[name];

@@ -15,6 +15,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::support::appliance::{Appliance, err, playgate};
+use crate::support::process::InTime as _;
 use crate::support::raw_http::{Wire, request};
 use crate::support::synthetic_guide::MadeGuide;
 
@@ -101,7 +102,7 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
         command
     };
     let began = Instant::now();
-    assert!(import(&guides[0]).output().unwrap().status.success());
+    assert!(import(&guides[0]).output_in_time().status.success());
     let whole = began.elapsed();
     let mut appliance = Appliance::start_with(&data, &[]);
     let partner = appliance.told(&["partner", "add", "test", "--json"]);
@@ -125,7 +126,7 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
             appliance.kill();
             over.store(true, Ordering::SeqCst);
             watcher.join().unwrap();
-            upload.wait().unwrap();
+            upload.status_in_time();
         });
         appliance = Appliance::start_with(&data, &[]);
         let mut seen = BTreeSet::new();
@@ -142,7 +143,7 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
     }
     println!("{outcomes:?}");
     // The server takes the next guide as if nothing had been.
-    assert!(import(&guides[1]).output().unwrap().status.success());
+    assert!(import(&guides[1]).output_in_time().status.success());
     let mut seen = BTreeSet::new();
     let live = json(&mut Wire::to(appliance.address), &partner, "live?");
     words(&live.expect("it runs"), &mut seen);
@@ -169,8 +170,9 @@ fn killed_import(data: &Path, all: usize) -> Result<usize, String> {
 
 /// Records of a data directory, without the time that a start notes.
 fn records(data: &Path) -> usize {
-    let output = playgate(data).args(["store", "export", "-"]).output();
-    let output = output.unwrap();
+    let output = playgate(data)
+        .args(["store", "export", "-"])
+        .output_in_time();
     assert!(output.status.success());
     // The lines of head and end are no records.
     let text = String::from_utf8(output.stdout).unwrap();
@@ -181,7 +183,7 @@ fn records(data: &Path) -> usize {
 }
 
 fn done(command: &mut Command) {
-    let output = command.output().unwrap();
+    let output = command.output_in_time();
     assert!(output.status.success(), "{command:?}: {}", err(&output));
 }
 
@@ -221,7 +223,7 @@ fn a_kill_during_a_store_import_leaves_all_or_nothing() {
         let mut importing = import(&data).spawn().unwrap();
         thread::park_timeout(whole.mul_f64(f64::from(round + 1) / f64::from(rounds)));
         importing.kill().unwrap();
-        importing.wait().unwrap();
+        importing.status_in_time();
         let there = killed_import(&data, all);
         let there = there.unwrap_or_else(|why| panic!("round {round}: {why}"));
         found.push(there);
@@ -229,7 +231,7 @@ fn a_kill_during_a_store_import_leaves_all_or_nothing() {
             done(&mut import(&data));
             assert_eq!(records(&data), all, "round {round}");
         } else {
-            assert!(!import(&data).status().unwrap().success());
+            assert!(!import(&data).status_in_time().success());
         }
     }
     println!("{found:?}");
@@ -322,7 +324,7 @@ fn a_kill_in_a_user_import_loses_no_acknowledged_user_and_the_import_can_be_repe
             acknowledged.push(line);
         }
         appliance.kill();
-        import.wait().unwrap();
+        import.status_in_time();
         let others = folder.path().join(format!("others-{round}"));
         std::fs::write(&others, acknowledged.join("\n")).unwrap();
         acknowledgements += acknowledged.len();
@@ -377,7 +379,7 @@ fn a_store_import_out_of_descriptors_can_be_repeated() {
             .args(import.get_args())
             .args(["store", "import"])
             .arg(&export);
-        let output = few.output().unwrap();
+        let output = few.output_in_time();
         if output.status.success() {
             assert_eq!(records(&data), all, "{limit}");
             break;

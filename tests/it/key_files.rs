@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::support::appliance::{Appliance, playgate};
+use crate::support::process::InTime as _;
 
 /// The key that seals content keys is lost: no start makes another one in silence.
 #[test]
@@ -17,7 +18,7 @@ fn a_lost_or_replaced_master_key_prevents_the_start_until_discarded() {
     )
     .unwrap();
     let run = |arguments: &[&str]| {
-        let output = playgate(&data).args(arguments).output().unwrap();
+        let output = playgate(&data).args(arguments).output_in_time();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code().unwrap(), text)
     };
@@ -35,8 +36,7 @@ fn a_lost_or_replaced_master_key_prevents_the_start_until_discarded() {
             let output = process
                 .args(command)
                 .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
-                .output();
-            let output = output.unwrap();
+                .output_in_time();
             assert!(!output.status.success(), "{command:?}");
             let text = [output.stdout, output.stderr].concat();
             let text = String::from_utf8_lossy(&text).into_owned();
@@ -81,8 +81,10 @@ fn every_lost_key_file_is_logged_and_a_first_start_logs_none() {
         log.matches("key file missing").count()
     };
     assert_eq!(logged(), 0);
-    let added = playgate(&data).args(["partner", "add", "Acme"]).output();
-    assert!(added.unwrap().status.success());
+    let added = playgate(&data)
+        .args(["partner", "add", "Acme"])
+        .status_in_time();
+    assert!(added.success());
     assert_eq!(logged(), 0);
     for name in ["accounts", "content", "mail", "origin"] {
         fs::remove_file(data.join(format!("keys/{name}.key"))).unwrap();

@@ -1,7 +1,6 @@
 //! The partner lab: faults and clocks of lab partners, which no other partner notices.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -244,11 +243,11 @@ fn delay_holds_the_answer_back() {
 
 /// What a client receives before the connection ends.
 fn received(stage: &PlaybackFixture, bytes: &str) -> String {
-    let mut stream = TcpStream::connect(stage.server.public).unwrap();
-    stream.write_all(bytes.as_bytes()).unwrap();
+    let mut wire = Wire::to(stage.server.public);
+    wire.send(bytes);
     let mut all = Vec::new();
     // A reset is as good an end as a close.
-    let _ = stream.read_to_end(&mut all);
+    let _ = wire.stream.read_to_end(&mut all);
     String::from_utf8_lossy(&all).into_owned()
 }
 
@@ -822,6 +821,7 @@ fn a_lab_partner_reads_its_clock_and_mail_with_its_own_token() {
 fn in_production_every_function_of_the_lab_is_refused_with_the_reason() {
     let server = TestServer::with(&[("environment", "production"), ("lab.clock", "false")]);
     let fault = json!({"route": "any", "do": {"cut": "head"}});
+    let report = json!({"scenario": "x", "state": "running", "steps": ["a"], "done": 0});
     for (method, target, body) in [
         ("POST", "partners", json!({"name": "Lab", "kind": "lab"})),
         ("POST", "partners/Acme/faults", fault),
@@ -832,6 +832,8 @@ fn in_production_every_function_of_the_lab_is_refused_with_the_reason() {
         ("PUT", "partners/Acme/clock", json!({"advance": 60})),
         ("DELETE", "partners/Acme/clock", Value::Null),
         ("POST", "partners/Acme/reset", json!({})),
+        ("GET", "partners/Acme/scenario", Value::Null),
+        ("PUT", "partners/Acme/scenario", report),
     ] {
         let answer = server.operator(method, target, &body);
         let reason = answer.json()["error"]["message"].to_string();
@@ -897,6 +899,31 @@ fn a_reset_during_load_removes_everything_and_breaks_no_request() {
     assert_eq!(reset().status, 200);
     assert_eq!(records(&stage), before);
     assert_eq!(journal(&stage, "Lab"), Vec::<Value>::new());
+}
+
+#[test]
+fn resets_at_the_same_time_run_one_after_the_other() {
+    let stage = lab();
+    let reset = || {
+        let fixture = json!({"fixture": "demo"});
+        stage.server.operator("POST", RESET, &fixture)
+    };
+    // More than the queue of long work holds.
+    std::thread::scope(|scope| {
+        for running in [(); 12].map(|()| scope.spawn(reset)) {
+            let done = running.join().unwrap();
+            assert_eq!((done.status, &done.json()["users"]), (200, &json!(1)));
+        }
+    });
+    // One that cannot begin says why, and when to try again.
+    let turn = stage.server.services.resets.try_lock().unwrap();
+    let refused = reset();
+    drop(turn);
+    assert_eq!(refusal(&refused), (503, "OVERLOADED".to_owned()));
+    let message = refused.json()["error"]["message"].to_string();
+    assert!(message.contains("other resets are running"), "{message}");
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(reset().status, 200);
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn read(stream: &mut TcpStream) -> Asked {
 }
 
 /// An answer with this status line and media type.
-fn answer(status: &str, media: &str, body: &[u8]) -> Deed {
+fn response(status: &str, media: &str, body: &[u8]) -> Deed {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nSet-Cookie: theirs=1\r\nContent-Length: {}\r\n\r\n",
         body.len()
@@ -191,7 +191,7 @@ fn only_challenge_and_license_pass_through_unchanged() {
         let settings: Vec<_> = keys.into_iter().zip(values).collect();
         let fixture = PlaybackFixture::with(&settings);
         let player = playing(&fixture, asset, system, protocol);
-        server.next(answer("200 OK", "application/x-license", &bytes()));
+        server.next(response("200 OK", "application/x-license", &bytes()));
         let license = license(&fixture, &player, system, &[], &bytes());
         assert_eq!(license.status, 200, "{system}");
         assert_eq!(license.body, bytes());
@@ -244,7 +244,7 @@ fn vendor_messages_carry_the_keys_of_the_asset() {
         ("license.widevine.message_key", &BASE64.encode(&[7; 32])),
     ]);
     let player = playing(&fixture, "film", "widevine", "dash");
-    server.next(answer("200 OK", "application/octet-stream", b"license"));
+    server.next(response("200 OK", "application/octet-stream", b"license"));
     assert_eq!(
         license(&fixture, &player, "widevine", &[], b"challenge").status,
         200
@@ -264,7 +264,11 @@ fn a_service_certificate_is_no_license() {
     let server = Server::start();
     let fixture = PlaybackFixture::with(&[("license.widevine.url", &server.url)]);
     let player = playing(&fixture, "film", "widevine", "dash");
-    server.next(answer("200 OK", "application/octet-stream", b"certificate"));
+    server.next(response(
+        "200 OK",
+        "application/octet-stream",
+        b"certificate",
+    ));
     let certificate = license(&fixture, &player, "widevine", &[], b"\x08\x04");
     assert_eq!(certificate.body, b"certificate");
     assert_eq!(server.asked().body, b"\x08\x04");
@@ -290,17 +294,17 @@ fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
     let failed = "502 LICENSE_SERVER_FAILED";
     for (deed, expected, result) in [
         (
-            answer("403 Forbidden", "text/plain", b"no"),
+            response("403 Forbidden", "text/plain", b"no"),
             failed,
             "refused",
         ),
         (
-            answer("500 Oops", "text/plain", b"their stack"),
+            response("500 Oops", "text/plain", b"their stack"),
             failed,
             "failed",
         ),
         (Deed::Say(redirect.to_vec()), failed, "failed"),
-        (answer("200 OK", "a/b", b"license"), "200", "issued"),
+        (response("200 OK", "a/b", b"license"), "200", "issued"),
         // From here on five in a row.
         (Deed::Say(endless.concat()), failed, "failed"),
         (Deed::Say(whole.to_vec()), failed, "failed"),
@@ -336,7 +340,7 @@ fn playready_errors_are_soap_faults() {
         "\"http://schemas.microsoft.com/DRM/2007/03/protocols/AcquireLicense\"",
     )];
     // Theirs passes as it is.
-    server.next(answer(
+    server.next(response(
         "500 Internal Server Error",
         "text/xml; charset=utf-8",
         FAULT.as_bytes(),
@@ -352,7 +356,7 @@ fn playready_errors_are_soap_faults() {
     drop(server.asked());
 
     let said = |answer: &Answer| String::from_utf8(answer.body.clone()).unwrap();
-    server.next(answer("503 Busy", "text/plain", b"later"));
+    server.next(response("503 Busy", "text/plain", b"later"));
     let failure = license(&fixture, &player, "playready", &soap, b"challenge");
     assert_eq!(failure.status, 502);
     assert!(said(&failure).contains("<StatusCode>0x8004C600</StatusCode>"));

@@ -305,3 +305,32 @@ fn an_m3u_entry_redirects_to_its_loop_channel() {
     );
     assert_eq!(fixture.fetch(address, &[]).status, 200);
 }
+
+#[test]
+fn an_m3u_entry_names_the_address_of_its_past_programs() {
+    let fixture = fixture();
+    let get = |target: &str| fixture.server.partner("GET", target, &Value::Null);
+    let list = String::from_utf8(get("/api/schedule/v1/m3u").body).unwrap();
+    let entry = list
+        .lines()
+        .find(|line| line.contains("\"round\""))
+        .unwrap();
+    assert!(
+        entry.contains("catchup=\"default\" catchup-days=\"7\""),
+        "{entry}"
+    );
+    let (_, source) = entry.split_once("catchup-source=\"").unwrap();
+    let source = source.split('"').next().unwrap();
+    let path = &source[source.find("/api/").unwrap()..];
+    let at = |seconds: i64| path.replace("{utc}", &(NOON.0 + seconds).to_string());
+    let past = get(&at(-1_800));
+    assert_eq!(past.status, 302, "{}", past.json());
+    let manifest = fixture.fetch(past.header("location").unwrap(), &[]);
+    assert_eq!(manifest.status, 200);
+    // It is played from its begin to its end.
+    let text = String::from_utf8(manifest.body).unwrap();
+    let window = format!("catchup-{}-{}-", NOON.0 - 3_600, NOON.0);
+    assert!(text.contains(&window), "{text}");
+    // No program was on at that time.
+    assert_ne!(get(&at(-86_400)).status, 302);
+}

@@ -3,26 +3,16 @@
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::appliance::{Appliance, playgate, sign_up};
+use crate::support::process::KilledOnDrop;
 use crate::support::raw_http::{Answer, Wire};
 
-/// A server that waits for its store.
-struct Waiting(Child);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn get(socket: &Path, target: &str, headers: &str) -> Answer {
-    let stream = UnixStream::connect(socket).unwrap();
     let request = format!("GET {target} HTTP/1.1\r\n{headers}\r\n");
-    let answer = Wire::over(stream).send(request).answer();
+    let answer = Wire::to_socket(socket).unwrap().send(request).answer();
     answer.unwrap_or_else(|| panic!("no answer to {target}, {headers:?}"))
 }
 
@@ -53,10 +43,10 @@ fn maintenance_mode_accepts_only_its_own_hosts() {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    let mut waiting = Waiting(process.unwrap());
+    let mut waiting = KilledOnDrop(process.unwrap());
     let given_up = Instant::now() + Duration::from_secs(30);
     while UnixStream::connect(&ops).is_err() {
-        assert!(waiting.0.try_wait().unwrap().is_none(), "it has ended");
+        assert!(waiting.try_wait().unwrap().is_none(), "it has ended");
         assert!(Instant::now() < given_up);
         std::thread::sleep(Duration::from_millis(20));
     }

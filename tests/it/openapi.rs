@@ -136,7 +136,7 @@ fn examples_match_their_schemas() {
                 let needed = media == "application/json";
                 assert!(
                     count > 0 || !needed,
-                    "{}: no example of {schema}",
+                    "{}: no example of {schema}; add one to `[examples]` in data/openapi",
                     route.label
                 );
             }
@@ -169,7 +169,11 @@ fn every_success_has_an_example_in_each_media_type() {
                 .filter(|(status, _)| status.starts_with('2'));
             let content = successes.filter_map(|(_, response)| response["content"].as_object());
             for (media, body) in content.flatten() {
-                assert!(body["example"] != Value::Null, "{}: {media}", route.label);
+                assert!(
+                    body["example"] != Value::Null,
+                    "{}: no example of {media}; add one of its type to `[examples]` in data/openapi",
+                    route.label
+                );
             }
         }
     }

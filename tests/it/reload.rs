@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::support::appliance::{Appliance, playgate, sign_up};
+use crate::support::process::InTime as _;
 use crate::support::raw_http::{Wire, ask, request};
 
 const OPS: &str = "ops.listen = \"127.0.0.1:0\"\n";
@@ -235,7 +236,7 @@ fn repeated_reexecs_leak_nothing() {
         assert!(open <= *first_open + 6, "round {round}: {open}");
     }
     signal(&appliance, Signal::TERM);
-    assert!(appliance.process.wait().unwrap().success());
+    assert!(appliance.process.status_in_time().success());
 }
 
 /// The same command with sockets passed to it as a service manager does, from descriptor 3 on: only
@@ -293,15 +294,8 @@ fn inherited_sockets_survive_the_process() {
     for round in 0..2 {
         place.is_told("READY=1");
         assert_eq!(ask(appliance.address, &description).status, 200);
-        let stream = UnixStream::connect(place.at("web.sock")).unwrap();
-        assert_eq!(
-            Wire::over(stream)
-                .send(&description)
-                .answer()
-                .unwrap()
-                .status,
-            200
-        );
+        let mut local = Wire::to_socket(&place.at("web.sock")).unwrap();
+        assert_eq!(local.send(&description).answer().unwrap().status, 200);
         let live = ask(ops.local_addr().unwrap(), request("GET", "/livez", &[], ""));
         assert_eq!(live.status, 200);
         if round == 0 {
@@ -311,7 +305,7 @@ fn inherited_sockets_survive_the_process() {
     }
     signal(&appliance, Signal::TERM);
     place.is_told("STOPPING=1");
-    assert!(appliance.process.wait().unwrap().success());
+    assert!(appliance.process.status_in_time().success());
 
     // Nobody is there, and nobody is refused.
     let mut early = Wire::to(web.local_addr().unwrap());
@@ -349,7 +343,7 @@ fn unusable_inherited_sockets_are_rejected() {
         let mut command = place.command();
         command.args(["serve", "--listen", listen]);
         let (mut command, _handles) = passing(&command, sockets);
-        let output = command.output().unwrap();
+        let output = command.output_in_time();
         assert!(!output.status.success());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(words), "{said}");

@@ -2,19 +2,19 @@
 //! asks for, and fails against one that does not.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, ChildStderr, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::appliance::{err, playgate, told};
+use crate::support::appliance::err;
+use crate::support::demo::Demo;
+use crate::support::process::{InTime as _, KilledOnDrop, Lines};
 use crate::support::raw_http::{Answer, Wire, request};
 
 /// More than the limit of heartbeats, and less than the interface says.
@@ -31,45 +31,9 @@ fn nap(time: Duration) {
     thread::sleep(time);
 }
 
-/// A running demo.
-struct Demo {
-    folder: TempDir,
-    process: Child,
-    address: SocketAddr,
-    /// One reset at a time: a server has few threads for long work, and refuses when they are busy.
-    resetting: Mutex<()>,
-}
-
 impl Demo {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = playgate(folder.path());
-        command.args(["demo", "--json", "--listen", "127.0.0.1:0"]);
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(process.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let demo: Value = serde_json::from_str(&line).unwrap();
-        let base = demo["baseUrl"].as_str().unwrap();
-        let address = base
-            .strip_prefix("http://")
-            .unwrap()
-            .replace("localhost", "127.0.0.1");
-        Self {
-            address: address.trim_end_matches('/').parse().unwrap(),
-            folder,
-            process,
-            resetting: Mutex::new(()),
-        }
-    }
-
-    fn ok(&self, arguments: &[&str]) -> Value {
-        told(playgate(self.folder.path()).args(arguments)).remove(0)
-    }
-
     /// A lab partner with the user of the demo; its access token.
     fn partner(&self, name: &str) -> String {
-        let _resetting = self.resetting.lock().unwrap();
         let added = self.ok(&["partner", "add", name, "--lab", "--json"]);
         self.ok(&["lab", "reset", name, "--fixture", "demo", "--json"]);
         added["accessToken"].as_str().unwrap().to_owned()
@@ -77,42 +41,26 @@ impl Demo {
 
     /// Starts the run of a scenario, with a partner of its own.
     fn run(&self, partner: &str, scenario: &str) -> Run {
-        let junit = self.folder.path().join(format!("{partner}.xml"));
-        let mut command = playgate(self.folder.path());
-        command.args(["lab", "run", scenario, "--partner", partner, "--wait"]);
+        let junit = self.file(&format!("{partner}.xml"));
+        let mut command = self.command(&["lab", "run", scenario, "--partner", partner, "--wait"]);
         command.args(["--json", "--junit", junit.to_str().unwrap()]);
-        let mut process = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut notes = BufReader::new(process.stderr.take().unwrap());
-        let mut seen = String::new();
-        while !seen.contains("waiting for the first request") {
-            assert!(
-                notes.read_line(&mut seen).unwrap() > 0,
-                "{scenario}: {seen}"
-            );
-        }
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = KilledOnDrop(command.spawn().unwrap());
+        let mut notes = Lines::read(process.stderr.take().unwrap());
+        let waits = notes.any(|line| line.contains("waiting for the first request"));
+        assert!(waits, "{scenario}");
         Run {
             process,
             notes,
-            junit: junit.to_str().unwrap().to_owned(),
+            junit,
         }
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
 struct Run {
-    process: Child,
-    notes: BufReader<ChildStderr>,
-    junit: String,
+    process: KilledOnDrop,
+    notes: Lines,
+    junit: PathBuf,
 }
 
 struct Verdict {
@@ -124,14 +72,13 @@ struct Verdict {
 
 impl Run {
     fn end(mut self) -> Verdict {
-        let mut notes = String::new();
-        self.notes.read_to_string(&mut notes).unwrap();
-        let output = self.process.wait_with_output().unwrap();
+        let output = self.process.output_in_time();
+        let notes: Vec<String> = self.notes.collect();
         Verdict {
             code: output.status.code().unwrap(),
             report: serde_json::from_slice(&output.stdout).unwrap_or_default(),
             junit: fs::read_to_string(&self.junit).unwrap_or_default(),
-            notes,
+            notes: notes.join("\n"),
         }
     }
 }
@@ -314,7 +261,7 @@ fn verdict(
     let run = demo.run(partner, scenario);
     let over = Arc::new(AtomicBool::new(false));
     let app = App {
-        address: demo.address,
+        address: demo.address("baseUrl"),
         partner: token,
         asset,
         renews,
@@ -377,22 +324,14 @@ fn an_application_that_does_what_it_is_told_passes_the_shipped_scenarios() {
     assert_eq!(listed.as_array().unwrap().len(), 10);
 }
 
-/// A scenario file like a shipped one, with an end of its own.
-fn file(folder: &Path, shipped: &str, end: &str) -> String {
-    let source =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("data/scenarios/{shipped}.toml"));
-    let text = fs::read_to_string(source).unwrap();
-    let text = text.replace("end = \"3m\"", &format!("end = \"{end}\""));
-    let file = folder.join("scenario.toml");
-    fs::write(&file, text).unwrap();
-    file.to_str().unwrap().to_owned()
-}
-
 #[test]
 fn an_application_that_never_logs_in_again_fails_and_the_report_says_where() {
     let demo = Demo::start();
-    let file = file(demo.folder.path(), "token-expired", "8s");
-    let verdict = verdict(&demo, &file, "Lab", "film-open", false);
+    let shipped = include_str!("../../data/scenarios/token-expired.toml");
+    let file = demo.file("scenario.toml");
+    fs::write(&file, shipped.replace("end = \"3m\"", "end = \"8s\"")).unwrap();
+    let file = file.to_str().unwrap();
+    let verdict = verdict(&demo, file, "Lab", "film-open", false);
     let Verdict {
         code,
         report,
@@ -416,16 +355,14 @@ fn an_interrupted_run_removes_its_faults() {
     let demo = Demo::start();
     demo.partner("Lab");
     let scenario = "name = 'x'\n[[step]]\nat = '0s'\nfault = { route = 'any', do = { cut = 'head' } }\n[[step]]\non = { route = 'login' }";
-    let file = demo.folder.path().join("scenario.toml");
+    let file = demo.file("scenario.toml");
     fs::write(&file, scenario).unwrap();
     let run = demo.run("Lab", file.to_str().unwrap());
     let faults = || demo.ok(&["lab", "fault", "list", "--partner", "Lab", "--json"]);
     assert_eq!(faults().as_array().unwrap().len(), 1);
     let id = run.process.id().to_string();
-    let sent = std::process::Command::new("kill")
-        .args(["-INT", &id])
-        .status();
-    assert!(sent.unwrap().success());
+    let sent = Command::new("kill").args(["-INT", &id]).status_in_time();
+    assert!(sent.success());
     let verdict = run.end();
     assert_eq!(verdict.code, 1);
     assert!(verdict.notes.contains("interrupted"), "{}", verdict.notes);
@@ -436,7 +373,7 @@ fn an_interrupted_run_removes_its_faults() {
 fn a_scenario_that_cannot_run_is_refused_before_it_changes_anything() {
     let demo = Demo::start();
     demo.partner("Lab");
-    let file = demo.folder.path().join("scenario.toml");
+    let file = demo.file("scenario.toml");
     for (text, why) in [
         (
             "name = 'x'\n[[step]]\non = { route = 'hartbeat' }",
@@ -448,15 +385,16 @@ fn a_scenario_that_cannot_run_is_refused_before_it_changes_anything() {
         ),
     ] {
         fs::write(&file, text).unwrap();
-        let mut command = playgate(demo.folder.path());
-        command.args(["lab", "run", file.to_str().unwrap(), "--partner", "Lab"]);
-        let output = command.output().unwrap();
+        let file = file.to_str().unwrap();
+        let output = demo
+            .command(&["lab", "run", file, "--partner", "Lab"])
+            .output_in_time();
         assert_eq!(output.status.code(), Some(2));
         assert!(err(&output).contains(why), "{}", err(&output));
     }
-    let mut command = playgate(demo.folder.path());
-    command.args(["lab", "run", "no-such-file.toml", "--partner", "Lab"]);
-    let output = command.output().unwrap();
+    let output = demo
+        .command(&["lab", "run", "no-such-file.toml", "--partner", "Lab"])
+        .output_in_time();
     assert!(
         err(&output).contains("lists the shipped scenarios"),
         "{}",
@@ -481,7 +419,7 @@ fn a_moved_clock_has_run_its_jobs_and_finds_programmes() {
     let token = demo.partner("Lab");
     let ask = |target: &str| {
         let headers = [("Service-AccessToken", token.as_str())];
-        let mut wire = Wire::to(demo.address);
+        let mut wire = Wire::to(demo.address("baseUrl"));
         wire.send(request("GET", target, &headers, ""));
         wire.answer().unwrap()
     };

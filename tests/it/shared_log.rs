@@ -1,7 +1,7 @@
 //! The shared log in etcd: what a backend promises, against a real etcd on loopback.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,8 @@ use tokio::runtime::Runtime;
 
 use crate::support::certificates::certificates;
 use crate::support::external_tools::{free_port, program};
+use crate::support::process::{InTime as _, KilledOnDrop};
+use crate::support::until::{until, until_some};
 
 const FLEET: [u8; 16] = [9; 16];
 const A: MemberId = [1; 16];
@@ -29,7 +31,7 @@ struct Etcd {
     /// Addresses for clients and for other members of etcd.
     urls: [String; 2],
     tls: Option<TempDir>,
-    child: Child,
+    process: KilledOnDrop,
     runtime: Runtime,
 }
 
@@ -40,25 +42,25 @@ impl Etcd {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let urls = [scheme, "http"].map(|scheme| format!("{scheme}://127.0.0.1:{}", free_port()));
         let folder = tempfile::tempdir().unwrap();
-        let child = spawn(&program, &folder, &urls, tls.as_ref());
+        let process = spawn(&program, &folder, &urls, tls.as_ref());
         let runtime = Runtime::new().unwrap();
         Some(Self {
             program,
             folder,
             urls,
             tls,
-            child,
+            process,
             runtime,
         })
     }
 
     fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.process.kill().unwrap();
+        self.process.status_in_time();
     }
 
     fn start_again(&mut self) {
-        self.child = spawn(&self.program, &self.folder, &self.urls, self.tls.as_ref());
+        self.process = spawn(&self.program, &self.folder, &self.urls, self.tls.as_ref());
     }
 
     fn settings(&self) -> EtcdSettings {
@@ -68,6 +70,7 @@ impl Etcd {
             ca: self.tls.as_ref().map(ca),
             login: None,
             timeout: Duration::from_secs(5),
+            errors: std::sync::Arc::default(),
         }
     }
 
@@ -83,20 +86,18 @@ impl Etcd {
     /// A log that continues a store with commits up to `head`.
     fn create(&self, head: u64) -> EtcdLog {
         let mut log = self.log();
-        until(|| log.create(head).ok());
+        until_some("etcd", || log.create(head).ok());
         assert_eq!(log.head(), Ok(head));
         log
     }
 }
 
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn spawn(program: &PathBuf, folder: &TempDir, urls: &[String; 2], tls: Option<&TempDir>) -> Child {
+fn spawn(
+    program: &PathBuf,
+    folder: &TempDir,
+    urls: &[String; 2],
+    tls: Option<&TempDir>,
+) -> KilledOnDrop {
     let [client, peer] = urls;
     let mut command = Command::new(program);
     command
@@ -123,18 +124,7 @@ fn spawn(program: &PathBuf, folder: &TempDir, urls: &[String; 2], tls: Option<&T
         command.arg("--cert-file").arg(at("here.pem"));
         command.arg("--key-file").arg(at("here.key"));
     }
-    command.spawn().unwrap()
-}
-
-fn until<R>(mut find: impl FnMut() -> Option<R>) -> R {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = find() {
-            return found;
-        }
-        assert!(began.elapsed() < Duration::from_secs(30), "waited too long");
-        park_timeout(Duration::from_millis(50));
-    }
+    KilledOnDrop(command.spawn().unwrap())
 }
 
 fn begin(number: u64) -> Position {
@@ -225,7 +215,7 @@ fn claim_ends_with_its_lease_and_fences_its_holder() {
     };
     let (mut a, mut b) = (short(), short());
     let first = held(a.claim(A));
-    let second = until(|| match b.claim(B) {
+    let second = until_some("the claim of the other", || match b.claim(B) {
         Ok(Claim::Held { epoch }) => Some(epoch),
         _ => None,
     });
@@ -319,12 +309,14 @@ fn members_agree_after_kills_of_etcd_and_a_change_of_the_owner() {
         if outcome == Appending::Unsettled {
             unknown += 1;
             etcd.start_again();
-            outcome = until(|| owner.settle().filter(|o| *o != Appending::Unsettled));
+            outcome = until_some("the outcome", || {
+                owner.settle().filter(|o| *o != Appending::Unsettled)
+            });
         }
         match outcome {
             Appending::Committed => committed.push(plan),
             // The lease ran out meanwhile.
-            Appending::Moved => assert!(until(|| owner.claim().then_some(true))),
+            Appending::Moved => until("another claim", || owner.claim()),
             Appending::Unsettled => panic!("it was settled"),
         }
     }
@@ -333,7 +325,7 @@ fn members_agree_after_kills_of_etcd_and_a_change_of_the_owner() {
     // Each acknowledged plan is there once, and nothing else.
     assert_eq!(owner.plans, committed);
     owner.member.resign(&mut owner.log).unwrap();
-    assert!(until(|| follower.claim().then_some(true)));
+    until("the claim of the follower", || follower.claim());
     assert_eq!(follower.plans, committed);
     assert_eq!(follower.member.position(), owner.member.position());
     // Nothing is planned by who is not the owner.
@@ -357,7 +349,7 @@ fn etcd_is_reached_over_tls_with_a_log_in_and_past_dead_endpoints() {
             .arg(&keys)
             .args(["-d", body, &url]);
         assert!(
-            command.stdout(Stdio::null()).status().unwrap().success(),
+            command.stdout(Stdio::null()).status_in_time().success(),
             "{path}"
         );
     };

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::support::appliance::{Appliance, files, sign_up};
 use crate::support::certificates::certificates;
 use crate::support::external_tools::{free_port, python_with};
+use crate::support::process::{InTime as _, KilledOnDrop};
 use crate::support::raw_http::{ask, request};
 use crate::support::server::{PASSWORD, TestServer};
 
@@ -32,7 +33,7 @@ fn python() -> Option<&'static str> {
 
 /// A running mail server; it ends with this.
 struct Server {
-    child: Child,
+    _process: KilledOnDrop,
     seen: Receiver<Value>,
     port: u16,
 }
@@ -40,15 +41,15 @@ struct Server {
 impl Server {
     fn start(python: &str, given: &Value) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/support/smtp_server.py");
-        let mut child = Command::new(python)
+        let started = Command::new(python)
             .args(["-W", "ignore"])
             .arg(script)
             .arg(given.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            .spawn();
+        let mut process = KilledOnDrop(started.unwrap());
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let (tell, seen) = channel();
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
@@ -58,7 +59,11 @@ impl Server {
         });
         let first = seen.recv_timeout(LONG).expect("the mail server starts");
         let port = u16::try_from(first["port"].as_u64().unwrap()).unwrap();
-        Self { child, seen, port }
+        Self {
+            _process: process,
+            seen,
+            port,
+        }
     }
 
     /// The next thing that it has seen and that has this member.
@@ -84,13 +89,6 @@ impl Server {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return rest,
             }
         }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -415,7 +413,7 @@ fn the_mail_server_login_is_never_logged_or_shown() {
     assert_eq!(server.next("mail")["to"], "ann@example.com");
     told += &json!(appliance.told(&["mail", "list", "--json"])).to_string();
     let mut show = appliance.command(&["config", "show"]);
-    let shown = show.envs(post.variables()).output().unwrap().stdout;
+    let shown = show.envs(post.variables()).output_in_time().stdout;
     told += &String::from_utf8(shown).unwrap();
     told += &appliance.metrics();
     appliance.kill();

@@ -11,6 +11,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::support::appliance::{Appliance, playgate};
+use crate::support::process::InTime as _;
 
 /// What each table held.
 const RECORDS: [(&str, usize); 27] = [
@@ -48,7 +49,7 @@ fn unpack(name: &str, data: &Path) {
     let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden");
     let mut tar = Command::new("tar");
     tar.arg("-xzf").arg(packed.join(name)).arg("-C").arg(data);
-    assert!(tar.status().unwrap().success());
+    assert!(tar.status_in_time().success());
 }
 
 #[test]
@@ -58,8 +59,7 @@ fn a_store_of_format_1_is_opened_and_served() {
     unpack("format-1.tar.gz", data);
     let output = playgate(data)
         .args(["store", "export", "-"])
-        .output()
-        .unwrap();
+        .output_in_time();
     let export = String::from_utf8(output.stdout).unwrap();
     // The time that the opening has seen is its own record.
     let kept = export

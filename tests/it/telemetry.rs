@@ -233,10 +233,11 @@ fn a_compressed_hour_is_exported_and_reported_as_before() {
     let later = NewEvent {
         timestamp_millis: 0,
         sequence: 0,
-        action: "later".to_owned(),
+        action: "later".into(),
         device: None,
-        json: b"{}".to_vec(),
+        json: b"{}".into(),
         player: None,
+        ignored_values: 0,
     };
     let mut now = NOON + 3 * 3_600;
     let sent = services

@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, playgate, sign_up};
+use crate::support::process::InTime as _;
 use crate::support::server::{PASSWORD, TestServer, Viewer};
 
 const TRACKER: &str = "/api/tracker/v1/telemetry-events";
@@ -407,7 +408,7 @@ fn sink_failures_are_reported_without_the_secret() {
     };
     assert!(ready.contains("the sink answered 500"), "{ready}");
     let mut doctor = playgate(&data);
-    let found = doctor.arg("doctor").envs(settings(&url)).output().unwrap();
+    let found = doctor.arg("doctor").envs(settings(&url)).output_in_time();
     let found = String::from_utf8(found.stdout).unwrap();
     assert!(
         found.contains("forwarding: the sink answered 500"),
@@ -469,10 +470,7 @@ fn forwarding_survives_kills_without_repeating_confirmed_batches() {
         answered.push(sink.asked());
     }
     // Each once, in order: the position was on the disk before the next batch went out.
-    let export = appliance
-        .command(&["telemetry", "export"])
-        .output()
-        .unwrap();
+    let export = appliance.command(&["telemetry", "export"]).output_in_time();
     let arrived = bodies(&answered);
     assert_eq!(arrived, String::from_utf8(export.stdout).unwrap());
 
@@ -484,10 +482,7 @@ fn forwarding_survives_kills_without_repeating_confirmed_batches() {
         appliance.kill();
         appliance = Appliance::with(&data, &settings);
     }
-    let export = appliance
-        .command(&["telemetry", "export"])
-        .output()
-        .unwrap();
+    let export = appliance.command(&["telemetry", "export"]).output_in_time();
     let export = String::from_utf8(export.stdout).unwrap();
     let export: BTreeSet<&str> = export.lines().collect();
     assert_eq!(export.len() as u64, sent);

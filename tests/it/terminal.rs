@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 
 use crate::support::appliance::{playgate, told};
 use crate::support::external_tools::program;
+use crate::support::process::InTime as _;
 
 /// Runs a command on a terminal of its own, where somebody types this; its exit code and what the
 /// terminal shows. `None` where there is no `script` to open terminals with.
-fn on_terminal(command: &Command, typed: &str) -> Option<(i32, String)> {
+pub fn on_terminal(command: &Command, input: &str) -> Option<(i32, String)> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<String> = words
         .map(|word| format!("'{}'", word.to_str().unwrap()))
@@ -38,16 +39,16 @@ fn on_terminal(command: &Command, typed: &str) -> Option<(i32, String)> {
         .stdin
         .take()
         .unwrap()
-        .write_all(typed.as_bytes())
+        .write_all(input.as_bytes())
         .unwrap();
-    let output = script.wait_with_output().unwrap();
+    let output = script.output_in_time();
     let shown = String::from_utf8(output.stdout).unwrap();
     Some((output.status.code().unwrap(), shown))
 }
 
 /// How many livestreams the catalogue has.
 fn livestreams(data: &Path) -> usize {
-    let output = playgate(data).args(["catalog", "export"]).output().unwrap();
+    let output = playgate(data).args(["catalog", "export"]).output_in_time();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     text.matches("[[livestream]]").count()
@@ -69,7 +70,7 @@ fn a_held_import_asks_for_confirmation_at_a_terminal() {
         command.args(["catalog", "import"]).arg(file);
         command
     };
-    assert!(import(&all).output().unwrap().status.success());
+    assert!(import(&all).output_in_time().status.success());
     for no in ["n\n", "\n", "yess\n", ""] {
         let Some((code, shown)) = on_terminal(&import(&less), no) else {
             return;
@@ -90,7 +91,7 @@ fn a_held_import_asks_for_confirmation_at_a_terminal() {
     assert!(code != 0 && !shown.contains("[y/N]"), "{shown}");
     assert_eq!(livestreams(&data), 10);
     // Nor is one without a terminal.
-    let output = import(&less).stdin(Stdio::null()).output().unwrap();
+    let output = import(&less).output_in_time();
     assert!(!output.status.success());
     assert!(!String::from_utf8_lossy(&output.stderr).contains("[y/N]"));
     assert_eq!(livestreams(&data), 10);

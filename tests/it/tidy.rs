@@ -10,8 +10,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("worker_pool", &["types"]),
     ("ports", &["types"]),
-    ("store", &["types"]),
-    ("fleet", &["ports", "store", "types"]),
+    ("descriptor_reserve", &[]),
+    ("store", &["descriptor_reserve", "types"]),
+    ("fleet", &["observe", "ports", "store", "types"]),
     ("media", &["ports", "types"]),
     ("decode", &["types"]),
     ("domain", &["decode", "media", "store", "ports", "types"]),
@@ -36,6 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "catalog_file",
             "config",
             "decode",
+            "descriptor_reserve",
             "domain",
             "media",
             "observe",
@@ -129,7 +131,7 @@ const LINES_MAX: usize = 460;
 
 /// One source file without its comments and unit tests.
 struct Source {
-    /// The path below `src`.
+    /// The path below the folder that was asked for.
     path: String,
     text: String,
     code: String,
@@ -148,7 +150,11 @@ impl Source {
 }
 
 fn sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    sources_below("src")
+}
+
+fn sources_below(folder: &str) -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut paths = Vec::new();
     collect(&root, &mut paths);
     paths.sort();
@@ -307,6 +313,18 @@ fn files_open_with_a_comment_and_stay_short() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A process that hung once held up a whole run.
+#[test]
+fn tests_wait_for_processes_with_a_deadline() {
+    let without = ["output", "wait_with_output"].map(|call| format!(".{call}()"));
+    let wrong: Vec<String> = sources_below("tests")
+        .into_iter()
+        .filter(|source| without.iter().any(|call| source.code.contains(call)))
+        .map(|source| source.path)
+        .collect();
+    assert!(wrong.is_empty(), "use `support::process` in {wrong:?}");
 }
 
 /// What writes the words of an error of the domain into a message.

@@ -19,7 +19,9 @@ use tokio_rustls::rustls::{
 
 use crate::support::appliance::{Appliance, err, playgate};
 use crate::support::certificates::{certificates, openssl};
+use crate::support::process::{InTime as _, KilledOnDrop, Lines};
 use crate::support::raw_http::{Wire, ask, request};
+use crate::support::until::until;
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
@@ -129,15 +131,6 @@ fn answers(wire: &mut Wire<Stream>) -> bool {
     wire.answer().is_some_and(|answer| answer.status == 401)
 }
 
-/// Waits until it is so.
-fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !so() {
-        assert!(began.elapsed() < Duration::from_secs(40), "never: {what}");
-        std::thread::park_timeout(Duration::from_millis(200));
-    }
-}
-
 #[test]
 fn a_renewed_certificate_is_loaded_and_a_bad_one_ignored() {
     let place = Place::new();
@@ -211,9 +204,7 @@ fn tls_versions_and_alpn_are_negotiated() {
         let output = Command::new("openssl")
             .args(["s_client", "-cipher", "DEFAULT:@SECLEVEL=0", "-connect"])
             .args([&secure.to_string(), version])
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+            .output_in_time();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.success(), said)
     };
@@ -238,16 +229,9 @@ fn tls_versions_and_alpn_are_negotiated() {
 fn an_empty_listen_setting_serves_https_only() {
     let place = Place::new();
     place.put("here.pem", "here.key");
-    let mut server = place
-        .command(&["serve", "--listen", ""])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = [0; 40];
-    let count = server.stdout.as_mut().unwrap().read(&mut line).unwrap();
-    let line = String::from_utf8_lossy(&line[..count]).into_owned();
-    server.kill().unwrap();
-    server.wait().unwrap();
+    let mut command = place.command(&["serve", "--listen", ""]);
+    let mut server = KilledOnDrop(command.stdout(Stdio::piped()).spawn().unwrap());
+    let line = Lines::read(server.stdout.take().unwrap()).next().unwrap();
     assert!(
         line.starts_with("listening on https://127.0.0.1:"),
         "{line}"
@@ -264,7 +248,7 @@ fn an_unusable_certificate_prevents_the_start() {
             &["config", "check"][..],
             &["serve", "--listen", "127.0.0.1:0"],
         ] {
-            let output = place.command(command).output().unwrap();
+            let output = place.command(command).output_in_time();
             let told = err(&output);
             assert_eq!(output.status.code(), Some(2), "{command:?}: {told}");
             assert!(told.contains(said), "{command:?}: {told}");
@@ -282,7 +266,7 @@ fn an_unusable_certificate_prevents_the_start() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     refused("is world-readable");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
-    let check = place.command(&["config", "check"]).output().unwrap();
+    let check = place.command(&["config", "check"]).output_in_time();
     assert!(check.status.success(), "{}", err(&check));
 
     // One that is over is told, and served all the same: the clock may be what is wrong.
@@ -291,7 +275,7 @@ fn an_unusable_certificate_prevents_the_start() {
         "x509 -req -in here.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile extensions";
     openssl(at, &format!("{sign} -out over.pem -days -1"));
     place.put("over.pem", "here.key");
-    let check = place.command(&["config", "check"]).output().unwrap();
+    let check = place.command(&["config", "check"]).output_in_time();
     assert!(check.status.success(), "{}", err(&check));
     assert!(
         err(&check).contains("is not currently valid"),
@@ -323,8 +307,7 @@ fn shutdown_ends_tls_connections_cleanly() {
     assert!(answers(&mut idle));
 
     let began = Instant::now();
-    let id = server.process.id().to_string();
-    assert!(Command::new("kill").arg(id).status().unwrap().success());
+    server.process.terminate();
     let mut rest = Vec::new();
     // Without an answer to its ping it is not waited for; how it ends does not matter here.
     let _ = second.read_to_end(&mut rest);
@@ -333,6 +316,6 @@ fn shutdown_ends_tls_connections_cleanly() {
     busy.send(body);
     assert_eq!(busy.answer().unwrap().status, 401);
     assert!(idle.answer().is_none());
-    assert!(server.process.wait().unwrap().success());
+    assert!(server.process.status_in_time().success());
     assert!(began.elapsed() < Duration::from_secs(8));
 }

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, binary, err, playgate, sign_up};
 use crate::support::external_tools::program;
+use crate::support::process::InTime as _;
+use crate::support::raw_http::{ask, request};
+use crate::support::server::PASSWORD;
 
 /// Writes an executable script.
 fn script(path: &Path, text: &str) {
@@ -18,7 +21,7 @@ fn script(path: &Path, text: &str) {
 
 /// The report of a check, and whether the check succeeded.
 fn checked(command: &mut Command) -> (bool, Value) {
-    let output = command.output().unwrap();
+    let output = command.output_in_time();
     let report = serde_json::from_slice(&output.stdout);
     let report: Value = report.unwrap_or_else(|_| panic!("{}", err(&output)));
     assert_eq!(output.status.success(), report["ok"] == true, "{report}");
@@ -141,7 +144,7 @@ fn package(folder: &Path, architecture: &str, binary: &str) -> Option<PathBuf> {
     script(&root.join("usr/bin/playgate"), binary);
     let deb = folder.join(format!("{architecture}.deb"));
     let args = ["--root-owner-group", "-Znone", "--build"];
-    let made = dpkg.args(args).arg(&root).arg(&deb).output().unwrap();
+    let made = dpkg.args(args).arg(&root).arg(&deb).output_in_time();
     assert!(made.status.success(), "{}", err(&made));
     Some(deb)
 }
@@ -151,10 +154,13 @@ fn a_package_is_checked_and_a_foreign_or_truncated_one_refused() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let serves = "#!/bin/sh\necho '{\"ok\":true,\"version\":\"9\"}'\n";
-    let own = Command::new("dpkg").arg("--print-architecture").output();
-    let own = own
-        .map(|own| String::from_utf8(own.stdout).unwrap())
-        .unwrap_or_default();
+    let Some(dpkg) = program("dpkg") else {
+        return;
+    };
+    let own = Command::new(dpkg)
+        .arg("--print-architecture")
+        .output_in_time();
+    let own = String::from_utf8(own.stdout).unwrap();
     let Some(deb) = package(folder.path(), own.trim(), serves) else {
         return;
     };
@@ -176,11 +182,39 @@ fn a_package_is_checked_and_a_foreign_or_truncated_one_refused() {
 }
 
 #[test]
+fn the_first_change_of_a_client_makes_a_format_upgrade_final() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut appliance = Appliance::start(&data);
+    let (partner, _) = sign_up(&appliance);
+    appliance.end();
+    // A format upgrade leaves this file.
+    let named = data.join("store/upgrade-backup");
+    fs::write(&named, "/backups/1.snapshot").unwrap();
+    let appliance = Appliance::start(&data);
+    let send = |method, path, body: Value| {
+        let headers = [("Service-AccessToken", partner.as_str())];
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        ask(appliance.address, request(method, path, &headers, &body)).status
+    };
+    assert_eq!(send("GET", "/api/catalog/v1/assets", Value::Null), 200);
+    appliance.told(&["partner", "list", "--json"]);
+    // The control: reading changes nothing.
+    assert!(named.exists());
+    let user = json!({"identity": "eve@example.com", "accessKey": PASSWORD});
+    assert_eq!(send("PUT", "/api/login/v2/auth/email", user), 200);
+    assert!(!named.exists());
+}
+
+#[test]
 fn a_rollback_without_a_previous_version_changes_nothing() {
     let output = binary()
         .args(["upgrade", "rollback", "--yes"])
-        .output()
-        .unwrap();
+        .output_in_time();
     assert_eq!(output.status.code(), Some(3), "{}", err(&output));
 }
 
@@ -191,8 +225,7 @@ fn a_health_check_fails_without_a_server() {
     let health = |data: &Path| {
         let output = playgate(data)
             .args(["healthcheck", "--json"])
-            .output()
-            .unwrap();
+            .output_in_time();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         (output.status.code().unwrap(), report)
     };

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, err};
 use crate::support::external_tools::program;
+use crate::support::process::InTime as _;
 use crate::support::raw_http::{ask, request};
 use crate::support::server::TestServer;
 
@@ -258,7 +259,7 @@ fn a_file_of_another_kind_imports_nobody() {
         let file = outside.path().join("users");
         fs::write(&file, text).unwrap();
         let arguments = ["user", "import", file.to_str().unwrap(), "--from", service];
-        let output = appliance.command(&arguments).output().unwrap();
+        let output = appliance.command(&arguments).output_in_time();
         assert_eq!(output.status.code(), Some(1), "{service} {}", err(&output));
         assert!(err(&output).contains(said), "{service}: {}", err(&output));
     }
@@ -470,18 +471,8 @@ fn imported_plain_passwords_are_hashed_and_weak_ones_rejected() {
     assert_eq!(hashes(), before);
 }
 
-/// Lets a process open so many files more than it has open, and no more.
-fn allow_descriptors(pid: u32, more: usize) {
-    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-    limit_descriptors(pid, open + more);
-}
-
-fn limit_descriptors(pid: u32, limit: usize) {
-    let status = std::process::Command::new("prlimit")
-        .arg(format!("--nofile={limit}:"))
-        .args(["--pid", &pid.to_string()])
-        .status();
-    assert!(status.unwrap().success());
+fn open_descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
 /// While backups have the log go on in further files, of which none can be opened.
@@ -511,17 +502,16 @@ fn a_user_import_out_of_descriptors_keeps_every_counted_user() {
     let (mut there, mut refusals) = (0, 0);
     // The import and a backup need some connections of their own.
     for more in 1..10 {
-        allow_descriptors(pid, more);
+        appliance.limit_descriptors(open_descriptors(pid) + more);
         let mut import = appliance.command(&["user", "import", file, "--json"]);
-        let import = import
+        let mut import = import
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        let backup = appliance.command(&["backup", "create"]).output();
-        let done = import.wait_with_output().unwrap();
-        limit_descriptors(pid, 1_024);
-        let backup = backup.unwrap();
+        let backup = appliance.command(&["backup", "create"]).output_in_time();
+        let done = import.output_in_time();
+        appliance.limit_descriptors(1_024);
         refusals += u32::from(!backup.status.success());
         let backup = err(&backup);
         assert!(

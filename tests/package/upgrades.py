@@ -1,6 +1,7 @@
 """Upgrade test of the package in a Debian chroot: a signed repository by `file:`, installation, good and bad releases, rollback.
 Viewers sign up and read all the time. Every acknowledged sign-up must exist at the end."""
 
+import contextlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from launcher import Launcher
 from trial import OPS, UNIT, Debian, ask, good, main_job, raise_loopback, step
 
 PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
+KIB, MIB = 1024, 1024 * 1024
 CONFIGURATION = """
 limits.sign_up_per_address = 1000000
 accounts.argon2_memory_kib = 8192
@@ -208,6 +210,10 @@ def main(root, package):
         line = "deb [signed-by=/etc/apt/trusted.gpg.d/playgate.asc] file:/srv/playgate stable main\n"
         (debian.root / "etc/apt/sources.list.d/playgate.list").write_text(line)
         releases.apt("update")
+        # A full disk of data must not be that of the machine.
+        data = debian.root / "var/lib/playgate"
+        data.mkdir()
+        small_disk(data)
         releases.apt("install", "playgate")
         configuration = debian.root / "etc/playgate/playgate.toml"
         configuration.write_text(configuration.read_text() + CONFIGURATION)
@@ -231,6 +237,7 @@ def upgrades(debian, releases, launcher, headers):
     assert "can serve here" in said, said
     step(f"upgraded to {version}: {traffic.longest:.1f} s without service; " + next(l for l in said.splitlines() if "can serve" in l))
 
+    version = unattended(debian, releases, headers)
     for name, change, reason, restarts in BAD:
         starts = launcher.starts
         releases.release(change)
@@ -251,10 +258,9 @@ def upgrades(debian, releases, launcher, headers):
             releases.apt("install", "--allow-downgrades", f"playgate={version}")
             step(f"returned to {version}")
 
+    raised_format(debian, releases, launcher, headers)
     killed_upgrade(debian, releases, headers)
-    # The version before the last one must be a whole package, not a wrapper without its binary.
-    releases.release()
-    releases.apt("upgrade")
+    full_disks(debian, releases, launcher, headers)
     version = releases.release()
     with Traffic(headers) as traffic:
         releases.apt("upgrade")
@@ -268,6 +274,47 @@ def upgrades(debian, releases, launcher, headers):
     assert binary.stat().st_ino != before
     good("GET", "/readyz", address=OPS)
     step(f"rolled back by hand: {traffic.longest:.1f} s without service")
+
+
+def unattended(debian, releases, headers):
+    """An upgrade by night, set up as `docs/upgrading.md` says."""
+    page = (PACKAGING.parent / "docs/upgrading.md").read_text()
+    debian.run("sh", "-c", next(line[2:] for line in page.splitlines() if line.startswith("# echo 'Unattended-Upgrade::")))
+    version = releases.release()
+    with Traffic(headers) as traffic:
+        done = debian.run("unattended-upgrade", "--verbose")
+    installed = debian.run("dpkg-query", "-f", "${Status} ${Version}", "-W", "playgate")
+    assert installed == f"install ok installed {version}", f"{installed} {done}"
+    step(f"upgraded to {version} by unattended-upgrade: {traffic.longest:.1f} s without service")
+    return version
+
+
+# What a release with a newer format leaves at its first start, before it hangs.
+BACKUP = r"""
+backup=$($real backup create --json | sed -n 's/.*"path": *"\([^"]*\)".*/\1/p')
+printf %s "$backup" >/var/lib/playgate/store/upgrade-backup
+"""
+
+
+def raised_format(debian, releases, launcher, headers):
+    """A release that raises the format of the store and is never ready: the store from before comes back with its version.
+    The control is one after whose start a client has changed something: it stays, and says why."""
+    own = debian.root / "usr/lib/playgate/format"
+    for first, reason in ((BACKUP, "nothing was changed since"), ("", "clients have changed data")):
+        # There is one format so far: as if the installed version could not read it.
+        own.write_text("0\n")
+        releases.release(wrapped(serve=first + "exec sleep 1000"))
+        with Traffic(headers) as traffic:
+            failed = releases.try_apt("upgrade")
+        said = failed.stdout + failed.stderr
+        assert failed.returncode != 0 and reason in said, said
+        if first:
+            good("GET", "/readyz", address=OPS)
+            step(f"a release that raised the format and was never ready: the store before serves: {traffic.longest:.1f} s without service")
+    releases.release()
+    releases.apt("upgrade")
+    good("GET", "/readyz", address=OPS)
+    step("after a change the release stays and says why; a corrected one installs")
 
 
 def killed_upgrade(debian, releases, headers):
@@ -285,6 +332,60 @@ def killed_upgrade(debian, releases, headers):
         debian.run("dpkg", "--configure", "-a")
     good("GET", "/readyz", address=OPS)
     step(f"an upgrade was killed, and completed by `dpkg --configure -a`: {traffic.longest:.1f} s without service")
+
+
+# Name, directory that is full or nearly, bytes that are left, what apt or the package says.
+FULL = [
+    ("to keep the installed version", "usr/lib/playgate", 64 * KIB, "cannot keep the installed version"),
+    ("for the new files", "usr/share/doc/playgate", 0, "No space left on device"),
+    ("for the copy of the store", "var/lib/playgate", 20 * MIB, "not enough disk space"),
+]
+
+
+def full_disks(debian, releases, launcher, headers):
+    """A lack of space at each point of an upgrade: the version before serves, and with space the upgrade succeeds."""
+    releases.release()  # `killed_upgrade` left a wrapper
+    releases.apt("upgrade")
+    for name, place, left, reason in FULL:
+        starts = launcher.starts
+        version = releases.release()
+        with Traffic(headers), filled(debian.root / place, left):
+            failed = releases.try_apt("upgrade")
+            said = failed.stdout + failed.stderr
+            assert failed.returncode != 0 and reason in said, f"{name}: {said}"
+            good("GET", "/readyz", address=OPS)
+            assert launcher.running() and launcher.starts == starts, f"{name}: {launcher.starts} starts, {said}"
+        said = releases.apt("--fix-broken", "install") + releases.apt("upgrade")
+        installed = debian.run("dpkg-query", "-f", "${Status} ${Version}", "-W", "playgate")
+        assert installed == f"install ok installed {version}", f"{name}: {installed} {said}"
+        kept = debian.root / "usr/lib/playgate/previous/playgate"
+        assert kept.stat().st_size == (debian.root / "usr/bin/playgate").stat().st_size, name
+        step(f"no space {name}: the version before serves, and with space the upgrade succeeds")
+
+
+@contextlib.contextmanager
+def filled(directory, left):
+    """Leaves so many bytes free below a directory, on a file system of its own, until the block ends."""
+    mounted = not os.path.ismount(directory)
+    if mounted:
+        with tempfile.TemporaryDirectory() as content:
+            shutil.copytree(directory, content, symlinks=True, dirs_exist_ok=True)
+            small_disk(directory)
+            shutil.copytree(content, directory, symlinks=True, dirs_exist_ok=True)
+    filler = Path(directory, "filler")
+    with open(filler, "wb") as file:
+        about = os.statvfs(directory)
+        os.posix_fallocate(file.fileno(), 0, max(about.f_bavail * about.f_frsize - left, 1))
+    try:
+        yield
+    finally:
+        filler.unlink()
+        if mounted:
+            subprocess.run(["umount", directory], check=True)
+
+
+def small_disk(directory):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", directory], check=True)
 
 
 def processes(debian):

@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::members::elements;
 
 #[derive(Debug)]
 pub(crate) struct AdminError {
@@ -59,11 +60,9 @@ impl AdminError {
     /// Returns the errors of an imported file, or the further errors of a request; the message names the
     /// first.
     fn problems(&self) -> impl Iterator<Item = String> {
-        let problems = self.details.get("problems").and_then(Value::as_array);
         let in_message = usize::from(self.details.get("field").is_some());
-        problems
-            .into_iter()
-            .flatten()
+        elements(&self.details, "problems")
+            .iter()
             // The message is about the first problem of a request already; for a file it is only a summary.
             .skip(in_message)
             .map(|problem| {

@@ -25,7 +25,7 @@ pub(super) use error::AdminError;
 
 use super::exit::Failure;
 use super::{output, privileges};
-use crate::http::access::auth::NAMED;
+use crate::http::access::local_admin::LOCAL_SCHEME;
 use request_body::RequestBody;
 
 pub(super) struct Admin {
@@ -84,6 +84,12 @@ impl Admin {
 
     pub(super) async fn get(&mut self, path: &str) -> Result<Value, Failure> {
         self.call(Method::GET, path, None).await
+    }
+
+    /// The catalogue, in the form of its file.
+    pub(super) async fn catalog(&mut self) -> Result<Value, Failure> {
+        let target = with_query(path(&["catalog"]), &[("format", Some("json"))]);
+        self.get(&target).await
     }
 
     /// Sends a body of any length and shows `progress` on a terminal. An error response is the inner
@@ -171,7 +177,10 @@ impl Admin {
             .header(HOST, "localhost")
             .header(CONTENT_TYPE, HeaderValue::from_static(content_type))
             // The kernel reports only the user of this process, and not who called `sudo`.
-            .header(AUTHORIZATION, format!("{NAMED}{}", privileges::caller()))
+            .header(
+                AUTHORIZATION,
+                format!("{LOCAL_SCHEME}{}", privileges::caller()),
+            )
             .body(body)
             .map_err(|error| Failure::usage(error.to_string()))?;
         self.sender

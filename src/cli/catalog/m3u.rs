@@ -34,6 +34,7 @@ pub(super) fn to_catalog(text: &str) -> Result<String, String> {
                 .ok_or_else(|| format!("line {number}: no #EXTINF before it"))?;
             let (id, livestream) = livestream(entry, line, group.take())
                 .ok_or_else(|| format!("line {at}: it has neither a tvg-id nor a name"))?;
+            // Refused, because nothing shows which of the two is meant.
             if livestreams.insert(id.clone(), livestream).is_some() {
                 return Err(format!(
                     "line {at}: `{id}` is there twice; give each a tvg-id"
@@ -58,6 +59,7 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Option<(Stri
         attributes.insert(name.to_ascii_lowercase(), value.trim());
         rest = more;
     }
+    // After the attributes: a title may contain commas, an attribute too.
     let title = rest.split_once(',').map_or("", |(_, title)| title.trim());
     let given = |name: &str| {
         attributes

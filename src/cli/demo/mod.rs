@@ -108,6 +108,7 @@ fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failur
             "clear": "film-clear",
         },
         "catchup": filled.catchup,
+        "dataDir": server.http.services.config.server.data_dir,
     }))
 }
 
@@ -119,10 +120,12 @@ fn print_walk(server: &Server, filled: &Filled) -> CommandResult {
         "The demo is running at {base}, documented at {base}/docs; stop it with Ctrl-C.\n\
          Player: open {} in a browser; it plays through the interface and shows each call\n\
          Operators' console: open {}/console/ in a browser, token {}\n\
+         Commands: `playgate --data-dir {} requests tail` shows each call and its answer\n\
          Paste these lines into another shell to try the whole interface.\n",
         lab_url(server),
         ops_url(server)?,
-        filled.operator_token
+        filled.operator_token,
+        server.http.services.config.server.data_dir.display()
     ));
     let variables = [
         ("BASE", base.clone()),

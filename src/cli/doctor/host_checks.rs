@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use rustix::fs::statvfs;
 
-use super::Finding;
+use super::DoctorFinding;
 use crate::config::Config;
 use crate::ports::{Clock as _, SystemClock};
 use crate::types::UnixSeconds;
@@ -20,7 +20,7 @@ const LOW_PERCENT: u64 = 10;
 const LOW_BYTES: u64 = 2 * GIB;
 const GIB: u64 = 1024 * 1024 * 1024;
 
-pub(super) fn findings(config: &Config) -> Vec<Finding> {
+pub(super) fn findings(config: &Config) -> Vec<DoctorFinding> {
     let mut findings = vec![clock(), disk(&config.server.data_dir)];
     findings.extend(rights(&config.server.data_dir));
     findings.push(backups(config));
@@ -39,10 +39,10 @@ fn command_output(program: &str, arguments: &[&str]) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-fn clock() -> Finding {
+fn clock() -> DoctorFinding {
     const FIX: &str = "timedatectl set-ntp true";
     if SystemClock.now() < NOT_BEFORE {
-        return Finding::problem(
+        return DoctorFinding::problem(
             "clock",
             "the system time is years behind: tokens and the schedule depend on it",
             FIX,
@@ -54,9 +54,9 @@ fn clock() -> Finding {
     )
     .as_deref()
     {
-        Some("yes") => Finding::ok("clock", "synchronised by NTP"),
-        Some(_) => Finding::warning("clock", "not synchronised by NTP", FIX),
-        None => Finding::warning(
+        Some("yes") => DoctorFinding::ok("clock", "synchronised by NTP"),
+        Some(_) => DoctorFinding::warning("clock", "not synchronised by NTP", FIX),
+        None => DoctorFinding::warning(
             "clock",
             "no time synchronisation found",
             "install chrony or systemd-timesyncd",
@@ -73,7 +73,7 @@ fn space(directory: &Path) -> io::Result<(u64, u64)> {
     Ok((disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize))
 }
 
-fn disk(directory: &Path) -> Finding {
+fn disk(directory: &Path) -> DoctorFinding {
     let place = directory.display();
     match space(directory) {
         Ok((free, all)) => {
@@ -82,26 +82,26 @@ fn disk(directory: &Path) -> Finding {
             // Both: 10 % of a large disk is much, and 2 GiB of a small one may be all there is.
             if free < LOW_BYTES && percent < LOW_PERCENT {
                 let fix = "free space, move `data_dir` to a larger disk, or lower `telemetry.retention_days`";
-                Finding::problem("disk", said, fix)
+                DoctorFinding::problem("disk", said, fix)
             } else {
-                Finding::ok("disk", said)
+                DoctorFinding::ok("disk", said)
             }
         }
-        Err(error) => Finding::problem("disk", format!("{place}: {error}"), "mount the disk"),
+        Err(error) => DoctorFinding::problem("disk", format!("{place}: {error}"), "mount the disk"),
     }
 }
 
-fn rights(directory: &Path) -> Option<Finding> {
+fn rights(directory: &Path) -> Option<DoctorFinding> {
     let mode = fs::metadata(directory).ok()?.permissions().mode();
     // The directory holds hashes of passwords and tokens, and the users' addresses.
     (mode & 0o007 != 0).then(|| {
         let place = directory.display();
         let said = format!("{place} is accessible to all users of this machine");
-        Finding::problem("disk", said, format!("chmod o= {place}"))
+        DoctorFinding::problem("disk", said, format!("chmod o= {place}"))
     })
 }
 
-fn backups(config: &Config) -> Finding {
+fn backups(config: &Config) -> DoctorFinding {
     let (data, copies) = (&config.server.data_dir, &config.backup.dir);
     let newest = fs::read_dir(copies).map(|entries| {
         let times = entries
@@ -114,19 +114,19 @@ fn backups(config: &Config) -> Finding {
     match newest {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             let said = format!("{}: {error}", copies.display());
-            Finding::problem("backups", said, FIX)
+            DoctorFinding::problem("backups", said, FIX)
         }
-        Err(_) | Ok(None) => Finding::warning("backups", "no backup found", FIX),
+        Err(_) | Ok(None) => DoctorFinding::warning("backups", "no backup found", FIX),
         Ok(Some(age)) if age > LATE => {
             let said = format!("the newest backup is {} days old", age.as_secs() / 86_400);
-            Finding::warning("backups", said, FIX)
+            DoctorFinding::warning("backups", said, FIX)
         }
-        Ok(Some(_)) if on_one_disk(data, copies) => Finding::warning(
+        Ok(Some(_)) if on_one_disk(data, copies) => DoctorFinding::warning(
             "backups",
             "backups are on the same disk as the data",
             "set `backup.dir` to a directory on another disk",
         ),
-        Ok(Some(_)) => Finding::ok("backups", "the newest backup is less than two days old"),
+        Ok(Some(_)) => DoctorFinding::ok("backups", "the newest backup is less than two days old"),
     }
 }
 
@@ -136,7 +136,7 @@ fn on_one_disk(one: &Path, other: &Path) -> bool {
     disk(one).is_some() && disk(one) == disk(other)
 }
 
-fn unit() -> Option<Finding> {
+fn unit() -> Option<DoctorFinding> {
     // Without systemd, as in a container, there is no unit to check.
     if !sd_notify::booted().unwrap_or(false) {
         return None;
@@ -151,23 +151,23 @@ fn unit() -> Option<Finding> {
     let [load, active, enabled] = ["LoadState", "ActiveState", "UnitFileState"].map(state);
     Some(
         match (load.as_deref(), active.as_deref(), enabled.as_deref()) {
-            (Some("loaded"), Some("failed"), _) => Finding::problem(
+            (Some("loaded"), Some("failed"), _) => DoctorFinding::problem(
                 "unit",
                 "failed",
                 "journalctl -u playgate -n 50; then systemctl restart playgate",
             ),
             (Some("loaded"), Some("active"), Some("enabled")) => {
-                Finding::ok("unit", "running, enabled at boot")
+                DoctorFinding::ok("unit", "running, enabled at boot")
             }
-            (Some("loaded"), Some("active"), _) => Finding::warning(
+            (Some("loaded"), Some("active"), _) => DoctorFinding::warning(
                 "unit",
                 "running, but not enabled at boot",
                 "systemctl enable playgate",
             ),
             (Some("loaded"), ..) => {
-                Finding::warning("unit", "not running", "systemctl enable --now playgate")
+                DoctorFinding::warning("unit", "not running", "systemctl enable --now playgate")
             }
-            _ => Finding::ok(
+            _ => DoctorFinding::ok(
                 "unit",
                 "no systemd unit: the service is started in another way",
             ),
@@ -176,10 +176,10 @@ fn unit() -> Option<Finding> {
 }
 
 /// Checks whether apt knows a newer version, from the lists on this machine: nothing asks the network.
-fn version() -> Option<Finding> {
+fn version() -> Option<DoctorFinding> {
     // Exists after an upgrade was refused or rolled back, until the next one.
     if Path::new("/usr/lib/playgate/replaced/playgate").exists() {
-        return Some(Finding::warning(
+        return Some(DoctorFinding::warning(
             "version",
             "the last upgrade was rolled back, and the previous version is running",
             "dpkg --configure playgate (shows the cause), or install a newer version",
@@ -193,7 +193,7 @@ fn version() -> Option<Finding> {
 }
 
 /// Judges the output of `apt-cache policy`; `None` if the package is not installed.
-fn newer_version(policy: &str) -> Option<Finding> {
+fn newer_version(policy: &str) -> Option<DoctorFinding> {
     let value = |name: &str| {
         let mut lines = policy.lines();
         lines.find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(": "))
@@ -201,9 +201,9 @@ fn newer_version(policy: &str) -> Option<Finding> {
     let installed = value("Installed").filter(|version| *version != "(none)")?;
     let candidate = value("Candidate")?;
     Some(if installed == candidate {
-        Finding::ok("version", format!("{installed}, the newest in apt's lists"))
+        DoctorFinding::ok("version", format!("{installed}, the newest in apt's lists"))
     } else {
-        Finding::warning(
+        DoctorFinding::warning(
             "version",
             format!("{installed} is installed, and {candidate} is available"),
             "apt install --only-upgrade playgate (docs/upgrading.md)",
@@ -223,13 +223,13 @@ mod tests {
             )
         };
         let finding = newer_version(&policy("0.1.0", "0.1.1")).unwrap();
-        assert_eq!(finding.state, super::super::State::Warning);
+        assert_eq!(finding.state, super::super::CheckState::Warning);
         assert!(
             finding.finding.contains("0.1.1 is available"),
             "{finding:?}"
         );
         let finding = newer_version(&policy("0.1.1", "0.1.1")).unwrap();
-        assert_eq!(finding.state, super::super::State::Ok);
+        assert_eq!(finding.state, super::super::CheckState::Ok);
         assert_eq!(newer_version(&policy("(none)", "0.1.1")), None);
         assert_eq!(newer_version(""), None);
     }

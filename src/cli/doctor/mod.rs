@@ -1,6 +1,7 @@
 //! `playgate doctor`: checks the whole installation; for each problem it names the command or setting that
 //! fixes it.
 
+mod fleet_checks;
 mod host_checks;
 mod service_checks;
 mod support_bundle;
@@ -16,7 +17,7 @@ use super::output::{self, Tone};
 use super::{Global, load_and_check};
 use crate::config::{ConfigProblems, Loaded};
 
-/// Check configuration, clock, disk, store, TLS, mail, proxy and systemd unit; exit code 1 if a problem is
+/// Check configuration, clock, disk, store, fleet, TLS, mail, proxy and systemd unit; exit code 1 if a problem is
 /// found
 #[derive(Args)]
 pub(super) struct Doctor {
@@ -30,27 +31,27 @@ pub(super) struct Doctor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(super) enum CheckState {
     Ok,
     Warning,
     Problem,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+pub(super) struct DoctorFinding {
     part: &'static str,
-    state: State,
+    state: CheckState,
     finding: String,
     /// The command or setting that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     fn ok(part: &'static str, finding: impl Into<String>) -> Self {
         Self {
             part,
-            state: State::Ok,
+            state: CheckState::Ok,
             finding: finding.into(),
             fix: None,
         }
@@ -58,7 +59,7 @@ impl Finding {
 
     fn warning(part: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            state: State::Warning,
+            state: CheckState::Warning,
             fix: Some(fix.into()),
             ..Self::ok(part, finding)
         }
@@ -66,7 +67,7 @@ impl Finding {
 
     fn problem(part: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            state: State::Problem,
+            state: CheckState::Problem,
             ..Self::warning(part, finding, fix)
         }
     }
@@ -79,6 +80,7 @@ pub(super) async fn run(doctor: Doctor, global: &Global) -> CommandResult {
     if let Some(loaded) = &loaded {
         findings.extend(host_checks::findings(&loaded.config));
         findings.extend(service_checks::check_configuration(loaded).await);
+        findings.extend(fleet_checks::findings(&loaded.config).await);
         admin = service_checks::connect(global, &mut findings).await;
     } else {
         // The checks of the running server still work with the configuration that it has loaded.
@@ -101,7 +103,7 @@ pub(super) async fn run(doctor: Doctor, global: &Global) -> CommandResult {
     }
     match findings
         .iter()
-        .filter(|f| f.state == State::Problem)
+        .filter(|f| f.state == CheckState::Problem)
         .count()
     {
         0 => Ok(()),
@@ -110,10 +112,10 @@ pub(super) async fn run(doctor: Doctor, global: &Global) -> CommandResult {
     }
 }
 
-fn configuration(result: &Result<Loaded, ConfigProblems>) -> Finding {
+fn configuration(result: &Result<Loaded, ConfigProblems>) -> DoctorFinding {
     match result {
-        Ok(_) => Finding::ok("configuration", "valid"),
-        Err(problems) => Finding::problem(
+        Ok(_) => DoctorFinding::ok("configuration", "valid"),
+        Err(problems) => DoctorFinding::problem(
             "configuration",
             problems.to_string(),
             "fix it, then run: playgate config check",
@@ -121,11 +123,11 @@ fn configuration(result: &Result<Loaded, ConfigProblems>) -> Finding {
     }
 }
 
-fn print_findings(findings: &[Finding], as_json: bool) -> CommandResult {
+fn print_findings(findings: &[DoctorFinding], as_json: bool) -> CommandResult {
     if as_json {
         return output::json(&json!(findings));
     }
-    for Finding {
+    for DoctorFinding {
         part,
         state,
         finding,
@@ -133,9 +135,9 @@ fn print_findings(findings: &[Finding], as_json: bool) -> CommandResult {
     } in findings
     {
         let (mark, tone) = match state {
-            State::Ok => ("ok     ", Tone::Good),
-            State::Warning => ("warning", Tone::Doubtful),
-            State::Problem => ("PROBLEM", Tone::Bad),
+            CheckState::Ok => ("ok     ", Tone::Good),
+            CheckState::Warning => ("warning", Tone::Doubtful),
+            CheckState::Problem => ("PROBLEM", Tone::Bad),
         };
         let mark = output::tinted(mark, tone);
         output::line(&format!(

@@ -8,18 +8,18 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Finding;
+use super::DoctorFinding;
 use crate::app;
 use crate::cli::admin::{Admin, path};
 use crate::cli::exit::{CommandResult, Failure};
-use crate::cli::{Global, missing_media, output, playable};
+use crate::cli::{Global, members, missing_media, output, playable};
 use crate::config::{Config, ListenAddress, Loaded};
 use crate::ports::http_client::RequestTarget;
 use crate::ports::{Clock as _, SystemClock};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(super) async fn check_configuration(loaded: &Loaded) -> Vec<Finding> {
+pub(super) async fn check_configuration(loaded: &Loaded) -> Vec<DoctorFinding> {
     let config = &loaded.config;
     let mut findings = vec![addresses(config), proxies(config)];
     findings.extend(certificate(config));
@@ -27,7 +27,9 @@ pub(super) async fn check_configuration(loaded: &Loaded) -> Vec<Finding> {
     findings.extend(sink(config).await);
     let warnings = loaded.warnings.iter();
     findings.extend(
-        warnings.map(|warning| Finding::warning("configuration", warning, "playgate config show")),
+        warnings.map(|warning| {
+            DoctorFinding::warning("configuration", warning, "playgate config show")
+        }),
     );
     findings
 }
@@ -43,10 +45,10 @@ fn is_local(address: &ListenAddress) -> bool {
     }
 }
 
-fn addresses(config: &Config) -> Finding {
+fn addresses(config: &Config) -> DoctorFinding {
     let public = config.server.listen.iter().chain(&config.tls.listen);
     if !is_local(&config.ops.listen) {
-        return Finding::warning(
+        return DoctorFinding::warning(
             "addresses",
             format!(
                 "operations listener {} is reachable from other machines",
@@ -56,33 +58,33 @@ fn addresses(config: &Config) -> Finding {
         );
     }
     if public.clone().all(is_local) || config.server.public_url.is_some() {
-        return Finding::ok("addresses", "public URL is set or the service is local");
+        return DoctorFinding::ok("addresses", "public URL is set or the service is local");
     }
-    Finding::warning(
+    DoctorFinding::warning(
         "addresses",
         "`public_url` is not set: links in mails use the address of the first listener",
         "set `public_url` to the address that clients use",
     )
 }
 
-fn proxies(config: &Config) -> Finding {
+fn proxies(config: &Config) -> DoctorFinding {
     let mut public = config.server.listen.iter().chain(&config.tls.listen);
     let trusted = !config.http.trusted_proxies.is_empty();
     if public.clone().all(is_local) && !trusted {
-        return Finding::warning(
+        return DoctorFinding::warning(
             "proxy",
             "listening on loopback only and no trusted proxy set: all clients share one rate limit",
             "set `http.trusted_proxies` to the proxy's address; ignore this if there is no proxy",
         );
     }
     if trusted && config.tls.listen.is_empty() && public.any(|address| !is_local(address)) {
-        return Finding::warning(
+        return DoctorFinding::warning(
             "proxy",
             "a proxy is trusted, but clients can bypass it",
             "set `listen` to an address that only the proxy can reach",
         );
     }
-    Finding::ok(
+    DoctorFinding::ok(
         "proxy",
         if trusted {
             "trusted proxy configured"
@@ -92,20 +94,20 @@ fn proxies(config: &Config) -> Finding {
     )
 }
 
-fn certificate(config: &Config) -> Option<Finding> {
+fn certificate(config: &Config) -> Option<DoctorFinding> {
     const FIX: &str = "renew `tls.cert` and `tls.key`; the server reloads them by itself";
     // An unusable key pair is reported as a configuration problem.
     let tls = app::tls(config).ok().flatten()?;
     Some(match tls.warning(SystemClock.now()) {
-        Some(warning) => Finding::problem("tls", warning, FIX),
-        None => Finding::ok("tls", "the certificate is valid"),
+        Some(warning) => DoctorFinding::problem("tls", warning, FIX),
+        None => DoctorFinding::ok("tls", "the certificate is valid"),
     })
 }
 
-async fn mail(config: &Config) -> Finding {
+async fn mail(config: &Config) -> DoctorFinding {
     let smtp = &config.smtp;
     let Some(host) = &smtp.host else {
-        return Finding::warning(
+        return DoctorFinding::warning(
             "mail",
             "no mail server set: mail is stored, not sent; see `playgate mail list`",
             "set `smtp.host` and `mail.from`",
@@ -113,8 +115,8 @@ async fn mail(config: &Config) -> Finding {
     };
     // Only a connection: a test mail would need a recipient.
     match connected(host, smtp.port()).await {
-        Ok(finding) => Finding::ok("mail", finding),
-        Err(reason) => Finding::problem(
+        Ok(finding) => DoctorFinding::ok("mail", finding),
+        Err(reason) => DoctorFinding::problem(
             "mail",
             reason,
             "playgate mail test ADDRESS (shows the SMTP dialogue)",
@@ -124,7 +126,7 @@ async fn mail(config: &Config) -> Finding {
 
 /// Checks that the forwarding sink accepts connections. Delivery problems are reported by the running
 /// service.
-async fn sink(config: &Config) -> Option<Finding> {
+async fn sink(config: &Config) -> Option<DoctorFinding> {
     const FIX: &str = "fix the sink or `telemetry.forward.url`; unsent events stay queued";
     let url = config.telemetry_forward.url.as_ref()?;
     let connected = match RequestTarget::parse(url) {
@@ -135,8 +137,8 @@ async fn sink(config: &Config) -> Option<Finding> {
         Err(error) => Err(error.to_string()),
     };
     Some(match connected {
-        Ok(finding) => Finding::ok("forwarding", finding),
-        Err(reason) => Finding::warning("forwarding", reason, FIX),
+        Ok(finding) => DoctorFinding::ok("forwarding", finding),
+        Err(reason) => DoctorFinding::warning("forwarding", reason, FIX),
     })
 }
 
@@ -149,12 +151,12 @@ async fn connected(host: &str, port: u16) -> Result<String, String> {
 }
 
 /// Connects to the running server or opens the store; reports a finding if neither works.
-pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Option<Admin> {
+pub(super) async fn connect(global: &Global, findings: &mut Vec<DoctorFinding>) -> Option<Admin> {
     if let Ok(loaded) = global.load()
         && let Ok(None) = Admin::running(&loaded).await
     {
         let place = loaded.config.server.data_dir.display();
-        findings.push(Finding::problem(
+        findings.push(DoctorFinding::problem(
             "service",
             format!("no server is running on {place}"),
             "systemctl start playgate, or playgate serve; if one is running, pass its --data-dir or --config",
@@ -168,34 +170,37 @@ pub(super) async fn connect(global: &Global, findings: &mut Vec<Finding>) -> Opt
                 .advice()
                 .unwrap_or("playgate store verify")
                 .to_owned();
-            findings.push(Finding::problem("store", failure.message(), fix));
+            findings.push(DoctorFinding::problem("store", failure.message(), fix));
             None
         }
     }
 }
 
 /// Checks what the service reports about itself: readiness, partners, EPG sources, ratings.
-pub(super) async fn check_store(service: &mut Admin, findings: &mut Vec<Finding>) -> CommandResult {
+pub(super) async fn check_store(
+    service: &mut Admin,
+    findings: &mut Vec<DoctorFinding>,
+) -> CommandResult {
     let response = service.ask(Method::GET, "/readyz", None).await?;
     // The body of an error response lists the reasons.
     let body = response.unwrap_or_else(|refusal| refusal.into_body());
     findings.extend(listed(&body, "reasons", |said| {
-        Finding::problem("service", said, "see the log and docs/operating.md")
+        DoctorFinding::problem("service", said, "see the log and docs/operating.md")
     }));
     findings.extend(listed(&body, "warnings", |said| {
         let advice = match said.starts_with("clock: ") {
             true => "correct the system clock, then run: playgate clock accept",
             false => "see the log",
         };
-        Finding::warning("service", said, advice)
+        DoctorFinding::warning("service", said, advice)
     }));
     if findings.iter().all(|finding| finding.part != "service") {
-        findings.push(Finding::ok("service", "running"));
+        findings.push(DoctorFinding::ok("service", "running"));
     }
     let partners = service.get(&path(&["partners"])).await?;
-    if partners.as_array().is_some_and(Vec::is_empty) {
+    if members::all(&partners).is_empty() {
         let said = "no partner exists, so every client is rejected";
-        findings.push(Finding::warning(
+        findings.push(DoctorFinding::warning(
             "partners",
             said,
             "playgate partner add NAME",
@@ -203,21 +208,21 @@ pub(super) async fn check_store(service: &mut Admin, findings: &mut Vec<Finding>
     }
     findings.extend(lab_partners(&partners));
     let sources = service.get(&path(&["epg", "sources"])).await?;
-    findings.extend(sources.as_array().into_iter().flatten().filter_map(guide));
+    findings.extend(members::all(&sources).iter().filter_map(guide));
     let figures = service.text("/metrics").await?;
     findings.extend(unrated(&figures));
     Ok(())
 }
 
 /// Warns of lab partners: whoever has the token of an operator can make them fail.
-fn lab_partners(partners: &Value) -> Option<Finding> {
-    let all = partners.as_array().into_iter().flatten();
-    let labs = all.filter(|partner| partner["kind"] == "lab");
+fn lab_partners(partners: &Value) -> Option<DoctorFinding> {
+    let labs = members::all(partners).iter();
+    let labs = labs.filter(|partner| partner["kind"] == "lab");
     let names: Vec<&str> = labs
         .filter_map(|partner| partner["name"].as_str())
         .collect();
     let first = names.first()?;
-    Some(Finding::warning(
+    Some(DoctorFinding::warning(
         "partners",
         format!("lab partners exist, for tests only: {}", names.join(", ")),
         format!("playgate partner remove '{first}'; ignore this if the installation is a lab"),
@@ -228,9 +233,10 @@ fn lab_partners(partners: &Value) -> Option<Finding> {
 pub(super) async fn playability(
     service: &mut Admin,
     config: &Config,
-) -> Result<Vec<Finding>, Failure> {
+) -> Result<Vec<DoctorFinding>, Failure> {
     let stuck = playable::unplayable(service, config).await?;
-    let finding = |(said, fix): (String, &'static str)| Finding::warning("playback", said, fix);
+    let finding =
+        |(said, fix): (String, &'static str)| DoctorFinding::warning("playback", said, fix);
     Ok(stuck.into_iter().map(finding).collect())
 }
 
@@ -238,7 +244,7 @@ pub(super) async fn playability(
 /// sport, which rating boards do not rate.
 const UNRATED_PERCENT: u64 = 10;
 
-fn unrated(figures: &str) -> Option<Finding> {
+fn unrated(figures: &str) -> Option<DoctorFinding> {
     let figure = |name: &str| {
         let mut lines = figures.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
@@ -249,9 +255,9 @@ fn unrated(figures: &str) -> Option<Finding> {
     let share = (unrated * 100).checked_div(all)?;
     let said = format!("{unrated} of {all} broadcasts ({share} %) have no age rating");
     Some(if share < UNRATED_PERCENT {
-        Finding::ok("ratings", said)
+        DoctorFinding::ok("ratings", said)
     } else {
-        Finding::warning(
+        DoctorFinding::warning(
             "ratings",
             format!("{said}: with `parental.unrated` = \"pin\" they require the PIN"),
             "set `unrated` on a source or a livestream, add rating systems with `epg.ratings`, or set `parental.unrated`",
@@ -262,20 +268,17 @@ fn unrated(figures: &str) -> Option<Finding> {
 pub(super) async fn countries(
     service: &mut Admin,
     config: &Config,
-) -> Result<Option<Finding>, Failure> {
+) -> Result<Option<DoctorFinding>, Failure> {
     const FIX: &str = "set `geo.database`, or `geo.header` if a proxy sends the country";
     // Another source than the user's own claim is known.
     if config.geo.database.is_some() || config.geo.header.is_some() {
         return Ok(None);
     }
-    let catalogue = service.get("/admin/v1/catalog?format=json").await?;
-    let offers = catalogue.get("offer").and_then(Value::as_array);
+    let catalogue = service.catalog().await?;
+    let offers = members::elements(&catalogue, "offer").iter();
     // An offer without `countries` holds in every country.
-    let names = |offer: &&Value| {
-        let countries = offer.get("countries").and_then(Value::as_array);
-        countries.is_some_and(|countries| !countries.is_empty())
-    };
-    let limited = offers.into_iter().flatten().filter(names).count();
+    let is_limited = |offer: &&Value| !members::elements(offer, "countries").is_empty();
+    let limited = offers.filter(is_limited).count();
     if limited == 0 {
         return Ok(None);
     }
@@ -285,33 +288,37 @@ pub(super) async fn countries(
     } else {
         format!("{offers}; the country of users is unknown, so no user may play them")
     };
-    Ok(Some(Finding::warning("countries", said, FIX)))
+    Ok(Some(DoctorFinding::warning("countries", said, FIX)))
 }
 
 pub(super) async fn media(
     service: &mut Admin,
     config: &Config,
-) -> Result<Option<Finding>, Failure> {
+) -> Result<Option<DoctorFinding>, Failure> {
     const FIX: &str = "add the files or change the catalogue; until then players get 404";
     let missing = missing_media::missing(service, &config.origin.media_dir).await?;
-    Ok(missing.map(|said| Finding::warning("media", said, FIX)))
+    Ok(missing.map(|said| DoctorFinding::warning("media", said, FIX)))
 }
 
-fn guide(source: &Value) -> Option<Finding> {
+fn guide(source: &Value) -> Option<DoctorFinding> {
     let name = output::text(source, "name");
     let said = match source["state"].as_str()? {
         "failing" => format!("{name}: import failed: {}", output::text(source, "error")),
         "held" => format!("{name}: import held for approval"),
         _ => return None,
     };
-    Some(Finding::warning(
+    Some(DoctorFinding::warning(
         "guides",
         said,
         format!("playgate epg sources {name}"),
     ))
 }
 
-fn listed(body: &Value, member: &str, finding: impl Fn(String) -> Finding) -> Vec<Finding> {
+fn listed(
+    body: &Value,
+    member: &str,
+    finding: impl Fn(String) -> DoctorFinding,
+) -> Vec<DoctorFinding> {
     let parts = body.get(member).and_then(Value::as_object);
     let parts = parts.into_iter().flatten();
     parts

@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 use tar::{Builder, Header};
 
-use super::Finding;
+use super::DoctorFinding;
 use super::host_checks::output_of;
 use crate::cli::admin::{Admin, path};
 use crate::cli::exit::{CommandResult, Failure};
@@ -30,7 +30,7 @@ const UNIT: &str = "--property=ActiveState,SubState,Result,NRestarts,ExecMainSta
 /// The file exists already or cannot be written.
 pub(super) async fn write(
     file: &Path,
-    findings: &[Finding],
+    findings: &[DoctorFinding],
     loaded: Option<&Loaded>,
     service: Option<&mut Admin>,
 ) -> CommandResult {

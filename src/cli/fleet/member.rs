@@ -23,18 +23,26 @@ use crate::config::{Config, FleetConfig, ListenAddress};
 use crate::domain;
 use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure, Standing};
 use crate::fleet::etcd::EtcdSettings;
+use crate::fleet::health::FleetExaminer;
 use crate::fleet::membership::{Membership, MembershipError};
-use crate::fleet::peers::{Erase, PeerClient, PeerServer, TakeOver};
+use crate::fleet::peer_server::{Erase, PeerServer, TakeOver};
+use crate::fleet::peers::PeerClient;
+use crate::http::freshness::Freshness;
 use crate::http::server::forwarded::ForwardedConnections;
 use crate::http::server::listener::tcp_socket;
 use crate::http::server::standby::{self, ClientStream, PassOn};
 use crate::http::state::HttpState;
+use crate::observe::fleet::FleetReport;
+use crate::ports::SystemClock;
+use crate::services::Services;
 use crate::store::Store;
 use crate::types::{ConnectionOrigin, UserId};
 
 /// How long a connection waits for an owner. A takeover is expected to be shorter.
 const HOLD: Duration = Duration::from_secs(10);
 const WARN_EVERY: Duration = Duration::from_secs(1);
+/// Between two looks at members and etcd.
+const EXAMINE_EVERY: Duration = Duration::from_secs(10);
 const RETENTION_EVERY: Duration = Duration::from_secs(3_600);
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -47,9 +55,10 @@ impl From<MembershipError> for Failure {
         match error {
             MembershipError::BadWord => Self::usage(error.to_string())
                 .hint("copy the whole word that `playgate fleet invite` printed"),
-            MembershipError::File { .. } | MembershipError::Damaged(_) => {
-                Self::new(Exit::Fatal, error.to_string())
-            }
+            MembershipError::Damaged(_) => Self::new(Exit::Fatal, error.to_string()).hint(
+                "install the newest version of a member; or move the data directory away, run `playgate fleet leave --name NAME` on another member, and join again",
+            ),
+            MembershipError::File { .. } => Self::new(Exit::Fatal, error.to_string()),
         }
     }
 }
@@ -86,6 +95,7 @@ pub(super) fn etcd(config: &FleetConfig) -> Result<EtcdSettings, Failure> {
         ca: ca.transpose()?,
         login,
         timeout: Duration::from_secs(5),
+        errors: Arc::default(),
     })
 }
 
@@ -97,13 +107,34 @@ pub(super) fn address(config: &FleetConfig) -> String {
         .unwrap_or_else(|| config.listen.to_string())
 }
 
+/// Asks etcd and the members, with the clock of this machine: one that a lab has moved says nothing of it.
+pub(in crate::cli) fn examiner(
+    config: &Config,
+    membership: Membership,
+) -> Result<FleetExaminer, Failure> {
+    Ok(FleetExaminer {
+        etcd: etcd(&config.fleet)?,
+        client: peer_client(&membership)?,
+        membership,
+        clock: Arc::new(SystemClock),
+        runtime: Handle::current(),
+    })
+}
+
+pub(super) fn peer_client(membership: &Membership) -> Result<PeerClient, Failure> {
+    PeerClient::new(membership).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))
+}
+
 pub(in crate::cli) struct FleetMember {
     driver: FleetDriver,
+    examiner: Arc<FleetExaminer>,
     standing: watch::Receiver<Standing>,
     take_over: Arc<Mutex<Option<TakeOver>>>,
     erase: Arc<Mutex<Option<Erase>>>,
     client: PeerClient,
     pass_on: PassOn,
+    /// From standby to service: a signal between two listeners would have no effect.
+    signals: Option<Signals>,
 }
 
 impl FleetMember {
@@ -114,29 +145,22 @@ impl FleetMember {
         store: &Store,
     ) -> Result<Self, Failure> {
         let config = &startup.config;
+        let examiner = examiner(config, membership.clone())?;
+        let client = examiner.client.clone();
         let settings = DriverSettings {
-            etcd: etcd(&config.fleet)?,
+            etcd: examiner.etcd.clone(),
             lease: config.fleet.lease,
             keep: config.fleet.log_keep.0,
             address: address(&config.fleet),
+            client: client.clone(),
         };
         let own = settings.address.clone();
         let listener = listen(&config.fleet.listen).await?;
         let (take_over, erase) = (Arc::default(), Arc::default());
-        let server = PeerServer {
-            membership: membership.clone(),
-            data_dir: config.server.data_dir.clone(),
-            store: store.clone(),
-            format: domain::schema().format(),
-            clock: Arc::clone(&startup.ports.clock),
-            take_over: Arc::clone(&take_over),
-            erase: Arc::clone(&erase),
-        };
-        let client = PeerClient::new(&membership)
-            .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         let fail = Arc::clone(&startup.fail);
         let on_failure: OnFleetFailure = Arc::new(move |why| fail(why));
-        let (store, runtime) = (store.clone(), Handle::current());
+        let (joining, runtime) = (store.clone(), Handle::current());
+        let own_membership = membership.clone();
         let (entropy, clock) = (
             Arc::clone(&startup.ports.entropy),
             Arc::clone(&startup.ports.clock),
@@ -144,8 +168,8 @@ impl FleetMember {
         // Calls of etcd block.
         let started = tokio::task::spawn_blocking(move || {
             FleetDriver::start(
-                store,
-                &membership,
+                joining,
+                &own_membership,
                 settings,
                 entropy,
                 clock,
@@ -156,15 +180,27 @@ impl FleetMember {
         let driver = started
             .await
             .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))??;
+        let server = PeerServer {
+            membership,
+            data_dir: config.server.data_dir.clone(),
+            store: store.clone(),
+            format: domain::schema().format(),
+            clock: Arc::clone(&startup.ports.clock),
+            promise: driver.promise(),
+            take_over: Arc::clone(&take_over),
+            erase: Arc::clone(&erase),
+        };
         tokio::spawn(Arc::new(server).run(listener));
         let standing = driver.standing();
         Ok(Self {
             pass_on: pass_on(client.clone(), standing.clone(), own),
+            examiner: Arc::new(examiner),
             client,
             erase,
             driver,
             standing,
             take_over,
+            signals: None,
         })
     }
 
@@ -240,7 +276,12 @@ impl FleetMember {
         watchdog.abort();
         // The sockets stay open in this process, and the owner's listeners take them over.
         tasks.shutdown().await;
+        self.signals = Some(signals);
         owner
+    }
+
+    pub(in crate::cli) const fn take_signals(&mut self) -> Option<Signals> {
+        self.signals.take()
     }
 
     /// Serves what other members forward, from now on.
@@ -260,20 +301,51 @@ impl FleetMember {
                 }
                 Ok(())
             }));
-        let (fence, readiness) = (self.driver.fence(), Arc::clone(&http.services.readiness));
-        tokio::spawn(async move {
-            loop {
-                let away =
-                    "etcd does not answer, and changes are refused; run `playgate fleet status`";
-                readiness.warn("fleet", (!fence.holds()).then(|| away.to_owned()));
-                tokio::time::sleep(WARN_EVERY).await;
-            }
-        });
+        self.report(&http.services);
         let fence = self.driver.fence();
-        let _ = http.fence.set(Arc::new(move || fence.holds()));
+        let _ = http.fence.set(Arc::new(move || match fence.holds() {
+            true => Freshness::Last,
+            false if fence.is_lost() => Freshness::Lost,
+            false => Freshness::Unknown,
+        }));
         *self.take_over.lock() = Some(Arc::new(move |stream, origin| {
             forwarded.serve(stream, origin);
         }));
+    }
+
+    /// Keeps the report on the fleet, and the warning of `/readyz`.
+    fn report(&self, services: &Services) {
+        let (fence, readiness) = (self.driver.fence(), Arc::clone(&services.readiness));
+        let view = Arc::clone(&services.fleet);
+        tokio::spawn(async move {
+            loop {
+                let warning = match fence.is_leased() {
+                    true => view.get().and_then(|report| severe(&report)),
+                    false => Some(
+                        "etcd does not answer, and changes are refused; run `playgate doctor`"
+                            .to_owned(),
+                    ),
+                };
+                readiness.warn("fleet", warning);
+                tokio::time::sleep(WARN_EVERY).await;
+            }
+        });
+        let (view, examiner) = (Arc::clone(&services.fleet), Arc::clone(&self.examiner));
+        let since = examiner.clock.now();
+        tokio::spawn(async move {
+            loop {
+                let examiner = Arc::clone(&examiner);
+                // Calls of etcd block.
+                let examined = tokio::task::spawn_blocking(move || examiner.examine()).await;
+                if let Ok(report) = examined {
+                    view.set(FleetReport {
+                        owner_since: Some(since),
+                        ..report
+                    });
+                }
+                tokio::time::sleep(EXAMINE_EVERY).await;
+            }
+        });
     }
 
     /// Returns when another member has become the owner.
@@ -296,6 +368,15 @@ impl FleetMember {
         // Calls of etcd block.
         let _ = tokio::task::spawn_blocking(move || driver.stop()).await;
     }
+}
+
+/// What a load balancer's operator must know; the rest is for `playgate doctor`.
+fn severe(report: &FleetReport) -> Option<String> {
+    let problems = report.problems().into_iter();
+    let texts = problems
+        .filter(|problem| problem.is_severe)
+        .map(|problem| problem.text);
+    Some(texts.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }
 
 async fn listen(address: &ListenAddress) -> Result<TcpListener, Failure> {

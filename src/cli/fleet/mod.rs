@@ -1,9 +1,10 @@
 //! `playgate fleet`: several machines that serve as one.
 
+mod begin;
+mod end;
 mod member;
 mod trial;
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,26 +12,19 @@ use clap::Subcommand;
 use data_encoding::HEXLOWER;
 use tokio::runtime::{Builder, Runtime};
 
-pub(super) use self::member::{FleetMember, membership};
+pub(super) use self::member::{FleetMember, examiner, membership};
 use super::exit::{CommandResult, Exit, Failure};
 use super::{Global, output, verify_subprocess};
-use crate::app::{self, Ports, StoreOpener, open_store};
+use crate::app::{Ports, StoreOpener, open_store};
 use crate::config::{Config, Loaded};
-use crate::domain;
 use crate::fleet::etcd::{EtcdLog, MemberRecord};
-use crate::fleet::membership::{INVITED_FOR, Invitation, Membership, directory};
-use crate::fleet::peers::{self, PeerError};
-use crate::fleet::public_key;
-use crate::ports::private_file;
-use crate::store::replication::{Replication, SharedLog as _, SharedLogError};
-use crate::store::{FleetAccess, FormatUpgrade, Join, Store};
+use crate::fleet::membership::Membership;
+use crate::fleet::peers::PeerError;
+use crate::store::replication::{SharedLog as _, SharedLogError};
+use crate::store::{FleetAccess, FormatUpgrade, Store};
 use crate::types::VERSION;
 
 const NAME_MAX: usize = 64;
-/// A difference of clocks above which a new member is refused. Tokens and sessions end by the clock of the
-/// owner, whichever that is.
-const CLOCKS_MAX: i64 = 5;
-const READ_BYTES: usize = 1024 * 1024;
 const LEASE: Duration = Duration::from_secs(2);
 
 #[derive(Subcommand)]
@@ -54,11 +48,19 @@ pub(super) enum FleetCommand {
     },
     /// Show the members, the owner and the log
     Status,
+    /// Replace the store of this member by a copy of the owner's, after it was away too long or damaged
+    Reseed,
     /// Take this data directory out of its fleet; its data stays
     Leave {
         /// Remove the record of this member instead, whose machine is gone
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
+    },
+    /// End the fleet: this member continues as a single node, and no other one can serve
+    Dissolve {
+        /// Confirm
+        #[arg(long)]
+        yes: bool,
     },
     /// Start three members and three etcd on this machine, with sample data
     Try(trial::Trial),
@@ -80,6 +82,8 @@ pub(super) fn run(command: FleetCommand, global: &Global) -> CommandResult {
         FleetCommand::Invite => Fleet::load(global)?.invite(),
         FleetCommand::Join { word, name } => Fleet::load(global)?.join(&word, name),
         FleetCommand::Status => Fleet::load(global)?.status(),
+        FleetCommand::Reseed => Fleet::load(global)?.reseed(),
+        FleetCommand::Dissolve { yes } => Fleet::load(global)?.dissolve(yes),
         FleetCommand::Leave { name } => Fleet::load(global)?.leave(name.as_deref()),
         FleetCommand::Try(trial) => trial.run(),
     }
@@ -95,10 +99,10 @@ impl From<SharedLogError> for Failure {
             SharedLogError::Refused(_) => failure.hint(
                 "check `fleet.username` and `fleet.password`, and whether etcd has reached its quota (`etcdctl alarm list`)",
             ),
-            SharedLogError::Foreign => failure.hint(
-                "`fleet.endpoints` lead to an etcd without this fleet: to another one, or one that was emptied",
-            ),
-            SharedLogError::Truncated { .. } | SharedLogError::Damaged { .. } => failure,
+            SharedLogError::Foreign
+            | SharedLogError::Dissolved { .. }
+            | SharedLogError::Truncated { .. }
+            | SharedLogError::Damaged { .. } => failure,
         }
     }
 }
@@ -108,7 +112,7 @@ impl From<PeerError> for Failure {
         let failure = Self::failed(error.to_string());
         match error {
             PeerError::Connect { .. } => failure.hint(
-                "check that the service of the inviting member runs, and its `fleet.listen` and `fleet.advertise`",
+                "check that the service of that member runs, and its `fleet.listen` and `fleet.advertise`",
             ),
             PeerError::OtherKey { .. } => failure.hint("run `playgate fleet invite` on a member of the fleet"),
             PeerError::Refused { .. } | PeerError::File(_) => failure,
@@ -167,19 +171,6 @@ impl Fleet {
         })
     }
 
-    fn must_be_in_none(&self) -> CommandResult {
-        match Membership::read(self.data_dir())? {
-            // An attempt to join did not finish; it may be repeated.
-            Some(_) if !app::has_store(self.config()) => Ok(()),
-            Some(own) => Err(Failure::failed(format!(
-                "{} is member {} of a fleet already",
-                self.data_dir().display(),
-                own.name
-            ))),
-            None => Ok(()),
-        }
-    }
-
     fn open(&self, fleet: FleetAccess) -> Result<Store, Failure> {
         let opener = StoreOpener {
             sync: !self.loaded.unsafe_no_sync,
@@ -202,127 +193,8 @@ impl Fleet {
             version: VERSION.to_owned(),
             applied,
             seen: self.ports.clock.now().0,
+            knows: Vec::new(),
         }
-    }
-
-    fn init(&self, name: String) -> CommandResult {
-        self.must_be_in_none()?;
-        let store = self.open(FleetAccess::Refuse)?;
-        let at = store.position()?;
-        drop(store);
-        let Some(at) = at else {
-            return Err(Failure::failed("the history of the store is not known")
-                .hint("start the service once without `fleet.endpoints`, and stop it"));
-        };
-        let membership = Membership {
-            fleet: self.ports.entropy.array(),
-            member: self.ports.entropy.array(),
-            name,
-            key: self.ports.entropy.array(),
-        };
-        let mut log = self.log(membership.fleet)?;
-        log.create(at.number)?;
-        log.register(&self.record(&membership, at.number))?;
-        membership.write(self.data_dir())?;
-        output::line(&format!(
-            "fleet {} begins at commit {}; start the service, then run `playgate fleet invite`",
-            HEXLOWER.encode(&membership.fleet),
-            at.number
-        ))
-    }
-
-    fn invite(&self) -> CommandResult {
-        let own = self.own()?;
-        let invitation = Invitation {
-            public_key: public_key(&own.key)
-                .ok_or_else(|| Failure::new(Exit::Fatal, "the key of the fleet is damaged"))?,
-            secret: self.ports.entropy.array(),
-            address: member::address(&self.config().fleet),
-        };
-        let until = self.ports.clock.now().0 + INVITED_FOR;
-        invitation.record(self.data_dir(), until)?;
-        output::line(&invitation.word())
-    }
-
-    fn join(&self, word: &str, name: String) -> CommandResult {
-        self.must_be_in_none()?;
-        let data = self.data_dir();
-        if app::has_store(self.config()) {
-            return Err(Failure::failed(format!("{} has a store", data.display())).hint(
-                "a new member begins with an empty data directory: move this one away, or name another",
-            ));
-        }
-        let invitation = Invitation::parse(word)?;
-        let folder = directory(data);
-        fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
-        let snapshot = folder.join("incoming.snapshot");
-        let format = domain::schema().format();
-        let welcome = self.runtime.block_on(peers::join(
-            &invitation,
-            // Any key: that of the fleet comes with the answer.
-            &self.ports.entropy.array(),
-            format,
-            &snapshot,
-        ))?;
-        let apart = welcome.now - self.ports.clock.now().0;
-        if apart.abs() > CLOCKS_MAX {
-            return Err(Failure::failed(format!(
-                "the clock of this machine differs from that of {} by {apart} seconds",
-                invitation.address
-            ))
-            .hint("synchronise the clocks, then run `playgate fleet invite` and `join` again"));
-        }
-        let membership = welcome
-            .membership(self.ports.entropy.array(), name)
-            .ok_or_else(|| Failure::failed("the answer of the member is damaged"))?;
-        let mut log = self.log(membership.fleet)?;
-        let record = self.record(&membership, 0);
-        if !log.register(&record)? {
-            return Err(
-                Failure::failed(format!("the fleet has a member {}", record.name)).hint(
-                    "choose another name; or if that machine is gone, run `playgate fleet leave --name NAME` on a member",
-                ),
-            );
-        }
-        let joined = self.install(&membership, &welcome, &snapshot);
-        if joined.is_err() {
-            // So that the name is free for the next attempt.
-            let _ = log.unregister(&record);
-        }
-        let number = joined?;
-        output::line(&format!(
-            "joined as {} at commit {number}; start the service",
-            record.name
-        ))
-    }
-
-    fn install(
-        &self,
-        membership: &Membership,
-        welcome: &peers::Welcome,
-        snapshot: &Path,
-    ) -> Result<u64, Failure> {
-        let data = self.data_dir();
-        let keys = data.join("keys");
-        for (name, content) in &welcome.keys {
-            // A name that another machine sent must not lead out of the directory.
-            if name.contains('/') {
-                continue;
-            }
-            private_file::write(&keys, name, content.as_bytes())
-                .map_err(|error| Failure::file(&keys.join(name), &error))?;
-        }
-        // Before the store: without the membership it would open as that of a single node.
-        membership.write(data)?;
-        let join = Join {
-            directory: data,
-            snapshot,
-            schema: &domain::schema(),
-            instance: self.ports.entropy.array(),
-        };
-        let at = join.run()?;
-        let _ = fs::remove_file(snapshot);
-        Ok(at.number)
     }
 
     fn status(&self) -> CommandResult {
@@ -350,71 +222,6 @@ impl Fleet {
                 head.saturating_sub(member.applied),
                 (now - member.seen).max(0)
             ))?;
-        }
-        Ok(())
-    }
-
-    fn leave(&self, name: Option<&str>) -> CommandResult {
-        let own = self.own()?;
-        let mut log = self.log(own.fleet)?;
-        let members = log.members()?;
-        if let Some(name) = name {
-            let gone = members.iter().find(|member| member.name == name);
-            let gone = gone.ok_or_else(|| {
-                Failure::new(Exit::NotFound, format!("the fleet has no member {name}"))
-            })?;
-            if gone.id == own.member_hex() {
-                return Err(Failure::usage("this is that member; omit --name"));
-            }
-            log.unregister(gone)?;
-            return output::line(&format!(
-                "removed {name}; its service ends if it still runs"
-            ));
-        }
-        let head = log.head()?;
-        // Takes the lock, so it fails while the service runs.
-        self.catch_up(&own, head)?;
-        // From here on the store is another one.
-        let store = self.open(FleetAccess::Leave)?;
-        let at = store.position()?.map_or(0, |at| at.number);
-        drop(store);
-        let record = self.record(&own, at);
-        let last = members.iter().all(|member| member.id == record.id);
-        match last {
-            true if at == head => log.dissolve()?,
-            true | false => log.unregister(&record)?,
-        }
-        Membership::remove(self.data_dir())?;
-        output::line(&format!(
-            "left the fleet with {at} of {head} commits; remove `fleet.endpoints` before the next start"
-        ))
-    }
-}
-
-impl Fleet {
-    /// Applies what the log has and the store has not.
-    fn catch_up(&self, own: &Membership, head: u64) -> CommandResult {
-        let store = self.open(FleetAccess::Member)?;
-        let entropy = std::sync::Arc::clone(&self.ports.entropy);
-        let joined = store.replicate(Replication {
-            fleet: own.fleet,
-            member: own.member,
-            log: Box::new(self.log(own.fleet)?),
-            nonce: Box::new(move || entropy.array()),
-            patience: LEASE,
-        });
-        let mut log = self.log(own.fleet)?;
-        let mut at = match joined {
-            Ok(status) => status.position.number,
-            Err(error) => {
-                // The store can be read up to its last commit. Whoever needs more has to join again.
-                output::print_note(&format!("warning: this member cannot follow: {error}"));
-                return Ok(());
-            }
-        };
-        while at < head {
-            let entries = log.read(at + 1, READ_BYTES, Duration::ZERO)?;
-            at = store.advance(None, entries)?.position.number;
         }
         Ok(())
     }

@@ -3,6 +3,8 @@
 mod html;
 mod junit;
 
+pub(super) use junit::{XML_HEAD, escaped};
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +13,11 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::step_result;
 use crate::cli::admin::{path, with_query};
 use crate::cli::exit::{CommandResult, Failure};
-use crate::cli::time_arg::TimeArg;
+use crate::cli::members::{elements, number, text, texts};
+use crate::cli::time_arg::{TimeArg, server_time};
 use crate::cli::{Global, output};
 
 #[derive(Args)]
@@ -72,9 +76,7 @@ pub(super) fn waived(file: &Path) -> Result<String, Failure> {
 pub(super) async fn run(command: CheckCommand, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     let waived = command.profile.as_deref().map(waived).transpose()?;
-    // Spans count back from the server's time, which a lab may have moved.
-    let clock = admin.get(&path(&["clock"])).await?;
-    let now = clock.get("now").and_then(Value::as_i64).unwrap_or(0);
+    let now = server_time(&mut admin).await?;
     let instant = |time: Option<TimeArg>| time.map(|time| time.at(now).to_string());
     let (from, to) = (instant(command.from), instant(command.to));
     let target = with_query(
@@ -103,7 +105,7 @@ pub(super) const BROKEN: &str = "the client breaks rules that it must keep";
 pub(super) fn write(report: &Value, files: &ReportFiles<'_>, as_json: bool) -> CommandResult {
     for (file, render) in [
         (files.html, html::page as fn(&Value) -> String),
-        (files.junit, junit::suite as fn(&Value) -> String),
+        (files.junit, junit::document as fn(&Value) -> String),
     ] {
         if let Some(file) = file {
             fs::write(file, render(report)).map_err(|error| Failure::file(file, &error))?;
@@ -115,35 +117,30 @@ pub(super) fn write(report: &Value, files: &ReportFiles<'_>, as_json: bool) -> C
     }
 }
 
-fn text<'a>(value: &'a Value, member: &str) -> &'a str {
-    value
-        .get(member)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+/// Ids of the requests that show how a rule was broken.
+fn evidence(rule: &Value) -> String {
+    texts(rule, "evidence").collect::<Vec<_>>().join(" ")
 }
 
-fn number(value: &Value, member: &str) -> u64 {
-    value.get(member).and_then(Value::as_u64).unwrap_or(0)
+/// Whether the client got through a scenario.
+pub(super) fn has_passed(scenario: &Value) -> bool {
+    scenario.get("passed") == Some(&Value::Bool(true))
 }
 
-fn rules(report: &Value) -> impl Iterator<Item = &Value> {
-    report
-        .get("rules")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+fn result_of(scenario: &Value) -> &'static str {
+    match has_passed(scenario) {
+        true => "passed",
+        false => "failed",
+    }
 }
 
-fn evidence(rule: &Value) -> Vec<&str> {
-    let ids = rule
-        .get("evidence")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    ids.filter_map(Value::as_str).collect()
+/// Why a scenario failed.
+pub(super) fn failure(scenario: &Value) -> Option<&str> {
+    let mut steps = elements(scenario, "steps").iter();
+    steps.find_map(step_result::failure)
 }
 
-/// How a result is called in texts.
+/// The result as people read it.
 fn name_of(result: &str) -> &str {
     match result {
         "notSeen" => "not seen",
@@ -165,10 +162,19 @@ fn summary(report: &Value) -> String {
     )
 }
 
-/// Failed rules first: they are what a reader came for.
+/// Failed rules come first, since readers look for them.
 fn print(report: &Value) -> CommandResult {
+    for scenario in elements(report, "scenarios") {
+        let (result, id) = (result_of(scenario), text(scenario, "id"));
+        let why = failure(scenario).map_or_else(String::new, |why| format!(": {why}"));
+        output::line(&format!("{result:9} scenario {id}{why}"))?;
+    }
+    for id in texts(report, "notRun") {
+        output::line(&format!("not run   scenario {id}"))?;
+    }
     for wanted in ["failed", "notSeen", "waived", "passed"] {
-        for rule in rules(report).filter(|rule| text(rule, "result") == wanted) {
+        let rules = elements(report, "rules").iter();
+        for rule in rules.filter(|rule| text(rule, "result") == wanted) {
             let (id, title) = (text(rule, "id"), text(rule, "title"));
             output::line(&format!(
                 "{:9} {:6} {id:28} {title}",
@@ -181,7 +187,7 @@ fn print(report: &Value) -> CommandResult {
                     text(rule, "finding"),
                     text(rule, "interface")
                 ))?;
-                output::line(&format!("          requests {}", evidence(rule).join(" ")))?;
+                output::line(&format!("          requests {}", evidence(rule)))?;
             } else if wanted == "waived" {
                 output::line(&format!("          {}", text(rule, "reason")))?;
             }

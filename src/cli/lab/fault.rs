@@ -70,7 +70,7 @@ struct Conditions {
     /// Serve so many matching requests normally first
     #[arg(long, value_name = "N")]
     after: Option<u64>,
-    /// Apply the fault so many times
+    /// Apply the fault this many times
     #[arg(long, value_name = "N")]
     times: Option<u64>,
     /// Share of the matching requests, above 0 and at most 1
@@ -93,7 +93,7 @@ struct Action {
     /// Delay the answer, such as 8s
     #[arg(long, value_name = "SPAN")]
     delay: Option<String>,
-    /// Delay by up to this much more
+    /// Add a random delay of up to this
     #[arg(long, value_name = "SPAN", requires = "delay")]
     jitter: Option<String>,
     /// Answer with this status only, as a proxy would

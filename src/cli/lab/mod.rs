@@ -1,9 +1,13 @@
 //! `playgate lab`: faults, resets and scenarios of lab partners, conformance reports.
 
+mod certification;
 mod check;
+mod client;
 mod fault;
 mod run;
+mod runner;
 mod scenario;
+mod step_result;
 
 use clap::Subcommand;
 use http::Method;
@@ -11,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::admin::{Admin, path};
 use super::exit::{CommandResult, Exit, Failure};
-use super::{Global, output};
+use super::{Global, members, output};
 
 /// Test clients against a lab partner
 #[derive(Subcommand)]
@@ -21,7 +25,7 @@ pub(super) enum LabCommand {
     /// Make requests of a lab partner fail
     #[command(subcommand)]
     Fault(fault::FaultCommand),
-    /// Run a scenario and report whether the client got through it
+    /// Run a scenario, or all of them as a certification, and report whether the client got through
     Run(run::Run),
     /// Remove users, faults and clock offset of a lab partner, and add the users of a fixture
     Reset {
@@ -73,9 +77,9 @@ async fn partner(admin: &mut Admin, named: Option<String>) -> Result<String, Fai
         return Ok(named);
     }
     let partners = admin.get(&path(&["partners"])).await?;
-    let all = partners.as_array().into_iter().flatten();
-    let labs: Vec<&Value> = all.filter(|partner| partner["kind"] == "lab").collect();
-    let name = |partner: &Value| partner["name"].as_str().unwrap_or_default().to_owned();
+    let labs = members::all(&partners).iter();
+    let labs: Vec<&Value> = labs.filter(|partner| partner["kind"] == "lab").collect();
+    let name = |partner| members::text(partner, "name").to_owned();
     match labs[..] {
         [only] => Ok(name(only)),
         [] => Err(Failure::new(Exit::NotFound, "no lab partner exists")

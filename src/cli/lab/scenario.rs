@@ -1,5 +1,6 @@
 //! Scenario files: steps that disturb the requests of a lab partner, or wait for one.
 
+use std::fs;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -7,55 +8,35 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::http::faults::targets;
-use crate::types::parse_span;
+use crate::types::{format_span, parse_span};
 
-/// The shipped scenarios by name.
-pub(super) const SHIPPED: [(&str, &str); 10] = [
-    (
-        "asset-gone",
-        include_str!("../../../data/scenarios/asset-gone.toml"),
-    ),
-    (
-        "blackout",
-        include_str!("../../../data/scenarios/blackout.toml"),
-    ),
-    (
-        "clock-change",
-        include_str!("../../../data/scenarios/clock-change.toml"),
-    ),
-    (
-        "license-server",
-        include_str!("../../../data/scenarios/license-server.toml"),
-    ),
-    (
-        "pin-border",
-        include_str!("../../../data/scenarios/pin-border.toml"),
-    ),
-    (
-        "restart",
-        include_str!("../../../data/scenarios/restart.toml"),
-    ),
-    (
-        "revoked",
-        include_str!("../../../data/scenarios/revoked.toml"),
-    ),
-    (
-        "slow-network",
-        include_str!("../../../data/scenarios/slow-network.toml"),
-    ),
-    (
-        "stolen-stream",
-        include_str!("../../../data/scenarios/stolen-stream.toml"),
-    ),
-    (
-        "token-expired",
-        include_str!("../../../data/scenarios/token-expired.toml"),
-    ),
-];
+macro_rules! shipped {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("../../../data/scenarios/", $name, ".toml")))),*]
+    };
+}
+
+/// The shipped scenarios by name. The last one moves the clock of all partners.
+pub(super) const SHIPPED: [(&str, &str); 10] = shipped! {
+    "asset-gone"
+    "blackout"
+    "license-server"
+    "pin-border"
+    "restart"
+    "revoked"
+    "slow-network"
+    "stolen-stream"
+    "token-expired"
+    "clock-change"
+};
 
 pub(super) struct Scenario {
+    /// Name of a shipped scenario, or the file.
+    pub key: String,
     pub name: String,
     pub text: String,
+    /// What a person does in the app.
+    pub prompt: String,
     pub end: Duration,
     pub steps: Vec<Step>,
 }
@@ -65,7 +46,7 @@ pub(super) struct Scenario {
 pub(super) struct Step {
     pub trigger: Trigger,
     /// `None` for a step that only waits.
-    pub action: Option<Action>,
+    pub action: Option<StepAction>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -81,7 +62,7 @@ pub(super) enum Trigger {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Action {
+pub(super) enum StepAction {
     Fault(Value),
     Clock(Value),
     Grant(String),
@@ -97,6 +78,7 @@ struct ScenarioFile {
     name: String,
     #[serde(default)]
     text: String,
+    prompt: Option<String>,
     end: Option<String>,
     #[serde(default)]
     step: Vec<StepFile>,
@@ -127,8 +109,41 @@ struct OnFile {
 const STEPS_MAX: usize = 50;
 const WORDS_MAX: usize = 200;
 const END: Duration = Duration::from_secs(300);
+const PROMPT: &str = "Start a livestream or a film, and let it play.";
 
 impl Scenario {
+    /// Reads a shipped scenario, by its name, or a file.
+    pub(super) fn read(file: &str) -> Result<Self, Failure> {
+        let shipped = SHIPPED.iter().find(|(name, _)| *name == file);
+        let scenario = match shipped {
+            Some((_, text)) => Self::parse(text),
+            None => {
+                let text = fs::read_to_string(file).map_err(|error| {
+                    Failure::usage(format!("{file}: {error}"))
+                        .hint("`playgate lab run` without a file lists the shipped scenarios")
+                })?;
+                Self::parse(&text)
+            }
+        };
+        let key = file.to_owned();
+        scenario.map(|scenario| Self { key, ..scenario })
+    }
+
+    /// Has the scenario end after this time at the latest.
+    pub(super) fn end_within(&mut self, limit: Duration) -> Result<(), Failure> {
+        self.end = self.end.min(limit);
+        let late = |step: &&Step| matches!(step.trigger, Trigger::At(at) if at > limit);
+        match self.steps.iter().find(late) {
+            None => Ok(()),
+            Some(step) => Err(Failure::usage(format!(
+                "{}: --limit {} ends the scenario before its step {}",
+                self.key,
+                format_span(limit),
+                step.describe()
+            ))),
+        }
+    }
+
     /// Parses a file and refuses steps that can never happen.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         let wrong = |why: String| Failure::usage(format!("scenario: {why}"));
@@ -168,8 +183,10 @@ impl Scenario {
             steps.push(step);
         }
         Ok(Self {
+            key: String::new(),
             name: file.name,
             text: file.text,
+            prompt: file.prompt.unwrap_or_else(|| PROMPT.to_owned()),
             end,
             steps,
         })
@@ -187,14 +204,15 @@ impl StepFile {
             (Some(_), Some(_)) => return Err("has both at and on".to_owned()),
         };
         let actions = [
-            self.fault.map(|fault| json_of(fault).map(Action::Fault)),
+            self.fault
+                .map(|fault| json_of(fault).map(StepAction::Fault)),
             self.clock
-                .map(|clock| clock_change(clock).map(Action::Clock)),
-            self.grant.map(|offer| Ok(Action::Grant(offer))),
-            self.revoke.map(|offer| Ok(Action::Revoke(offer))),
-            self.disable.map(|disable| Ok(Action::Disable(disable))),
+                .map(|clock| clock_change(clock).map(StepAction::Clock)),
+            self.grant.map(|offer| Ok(StepAction::Grant(offer))),
+            self.revoke.map(|offer| Ok(StepAction::Revoke(offer))),
+            self.disable.map(|disable| Ok(StepAction::Disable(disable))),
             self.end_sessions.map(|end| match end {
-                true => Ok(Action::EndSessions),
+                true => Ok(StepAction::EndSessions),
                 false => Err("end_sessions: must be true or absent".to_owned()),
             }),
         ];
@@ -266,7 +284,7 @@ impl Step {
 
     pub(super) fn describe_action(&self) -> String {
         let action = self.action.as_ref();
-        action.map_or_else(|| "wait".to_owned(), Action::describe)
+        action.map_or_else(|| "wait".to_owned(), StepAction::describe)
     }
 }
 
@@ -284,7 +302,7 @@ impl Trigger {
 
     pub(super) fn describe(&self) -> String {
         match self {
-            Self::At(at) => format!("at {at:?}"),
+            Self::At(at) => format!("at {}", format_span(*at)),
             Self::On {
                 route,
                 status,
@@ -301,7 +319,7 @@ impl Trigger {
     }
 }
 
-impl Action {
+impl StepAction {
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Fault(fault) => format!("fault {}", fault["do"]),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tar::Archive;
 use tokio::time::{Instant, sleep};
 
-use super::check::Report;
+use super::check::UpgradeReport;
 use crate::cli::Global;
 use crate::cli::exit::{CommandResult, Exit, Failure};
 
@@ -24,7 +24,7 @@ const OUTPUT_MAX: u64 = 1024 * 1024;
 const BINARY: &str = "./usr/bin/playgate";
 
 /// Runs `upgrade check` of a binary. Whatever prevents that is a problem of the binary.
-pub(super) async fn check_binary(binary: &Path, global: &Global) -> Report {
+pub(super) async fn check_binary(binary: &Path, global: &Global) -> UpgradeReport {
     let name = binary.display();
     // The version judges itself: only it knows which formats it can read.
     let mut command = Command::new(binary);
@@ -47,9 +47,9 @@ pub(super) async fn check_binary(binary: &Path, global: &Global) -> Report {
         Err(error) => Err(error),
     };
     match ended {
-        Err(error) => Report::failed(format!("{name} does not start: {error}")),
+        Err(error) => UpgradeReport::failed(format!("{name} does not start: {error}")),
         Ok(CandidateExit { status, out, err }) => serde_json::from_str(&out).unwrap_or_else(|_| {
-            Report::failed(format!(
+            UpgradeReport::failed(format!(
                 "{name} has no `upgrade check`, or it ended without a report ({status}): {}",
                 err.trim()
             ))
@@ -100,7 +100,7 @@ fn read_on_thread(from: impl io::Read + Send + 'static) -> io::Result<JoinHandle
     })
 }
 
-pub(super) async fn check_deb(deb: &Path, global: &Global) -> Result<Report, Failure> {
+pub(super) async fn check_deb(deb: &Path, global: &Global) -> Result<UpgradeReport, Failure> {
     // `dpkg-deb` would report a missing file as a broken package.
     File::open(deb).map_err(|error| Failure::file(deb, &error))?;
     let fields = ["Package", "Architecture"];
@@ -140,8 +140,8 @@ pub(super) async fn check_deb(deb: &Path, global: &Global) -> Result<Report, Fai
     })
 }
 
-fn not_a_package(deb: &Path, why: &str) -> Report {
-    Report::failed(format!("{} cannot be installed: {why}", deb.display()))
+fn not_a_package(deb: &Path, why: &str) -> UpgradeReport {
+    UpgradeReport::failed(format!("{} cannot be installed: {why}", deb.display()))
 }
 
 /// Runs a tool of Debian and returns its output, or what it said when it failed.

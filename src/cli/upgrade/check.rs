@@ -27,7 +27,7 @@ const DIRECTORY: &str = "upgrade-check";
 /// The result of a check. It is the interface between two versions: members may be added and never change.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Report {
+pub(super) struct UpgradeReport {
     /// Whether the version can serve.
     pub ok: bool,
     pub version: String,
@@ -43,7 +43,7 @@ pub(super) struct Report {
     pub disk_bytes: u64,
 }
 
-impl Report {
+impl UpgradeReport {
     pub(super) fn failed(problem: String) -> Self {
         Self {
             problems: vec![problem],
@@ -82,10 +82,10 @@ impl Report {
     }
 }
 
-pub(super) async fn check(global: &Global) -> Result<Report, Failure> {
-    let mut report = Report {
+pub(super) async fn check(global: &Global) -> Result<UpgradeReport, Failure> {
+    let mut report = UpgradeReport {
         version: VERSION.to_owned(),
-        ..Report::default()
+        ..UpgradeReport::default()
     };
     match load_and_check(&global.inputs()?) {
         Err(problems) => {
@@ -105,7 +105,7 @@ pub(super) async fn check(global: &Global) -> Result<Report, Failure> {
     Ok(report)
 }
 
-async fn try_store(loaded: &Loaded, report: &mut Report) -> CommandResult {
+async fn try_store(loaded: &Loaded, report: &mut UpgradeReport) -> CommandResult {
     let config = &loaded.config;
     // A new installation: there is only the configuration to check.
     if !has_store(config) {
@@ -168,7 +168,7 @@ async fn copy_from_server(admin: &mut Admin, to: &Config) -> CommandResult {
 }
 
 /// Starts the service on the copy, without listeners and background jobs.
-fn open_and_verify(config: Config, report: &mut Report) -> CommandResult {
+fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult {
     let begin = Instant::now();
     let ports = Ports::for_machine(&config);
     let opener = StoreOpener {

@@ -13,6 +13,14 @@ const PREVIOUS: &str = "/usr/lib/playgate/previous/playgate";
 /// Puts binary and unit of the version before in place and restarts.
 const SCRIPT: &str = "/usr/lib/playgate/rollback";
 const QUESTION: &str = "The server restarts with the version before. Data are kept. Go back?";
+const QUESTION_WITH_BACKUP: &str = "The server restarts with the version before and the backup that the upgrade made: no client has changed \
+    anything since. Go back?";
+
+/// Whether the version before only lacks the store from before the upgrade.
+fn is_reversible() -> bool {
+    let status = Command::new(SCRIPT).arg("reversible").status();
+    status.is_ok_and(|status| status.success())
+}
 
 pub(super) async fn run(yes: bool, global: &Global) -> CommandResult {
     let previous = Path::new(PREVIOUS);
@@ -25,14 +33,20 @@ pub(super) async fn run(yes: bool, global: &Global) -> CommandResult {
     }
     // Before the question and the restart: a refusal leaves the service running.
     let report = check_binary(previous, global).await;
-    if !report.ok {
+    let restores = !report.ok && is_reversible();
+    if !report.ok && !restores {
         return Err(Failure::failed(format!(
             "the version before cannot serve here, so nothing was changed\n  {}",
             report.problems.join("\n  ")
         ))
         .hint("`playgate backup list` names the backup made before the format of the store was upgraded"));
     }
-    if !yes && !output::confirmed(QUESTION) {
+    let question = if restores {
+        QUESTION_WITH_BACKUP
+    } else {
+        QUESTION
+    };
+    if !yes && !output::confirmed(question) {
         return Err(Failure::failed("cancelled: nothing was changed"));
     }
     let status = Command::new(SCRIPT)

@@ -101,6 +101,8 @@ impl HashConfig {
             rounds,
             mem_cost,
         } = self;
+        // Firebase has one set of parameters for a project. A stored hash has its own, because users of several projects
+        // may be imported.
         Ok(format!(
             "$firebase-scrypt$ln={mem_cost},r={rounds}${salt}${separator}${signer_key}${hash}"
         ))

@@ -5,6 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::cli::members::number;
+
 /// What a service calls a user, as far as it can be imported.
 pub(super) struct ForeignUser {
     pub(super) email: Option<String>,
@@ -91,7 +93,7 @@ impl ForeignUsers {
         let failed = report.get_mut("failed").and_then(Value::as_array_mut);
         let Some(failed) = failed else { return };
         for failure in failed.iter_mut() {
-            let sent = failure.get("line").and_then(Value::as_u64).unwrap_or(0);
+            let sent = number(failure, "line");
             let nth = usize::try_from(sent.saturating_sub(1)).unwrap_or(usize::MAX);
             if let (Some(line), Some(place)) = (self.lines.get(nth), failure.get_mut("line")) {
                 *place = json!(line);
@@ -138,7 +140,6 @@ pub(super) fn phc_base64(text: &str) -> Result<String, String> {
     }
 }
 
-/// First and last name, as one.
 pub(super) fn full_name(first: Option<String>, last: Option<String>) -> Option<String> {
     let parts: Vec<String> = first.into_iter().chain(last).collect();
     let name = parts.join(" ").trim().to_owned();

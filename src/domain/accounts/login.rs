@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::hashing::{self, Verdict};
+use super::hashing::{self, PasswordVerdict};
 use super::login_sessions::begin;
 use super::tables::{CredentialRecord, CredentialTable, Users, UsersByEmail};
 use super::{
@@ -84,7 +84,7 @@ impl Accounts {
     ) -> Result<(FoundUser, Option<String>), AccountsError> {
         let (found, stored) = self.look_up(partner, email)?;
         let cost = self.0.settings.cost;
-        let Verdict { matches, outdated } =
+        let PasswordVerdict { matches, outdated } =
             hashing::verify(password.reveal(), &stored, cost, memory)?;
         // A disabled account is rejected only after the hash, so that it takes the same time.
         let Some(found) = found.filter(|found| matches && !found.disabled) else {

@@ -22,7 +22,6 @@ const WORD_MIN: usize = 4;
 pub(super) struct Known(HashSet<String>);
 
 impl Known {
-    /// Adds the whole text and each of its words.
     pub(super) fn add(&mut self, text: &str) {
         let lower = text.to_lowercase();
         // With dots, because the local parts of addresses have them: `ann.smith`.

@@ -29,7 +29,6 @@ pub struct UserSearch {
     pub tag: Option<String>,
     pub order: UserOrder,
     pub descending: bool,
-    /// Skips users up to this id.
     pub after: Option<UserId>,
     /// Skips this many users of the order.
     pub offset: usize,
@@ -60,7 +59,6 @@ impl UserSearch {
         }
     }
 
-    /// `lower` is the text in lower case.
     fn matches(&self, user: &User, lower: Option<&str>) -> bool {
         self.partner.is_none_or(|partner| user.partner == partner)
             && self.country.is_none_or(|of| user.country == Some(of))
@@ -127,7 +125,6 @@ impl Accounts {
         }
     }
 
-    /// Users after `after` by id, of one partner or of all.
     #[must_use]
     pub fn list(
         &self,

@@ -73,7 +73,6 @@ impl AttemptKind {
 /// Number of the kind, and hash or id of the subject.
 pub(super) type ThrottleKey = (u8, [u8; 16]);
 
-/// The kind of attempt and its account, user or network address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AttemptSubject {
     kind: AttemptKind,

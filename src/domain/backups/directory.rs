@@ -20,7 +20,6 @@ use crate::types::UnixSeconds;
 
 /// Snapshot metadata: fingerprint of the key that the sealed content keys need.
 pub const KEY_NOTE: &str = "content_key";
-/// Snapshot metadata: the version that wrote the backup.
 pub const VERSION_NOTE: &str = "version";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +53,6 @@ pub struct Backup {
     pub own: bool,
 }
 
-/// Whether this server can open the content keys in a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
     Open,

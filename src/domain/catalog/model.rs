@@ -45,7 +45,6 @@ pub enum Unrated {
 }
 
 impl Unrated {
-    /// Reads a word or an age of a file.
     pub(crate) fn read(node: &Node) -> Result<Self, String> {
         let found = match &node.value {
             Value::Text(text) | Value::Loose(text) => Self::parse(text),

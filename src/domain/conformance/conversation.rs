@@ -199,7 +199,6 @@ impl Conversation {
         self.calls.last().map_or(0, |call| call.at)
     }
 
-    /// The calls of each user.
     #[must_use]
     pub fn users(&self) -> BTreeMap<&str, Vec<&Call>> {
         group(&self.calls, |call| call.user.as_deref())
@@ -213,7 +212,6 @@ impl Conversation {
         sessions.collect()
     }
 
-    /// The events of each device.
     #[must_use]
     pub fn devices(&self) -> BTreeMap<&str, Vec<&Event>> {
         group(&self.events, |event| event.device.as_deref())

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use client::{Recording, good};
 
-use super::{Conversation, Level, Outcome, Profile, ProfileError, Verdict, judge, rules};
+use super::{Call, Conversation, Level, Outcome, Profile, ProfileError, Verdict, judge, rules};
 
 fn failed(recording: Recording) -> Vec<&'static str> {
     outcome(recording, Outcome::Failed)
@@ -52,6 +52,14 @@ fn every_rule_has_a_mutant_and_only_that_rule_names_it() {
     let known: Vec<_> = rules().iter().map(|rule| rule.id).collect();
     assert_eq!(tried, known);
     assert!(known.len() >= 35);
+}
+
+#[test]
+fn a_license_and_an_end_need_the_headers_of_the_map_alone() {
+    let mut recording = good();
+    let needs_the_map = |call: &Call| call.is_license() || call.is("end_playback");
+    client::change(&mut recording, needs_the_map, |call| call.headers.clear());
+    assert_eq!(failed(recording), Vec::<&str>::new());
 }
 
 #[test]

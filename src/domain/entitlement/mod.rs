@@ -8,7 +8,6 @@ mod evaluate;
 mod explain;
 mod grants;
 mod model;
-mod pin;
 mod position;
 mod public_access;
 mod tables;

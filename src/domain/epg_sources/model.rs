@@ -30,7 +30,6 @@ pub struct EpgSource {
 
 #[derive(Debug, Clone, Default)]
 pub struct GuideOptions {
-    /// Time zone of times without one.
     pub zone: Tz,
     /// Treat all times as local in `zone`, whatever their offset. Some guides mark local times as UTC.
     pub ignore_offsets: bool,

@@ -8,7 +8,8 @@ use crate::types::UnixSeconds;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpgSourceState {
-    /// If it differs, the same guide may give another schedule: the validators are ignored.
+    /// Of the settings that an import depends on. If it differs, the validators are ignored: the same guide may give
+    /// another schedule.
     pub fingerprint: u64,
     /// Of the guide that is served.
     pub etag: Option<String>,

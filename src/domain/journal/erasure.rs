@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::index::IndexKey;
 use super::record::JournalRecord;
-use super::writer::Job;
+use super::writer::JournalJob;
 use super::{JournalError, RequestJournal};
 use crate::store::{All, Durability, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::{PartnerId, UnixSeconds, UserId};
@@ -43,12 +43,12 @@ pub fn request_erasure(
 
 /// Whose records are erased.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Subject {
+pub(super) enum ErasureSubject {
     User(UserId),
     Partner(PartnerId),
 }
 
-impl Subject {
+impl ErasureSubject {
     pub(super) fn key(self) -> IndexKey {
         match self {
             Self::User(user) => IndexKey::of_user(&user),
@@ -72,8 +72,9 @@ impl RequestJournal {
         for (user, JournalErasure { since }) in &pending {
             let user = *user;
             // Its requests may still be answered, so later records are dropped, too.
-            self.writer.run(Job::Forget(Subject::User(user)))?;
-            self.erase(Subject::User(user))?;
+            self.writer
+                .run(JournalJob::Forget(ErasureSubject::User(user)))?;
+            self.erase(ErasureSubject::User(user))?;
             // The entry goes last, when nothing of the user is left.
             let done = move |txn: &mut Txn<'_>| txn.delete::<JournalErasures>(&user);
             store
@@ -86,11 +87,11 @@ impl RequestJournal {
 
     /// Erases the records of a partner, for the reset of a lab. Requests that are answered later are recorded.
     pub fn erase_partner(&self, partner: PartnerId) -> Result<(), JournalError> {
-        self.writer.run(Job::Finish)?;
-        self.erase(Subject::Partner(partner))
+        self.writer.run(JournalJob::Finish)?;
+        self.erase(ErasureSubject::Partner(partner))
     }
 
-    fn erase(&self, subject: Subject) -> Result<(), JournalError> {
+    fn erase(&self, subject: ErasureSubject) -> Result<(), JournalError> {
         let shared = &self.shared;
         let finished: Vec<u64> = {
             let segments = shared.segments.lock();

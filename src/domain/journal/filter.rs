@@ -18,7 +18,6 @@ pub struct JournalFilter {
     /// Bounds of the time, the upper one exclusive.
     pub from: Option<UnixSeconds>,
     pub to: Option<UnixSeconds>,
-    /// Only records with a smaller number.
     pub before: Option<u64>,
     /// Only records with a greater number.
     pub after: Option<u64>,

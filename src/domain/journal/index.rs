@@ -63,7 +63,6 @@ impl IndexKey {
     }
 }
 
-/// The values of a segment's records.
 #[derive(Default)]
 pub(super) struct SegmentKeys(HashSet<IndexKey>);
 

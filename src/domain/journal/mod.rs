@@ -31,7 +31,7 @@ pub use record::{JournalDevice, JournalRecord, LateFacts, NamedText};
 use crate::store::{Store, StoreError, WritePriority};
 use crate::types::UnixSeconds;
 use segment::{SegmentDirectory, SegmentSummary};
-use writer::{Job, WriterThread};
+use writer::{JournalJob, WriterThread};
 
 #[derive(Clone, Debug)]
 pub struct JournalSettings {
@@ -153,7 +153,7 @@ impl RequestJournal {
 
     /// Waits until everything queued so far is written and readable.
     pub fn flush(&self) -> Result<(), JournalError> {
-        self.writer.run(Job::Flush)
+        self.writer.run(JournalJob::Flush)
     }
 
     /// Deletes what is too old and, oldest first, what exceeds the size limit. Returns how many segments were

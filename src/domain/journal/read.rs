@@ -50,7 +50,6 @@ impl RequestJournal {
         Ok(listed)
     }
 
-    /// The newest record with this request id.
     pub fn find(&self, id: &str) -> Result<Option<JournalRecord>, JournalError> {
         let filter = JournalFilter {
             id: Some(id.to_owned()),

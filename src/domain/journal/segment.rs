@@ -261,8 +261,7 @@ pub(super) fn encode(record: &JournalRecord, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The segment that is appended to.
-pub(super) struct OpenSegment {
+pub(super) struct OpenJournalSegment {
     pub(super) first: u64,
     path: PathBuf,
     lengths: PathBuf,
@@ -274,7 +273,7 @@ pub(super) struct OpenSegment {
     keys: SegmentKeys,
 }
 
-impl OpenSegment {
+impl OpenJournalSegment {
     pub(super) fn create(directory: &SegmentDirectory, first: u64) -> io::Result<Self> {
         let (path, lengths) = (directory.records(first), directory.lengths(first));
         // Marks the segment as open before it exists.

@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::erasure::Subject;
+use super::erasure::ErasureSubject;
 use super::record::{JournalRecord, LateFacts};
-use super::segment::{OpenSegment, SEGMENT_MAX, encode};
+use super::segment::{OpenJournalSegment, SEGMENT_MAX, encode};
 use super::{JournalError, Shared};
 
 /// Records that may wait. At 1 KiB each this is 8 MiB, or the time of a slow sync at some thousand requests a second.
@@ -28,17 +28,16 @@ const WAKE_EVERY: Duration = Duration::from_secs(1);
 const FORGET_FOR: Duration = Duration::from_secs(600);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-pub(super) enum Job {
+pub(super) enum JournalJob {
     Flush,
-    /// Finishes the open segment.
     Finish,
     /// Finishes the open segment if it has records of the subject, whose records are dropped from then on.
-    Forget(Subject),
+    Forget(ErasureSubject),
 }
 
 enum Message {
     Record(Box<JournalRecord>, Option<LateFacts>),
-    Job(Job, SyncSender<()>),
+    Job(JournalJob, SyncSender<()>),
 }
 
 pub(super) struct WriterThread {
@@ -77,7 +76,7 @@ impl WriterThread {
     }
 
     /// Waits until the thread has done the job, behind everything queued before.
-    pub(super) fn run(&self, job: Job) -> Result<(), JournalError> {
+    pub(super) fn run(&self, job: JournalJob) -> Result<(), JournalError> {
         let (done, end) = sync_channel(1);
         let queue = self.queue.as_ref().ok_or(JournalError::Stopped)?;
         let sent = queue.send(Message::Job(job, done));
@@ -99,9 +98,9 @@ impl Drop for WriterThread {
 struct JournalWriter {
     shared: Arc<Shared>,
     next: u64,
-    open: Option<(OpenSegment, Instant)>,
+    open: Option<(OpenJournalSegment, Instant)>,
     batch: Vec<JournalRecord>,
-    forgotten: VecDeque<(Subject, Instant)>,
+    forgotten: VecDeque<(ErasureSubject, Instant)>,
     synced: Instant,
     reported: Option<Instant>,
 }
@@ -143,11 +142,11 @@ impl JournalWriter {
         self.sync();
     }
 
-    fn work(&mut self, job: Job) {
+    fn work(&mut self, job: JournalJob) {
         match job {
-            Job::Flush => {}
-            Job::Finish => self.finish(),
-            Job::Forget(subject) => {
+            JournalJob::Flush => {}
+            JournalJob::Finish => self.finish(),
+            JournalJob::Forget(subject) => {
                 let key = subject.key();
                 self.forgotten.push_back((subject, Instant::now()));
                 if self
@@ -213,7 +212,7 @@ impl JournalWriter {
         let (open, _) = match &mut self.open {
             Some(open) => open,
             none => {
-                let open = OpenSegment::create(&self.shared.directory, first.number)?;
+                let open = OpenJournalSegment::create(&self.shared.directory, first.number)?;
                 none.insert((open, Instant::now()))
             }
         };

@@ -125,7 +125,6 @@ pub struct FaultableCall<'a> {
     pub session: Option<SessionId>,
 }
 
-/// A fault that affects one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedFault {
     pub id: FaultId,

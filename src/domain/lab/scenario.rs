@@ -7,7 +7,6 @@ pub struct ScenarioReport {
     pub state: ScenarioState,
     /// All steps in words.
     pub steps: Vec<String>,
-    /// Number of steps that are done.
     pub done: usize,
     /// Why the next step failed.
     pub failure: Option<String>,

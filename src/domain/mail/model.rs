@@ -93,7 +93,6 @@ pub struct Summary {
     pub status: MailStatus,
     pub created: UnixSeconds,
     pub attempts: u32,
-    /// Time of the next attempt, if the mail is queued.
     pub next: Option<UnixSeconds>,
     /// The server's response to the last attempt.
     pub response: Option<String>,

@@ -8,7 +8,6 @@ use crate::store::{Entries, Index, Record, Table, TreeName, read_record};
 use crate::types::time::DAY;
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 
-/// Retention of a mail in seconds.
 const KEPT: i64 = 30 * DAY;
 /// Maximum seconds in the queue: after a day the message is out of date, and `/readyz` and the metrics have
 /// reported the server.

@@ -38,7 +38,6 @@ fn operator(id: &OperatorId, record: &OperatorRecord) -> Operator {
 }
 
 impl Operators {
-    /// Authenticates an operator token from memory.
     #[must_use]
     pub fn authenticate(&self, token: &TokenHash, now: UnixSeconds) -> Option<Operator> {
         let (id, record) = self.holder(token)?;

@@ -29,7 +29,6 @@ impl Record for OperatorRecord {
     }
 }
 
-/// Operators by id; kept in a memory table.
 #[derive(Clone)]
 pub struct OperatorTable;
 

@@ -101,7 +101,6 @@ impl Partners {
         partners
     }
 
-    /// The partner's kind; `None` if there is no such partner.
     #[must_use]
     pub fn kind(&self, id: &PartnerId) -> Option<PartnerKind> {
         Some(self.records.get(id)?.kind)
@@ -161,7 +160,6 @@ pub(crate) fn status(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, Sto
     })
 }
 
-/// Stores a partner with a given id, for tests of other modules.
 #[cfg(test)]
 pub fn seed(store: &crate::store::Store, id: PartnerId, name: &str) {
     let record = PartnerRecord {

@@ -29,7 +29,6 @@ impl Record for PartnerRecord {
     }
 }
 
-/// Partners by id; kept in a memory table.
 #[derive(Clone)]
 pub struct PartnerTable;
 
@@ -119,7 +118,6 @@ impl Table for PartnerTokens {
     }
 }
 
-/// Tokens of a partner, oldest first.
 pub(super) struct TokensByPartner;
 
 impl Index for TokensByPartner {

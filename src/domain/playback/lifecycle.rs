@@ -8,12 +8,12 @@ use crate::types::{AssetId, DeviceId, SessionId, TokenHash, UnixSeconds, UserId}
 
 use super::Playback;
 use super::context::Viewer;
+use super::entitlement_token::HeldEntitlement;
 use super::error::PlaybackError;
 use super::model::{EndReason, Entitlement, Registered, SessionView};
 use super::session::{Liveness, Session};
 use super::stream_limits;
 use super::tables;
-use super::token_map::HeldEntitlement;
 
 /// Seconds for which the end of a session and the expiry of an entitlement are remembered.
 pub(super) const REMEMBER: i64 = 3_600;

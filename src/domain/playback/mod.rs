@@ -67,7 +67,6 @@ pub(crate) mod session;
 pub(crate) mod signing;
 pub(crate) mod stream_limits;
 pub(crate) mod tables;
-pub(crate) mod token_map;
 
 #[cfg(test)]
 mod tests;
@@ -89,12 +88,12 @@ pub(crate) use playability::Playability;
 pub(crate) use playlist_url::{ORIGIN_PATH, Playlist};
 pub(crate) use preflight::{Start, Started};
 pub(crate) use session::{Beat, BeatRate, Session};
-pub(crate) use signing::{CdnScheme, Key, OriginAccess, Scheme, Signing};
+pub(crate) use signing::{CdnScheme, OriginAccess, Scheme, Signing, SigningKey};
 pub(crate) use stream_limits::WhenFull;
 pub(crate) use tables::schema;
 
+use entitlement_token::TokenMap;
 use session::{EndedMap, SessionMap};
-use token_map::TokenMap;
 
 #[derive(Clone, Debug)]
 pub struct PlaybackSettings {
@@ -129,7 +128,6 @@ impl Default for PlaybackSettings {
 }
 
 impl PlaybackSettings {
-    /// No license is needed, or licenses can be issued.
     fn has_licenses(&self, drm: Drm) -> bool {
         match drm {
             Drm::None => true,

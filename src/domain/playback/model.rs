@@ -135,7 +135,7 @@ impl EndReason {
 
 /// A session that has ended, kept for a while so that its player learns the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Ended {
+pub(crate) struct EndedSession {
     pub reason: EndReason,
     pub at: UnixSeconds,
 }

@@ -10,6 +10,7 @@ use crate::types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSe
 
 use super::Playback;
 use super::context::{Playable, Viewer};
+use super::entitlement_token::HeldEntitlement;
 use super::error::PlaybackError;
 use super::heartbeat::refused;
 use super::lifecycle::REMEMBER;
@@ -20,7 +21,6 @@ use super::playlist_url::{Playlist, UrlValues};
 use super::session::{Liveness, SessionMap};
 use super::stream_limits::{self, StreamRequest};
 use super::tables;
-use super::token_map::HeldEntitlement;
 
 #[derive(Clone, Debug)]
 pub struct Start {
@@ -161,7 +161,6 @@ impl Playback {
             }))
     }
 
-    /// The entitlement of the token, if this start may use it.
     fn usable_entitlement(
         &self,
         token: Option<TokenHash>,

@@ -11,7 +11,7 @@ use crate::domain::entitlement::checked_position;
 use crate::store::{Changed, CommitListener};
 use crate::types::{AssetId, BroadcastId, LimitReached, SessionId, UnixSeconds, UserId};
 
-use super::model::{EndReason, Ended, PlayedAsset, SessionView, StoredSession};
+use super::model::{EndReason, EndedSession, PlayedAsset, SessionView, StoredSession};
 use super::tables;
 use super::{Observer, SessionObserver};
 
@@ -355,7 +355,7 @@ impl CommitListener<tables::Sessions> for SessionMap {
 }
 
 pub(crate) struct EndedMap {
-    by_id: DashMap<SessionId, (UserId, Ended)>,
+    by_id: DashMap<SessionId, (UserId, EndedSession)>,
     observer: Observer,
 }
 
@@ -411,6 +411,6 @@ impl CommitListener<tables::EndedSessions> for EndedMap {
     }
 }
 
-fn report_end(observer: &dyn SessionObserver, user: &UserId, id: SessionId, ended: &Ended) {
+fn report_end(observer: &dyn SessionObserver, user: &UserId, id: SessionId, ended: &EndedSession) {
     observer.ended(user, id, ended.at, ended.reason == EndReason::Stopped);
 }

@@ -8,7 +8,7 @@ use crate::store::{StoreError, Txn};
 use crate::types::{AssetId, DeviceId, SessionId, UnixSeconds, UserId};
 
 use super::error::{BlockingSession, PlaybackError};
-use super::model::{EndReason, Ended, PlayedAsset, StoredSession};
+use super::model::{EndReason, EndedSession, PlayedAsset, StoredSession};
 use super::session::SessionMap;
 use super::tables;
 
@@ -30,7 +30,6 @@ pub(super) struct StreamRequest<'a> {
     pub(super) device: &'a DeviceId,
     pub(super) place: &'a str,
     pub(super) total: u32,
-    /// Limit for one channel or asset.
     pub(super) here: u32,
 }
 
@@ -131,5 +130,5 @@ pub(super) fn end(
 ) -> Result<(), StoreError> {
     txn.delete::<tables::Sessions>(&(user, session))?;
     // The reason is kept for an hour, so that the player learns why its session ended.
-    txn.put::<tables::EndedSessions>(&(user, session), &Ended { reason, at })
+    txn.put::<tables::EndedSessions>(&(user, session), &EndedSession { reason, at })
 }

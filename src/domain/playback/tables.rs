@@ -3,7 +3,7 @@
 use crate::store::{PrefixOf, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::{DeviceId, SessionId, TokenHash, UnixSeconds, UserId};
 
-use super::model::{EndReason, Ended, Entitlement, Registered, StoredSession};
+use super::model::{EndReason, EndedSession, Entitlement, Registered, StoredSession};
 use super::stream_limits;
 
 /// In all tables the user comes first in the key, so that one scan finds everything of a user.
@@ -43,12 +43,12 @@ impl Table for Sessions {
 /// `SESSION_NOT_FOUND`.
 pub(crate) struct EndedSessions;
 
-impl Record for Ended {}
+impl Record for EndedSession {}
 
 impl Table for EndedSessions {
     const NAME: TreeName = "ended_sessions";
     type Key = (UserId, SessionId);
-    type Record = Ended;
+    type Record = EndedSession;
 }
 
 #[must_use]
@@ -68,7 +68,7 @@ pub(crate) fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Resul
     erase_from::<Entitlements>(txn, user)?;
     erase_from::<Devices>(txn, user)?;
     erase_from::<EndedSessions>(txn, user)?;
-    let ended = Ended {
+    let ended = EndedSession {
         reason: EndReason::Erased,
         at: now,
     };

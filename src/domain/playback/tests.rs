@@ -15,7 +15,7 @@ use crate::types::{
     UnixSeconds, UserId,
 };
 
-use super::model::{Ended, Entitlement, PlayedAsset, StoredSession};
+use super::model::{EndedSession, Entitlement, PlayedAsset, StoredSession};
 use super::playlist_url::ORIGIN_PATH;
 use super::*;
 use crate::domain::decision::DecisionTrace;
@@ -319,7 +319,7 @@ fn record_bytes_are_stable() {
             "04"
         )
     );
-    let ended = Ended {
+    let ended = EndedSession {
         reason: EndReason::Displaced,
         at: UnixSeconds(3),
     };

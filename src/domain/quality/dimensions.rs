@@ -1,5 +1,6 @@
 //! The dimensions that figures can be grouped and filtered by.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -81,15 +82,8 @@ impl Dimension {
 }
 
 /// A view's value in each dimension; empty where it is unknown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Labels([Arc<str>; DIMENSIONS]);
-
-impl Default for Labels {
-    fn default() -> Self {
-        let unknown: Arc<str> = Arc::from("");
-        Self(std::array::from_fn(|_| Arc::clone(&unknown)))
-    }
-}
 
 impl Labels {
     #[must_use]
@@ -101,7 +95,7 @@ impl Labels {
     /// Control characters are removed and long values cut: values come from players and reach terminals.
     pub fn set(&mut self, dimension: Dimension, value: &str) {
         if let Some(slot) = self.0.get_mut(dimension.index()) {
-            *slot = Arc::from(clean(value).as_str());
+            *slot = Arc::from(&*clean(value));
         }
     }
 
@@ -128,11 +122,12 @@ impl Labels {
     }
 }
 
-pub(super) fn clean(value: &str) -> String {
+fn clean(value: &str) -> Cow<'_, str> {
+    let is_plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if is_plain && value.len() <= VALUE_CHARS {
+        return Cow::Borrowed(value.trim());
+    }
     let shown = value.chars().filter(|c| !c.is_control());
-    shown
-        .take(VALUE_CHARS)
-        .collect::<String>()
-        .trim()
-        .to_owned()
+    let cut: String = shown.take(VALUE_CHARS).collect();
+    Cow::Owned(cut.trim().to_owned())
 }

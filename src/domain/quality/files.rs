@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::input::Input;
 use super::rollup::{HourTable, StoredHour};
-use crate::store::{make_directory, sync_data, sync_directory, sync_file};
+use crate::store::{make_directory, replace_file, sync_data, sync_directory};
 
 /// The version of all three forms. Files of another version are set aside.
 const MAGIC: &[u8; 4] = b"PGQ1";
@@ -106,20 +106,6 @@ impl Files {
         self.directory.join(format!("inputs-{first}"))
     }
 
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let new = path.with_extension("new");
-        let mut file = File::create(&new)?;
-        file.write_all(bytes)?;
-        if self.sync {
-            sync_file(&file, &new)?;
-        }
-        fs::rename(&new, path)?;
-        if self.sync {
-            sync_directory(&self.directory)?;
-        }
-        Ok(())
-    }
-
     /// A file that cannot be read is set aside and reported, and its figures are missing.
     fn read<T: DeserializeOwned>(&self, path: &Path) -> io::Result<Option<T>> {
         let bytes = match fs::read(path) {
@@ -148,7 +134,8 @@ impl Files {
     }
 
     pub(super) fn write_hour(&self, hour: i64, table: &HourTable, stored: u64) -> io::Result<()> {
-        self.replace(&self.hour_path(hour), &pack(&table.to_stored(stored))?)
+        let packed = pack(&table.to_stored(stored))?;
+        replace_file(&self.hour_path(hour), &packed, self.sync)
     }
 
     /// Removes the hours before `first`; returns how many.
@@ -172,7 +159,7 @@ impl Files {
         if self.sync {
             sync_directory(&self.directory)?;
         }
-        self.replace(&self.views_path(), &pack(views)?)?;
+        replace_file(&self.views_path(), &pack(views)?, self.sync)?;
         for (first, path) in self.logs()? {
             if first < next {
                 fs::remove_file(path)?;

@@ -160,16 +160,21 @@ impl Quality {
 
 impl Inner {
     fn push(&self, user: &UserId, input: Input) {
+        self.push_all(user, &mut std::iter::once(input));
+    }
+
+    fn push_all(&self, user: &UserId, inputs: &mut dyn Iterator<Item = Input>) {
         let [.., last] = user.as_bytes();
         let Some(queue) = self.queues.get(usize::from(*last) % QUEUES) else {
             return;
         };
         let mut queue = queue.lock();
-        if queue.len() < QUEUE_MAX {
-            queue.push(input);
-        } else {
-            drop(queue);
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        for input in inputs {
+            if queue.len() < QUEUE_MAX {
+                queue.push(input);
+            } else {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -235,14 +240,19 @@ impl SessionObserver for Quality {
 }
 
 impl EventObserver for Quality {
-    fn stored(&self, sender: EventSender, event: PlayerEvent, received: UnixSeconds) {
-        let input = Input::Event {
+    fn stored_all(
+        &self,
+        sender: EventSender,
+        events: &mut dyn Iterator<Item = Box<PlayerEvent>>,
+        received: UnixSeconds,
+    ) {
+        let mut inputs = events.map(|event| Input::Event {
             user: sender.user,
             partner: sender.partner,
             received,
-            event: Box::new(event),
-        };
-        self.inner.push(&sender.user, input);
+            event,
+        });
+        self.inner.push_all(&sender.user, &mut inputs);
     }
 
     fn erased(&self, user: &UserId) {

@@ -12,11 +12,10 @@ use bytes::Bytes;
 use chrono_tz::Tz;
 
 use super::channel_builder::JsonArena;
-use super::json_writer;
-use super::render;
 use super::rights::BroadcastRights;
 use super::source_spans::CoveredSpan;
-use crate::types::{LivestreamId, UnixSeconds};
+use super::{json_writer, render};
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// What is needed without parsing the JSON.
 #[derive(Debug, Clone, Copy)]
@@ -289,4 +288,84 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()
+}
+
+/// A broadcast in the schedule, for playback. Its fields are read without parsing JSON.
+#[derive(Clone)]
+pub struct Program {
+    channel: Arc<Channel>,
+    index: usize,
+    start: UnixSeconds,
+    stop: UnixSeconds,
+    pg_age: Option<u8>,
+    allowed: Allowed,
+    catchup: Option<(UnixSeconds, UnixSeconds)>,
+}
+
+impl Program {
+    pub(super) fn new(channel: &Arc<Channel>, index: usize) -> Option<Self> {
+        let start = *channel.starts.get(index)?;
+        let entry = channel.entries.get(index)?;
+        Some(Self {
+            index,
+            start,
+            stop: entry.stop,
+            pg_age: entry.pg_age,
+            allowed: entry.allowed,
+            catchup: entry.catchup,
+            channel: Arc::clone(channel),
+        })
+    }
+
+    #[must_use]
+    pub fn id(&self) -> Option<BroadcastId> {
+        // Ids are validated before they are stored.
+        BroadcastId::parse(&self.channel.id(self.index)).ok()
+    }
+
+    #[must_use]
+    pub fn livestream(&self) -> &LivestreamId {
+        &self.channel.livestream
+    }
+
+    #[must_use]
+    pub fn title(&self) -> String {
+        self.channel.title(self.index).into_owned()
+    }
+
+    #[must_use]
+    pub fn start(&self) -> UnixSeconds {
+        self.start
+    }
+
+    #[must_use]
+    pub fn stop(&self) -> UnixSeconds {
+        self.stop
+    }
+
+    #[must_use]
+    pub fn pg_age(&self) -> Option<u8> {
+        self.pg_age
+    }
+
+    #[must_use]
+    pub fn live(&self) -> bool {
+        self.allowed.live()
+    }
+
+    /// From its start, while on air.
+    #[must_use]
+    pub fn start_over(&self) -> bool {
+        self.allowed.start_over()
+    }
+
+    #[must_use]
+    pub fn rewind(&self) -> bool {
+        self.allowed.rewind()
+    }
+
+    #[must_use]
+    pub fn catchup(&self) -> Option<(UnixSeconds, UnixSeconds)> {
+        self.catchup
+    }
 }

@@ -4,7 +4,6 @@
 //! broadcasts, and [`ids`] keeps broadcast ids stable. [`tables`] defines the stored form. A [`snapshot`] in memory
 //! answers requests from pre-rendered JSON. [`Schedule`] ties these together.
 
-mod broadcast_ref;
 pub(crate) mod channel;
 mod channel_builder;
 mod chunk_store;
@@ -30,7 +29,7 @@ pub mod source_spans;
 pub mod tables;
 pub(crate) mod tv_day;
 
-pub use broadcast_ref::Program;
+pub use channel::Program;
 pub use import_apply::MakeLivestreams;
 pub use model::{Broadcast, Image, Metadata};
 pub use query::{Body, QueryError, ScheduleResponse, ScheduleSettings};

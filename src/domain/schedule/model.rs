@@ -66,7 +66,6 @@ pub struct Metadata {
     pub rating: Option<Box<str>>,
     /// Usually the title of the episode. `None` instead of an empty text.
     pub subtitle: Option<Box<str>>,
-    /// Counted from 1.
     pub season: Option<u16>,
     /// Counted from 1.
     pub episode: Option<u16>,

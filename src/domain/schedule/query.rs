@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chrono::NaiveTime;
 
-use super::broadcast_ref::Program;
-use super::channel::{Channel, mix};
+use super::channel::{Channel, Program, mix};
 use super::snapshot::ScheduleSnapshot;
 use super::{render, tv_day};
 use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
@@ -84,7 +83,6 @@ pub enum QueryError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleSettings {
-    /// Local time at which a TV day begins.
     pub day_start: NaiveTime,
     /// Seconds from `streamStart` to the start of a broadcast.
     pub pad_before: i64,

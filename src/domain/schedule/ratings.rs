@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::RangeInclusive;
 
-use crate::decode::{Member, TableDecoder, decode_toml};
+use crate::decode::{ObjectMember, TableDecoder, decode_toml};
 
 const BUILT_IN: &str = include_str!("../../../data/ratings.toml");
 
@@ -36,7 +36,7 @@ fn systems(root: &TableDecoder<'_>) -> Vec<System> {
         let values = table.required("values", Ok);
         let values = values.and_then(|node| table.as_table("values", node));
         let values = values.map(|values| {
-            let age = |one: &Member| {
+            let age = |one: &ObjectMember| {
                 let age = values.read_node(&one.name, &one.node, |node| node.number(&AGES));
                 Some((one.name.clone(), age?))
             };

@@ -9,7 +9,6 @@ use std::marker::PhantomData;
 /// Length of mark, body length and checksum.
 pub(crate) const HEAD: usize = 12;
 
-/// What the frames of a kind of segment contain.
 pub(crate) trait FrameBody: Sized {
     /// Start of a frame. It must contain a byte that no text of a body can contain, so that a body cannot forge a frame.
     const MARK: [u8; 4];
@@ -20,7 +19,6 @@ pub(crate) trait FrameBody: Sized {
     fn parse(body: &[u8]) -> Option<Self>;
 }
 
-/// Appends a frame whose body `write` appends.
 pub(crate) fn write_frame<B: FrameBody>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = begin(B::MARK, out);
     write(out);

@@ -12,7 +12,7 @@ const SIZE: usize = 20;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lengths {
-    /// Bytes written. After a power cut the segment may be shorter.
+    /// Bytes written by the time at which this was stored. After a power cut the segment may be shorter.
     pub(crate) written: u64,
     /// Bytes synced. A shorter segment is damaged.
     pub(crate) synced: u64,

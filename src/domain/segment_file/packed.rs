@@ -312,7 +312,6 @@ impl Members {
         );
     }
 
-    /// Skips whole members that end at or before `to`.
     fn skip_members(&mut self, to: u64) -> io::Result<()> {
         while let Some(header) = self.next_header()?.filter(|header| header.end() <= to) {
             self.at += u64::from(header.packed);

@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::error::TelemetryError;
-use super::frame::{self, Frames};
+use super::frame::{self, EventFrames};
 use super::{Inner, Telemetry, hour_of};
 use crate::domain::segment_file::options;
 use crate::domain::segment_file::packed::{MEMBER, Packer, SegmentForm};
@@ -43,7 +43,7 @@ struct CompressionWork {
     hour: i64,
     source: File,
     identity: FileIdentity,
-    frames: Frames<File>,
+    frames: EventFrames<File>,
     /// Start and end of the event that was read last.
     event: (u64, u64),
     read_all: bool,
@@ -232,7 +232,7 @@ impl CompressionWork {
         // The segment is read through one handle, so that a replaced file is still read to its end.
         Ok(Some(Self {
             hour,
-            frames: Frames::new(source.try_clone()?),
+            frames: EventFrames::new(source.try_clone()?),
             source,
             identity,
             event: (0, 0),

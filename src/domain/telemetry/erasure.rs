@@ -6,7 +6,7 @@
 use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write};
 
 use super::error::TelemetryError;
-use super::frame::{self, Frames};
+use super::frame::{self, EventFrames};
 use super::tables::{DayUsage, ErasureRecord, Erasures, UserHours};
 use super::{Inner, Telemetry};
 use crate::domain::segment_file::lengths::Lengths;
@@ -147,7 +147,7 @@ fn copy_without(
     user: &UserId,
     from: u64,
 ) -> io::Result<u64> {
-    let mut frames = Frames::resume(source, from);
+    let mut frames = EventFrames::resume(source, from);
     let mut written = from;
     let mut bytes = Vec::new();
     while let Some(event) = frames.next()? {

@@ -386,7 +386,6 @@ impl ForwardProgress {
         self.paused_until = Some(now + pause.max(asked.min(ASKED_MAX)));
     }
 
-    /// Returns whether to skip an event that was rejected by itself.
     const fn skips_event(&mut self) -> bool {
         // If the sink has accepted others, the event is skipped at once. If the sink may be rejecting
         // everything, for example for a wrong table, it is skipped after `REFUSALS` attempts: one event

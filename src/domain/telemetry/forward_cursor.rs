@@ -9,7 +9,7 @@ use std::io::{self, Read as _, Take};
 
 use super::Telemetry;
 use super::error::TelemetryError;
-use super::frame::Frames;
+use super::frame::EventFrames;
 use super::tables::{Forwarded, ForwardedRecord};
 use crate::domain::segment_file::packed::{SegmentReader, unpacked_length};
 use crate::store::{All, Durability, Store, StoreError};
@@ -163,13 +163,13 @@ impl Telemetry {
         &self,
         hour: i64,
         (from, to): (u64, u64),
-    ) -> io::Result<Option<Frames<Take<SegmentReader>>>> {
+    ) -> io::Result<Option<EventFrames<Take<SegmentReader>>>> {
         let reader = match SegmentReader::open_at(&self.inner.directory.events(hour), from) {
             Ok(reader) => reader,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let part = reader.take(to.saturating_sub(from));
-        Ok(Some(Frames::resume(part, from)))
+        Ok(Some(EventFrames::resume(part, from)))
     }
 }

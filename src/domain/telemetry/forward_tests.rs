@@ -97,7 +97,7 @@ fn forwarder(telemetry: &Telemetry, sink: &Sink, batch: usize) -> Forwarder {
 }
 
 /// Ingests events and waits until they are synced.
-fn accept(telemetry: &Telemetry, user: u8, events: Vec<NewEvent>, now: UnixSeconds) {
+fn accept(telemetry: &Telemetry, user: u8, events: Vec<NewEvent<'_>>, now: UnixSeconds) {
     telemetry.accept(sender(user), events, now).unwrap();
     let written = |(hour, length): &Extent| {
         let path = telemetry.inner.directory.events(*hour);

@@ -10,10 +10,12 @@ use crate::types::{PartnerId, UnixSeconds, UserId};
 
 /// Length of the fields before the JSON text: user, partner, received, timestamp, sequence, fingerprint.
 const FIELDS: usize = 16 + 16 + 8 + 8 + 8 + 8;
+/// Length of a frame without the JSON text.
+pub(super) const OVERHEAD: usize = HEAD + FIELDS;
 
-pub(super) type Frames<R> = frame::Frames<StoredEvent, R>;
+pub(super) type EventFrames<R> = frame::Frames<StoredEvent, R>;
 
-pub(super) fn write(event: &StoredEvent, out: &mut Vec<u8>) {
+pub(super) fn write<T: AsRef<[u8]>>(event: &StoredEvent<T>, out: &mut Vec<u8>) {
     frame::write_frame::<StoredEvent>(out, |out| {
         out.extend_from_slice(event.sender.user.as_bytes());
         out.extend_from_slice(event.sender.partner.as_bytes());
@@ -21,12 +23,12 @@ pub(super) fn write(event: &StoredEvent, out: &mut Vec<u8>) {
         out.extend_from_slice(&event.timestamp_millis.to_le_bytes());
         out.extend_from_slice(&event.sequence.to_le_bytes());
         out.extend_from_slice(&event.fingerprint.0.to_le_bytes());
-        out.extend_from_slice(&event.json);
+        out.extend_from_slice(event.json.as_ref());
     });
 }
 
-pub(super) const fn length(event: &StoredEvent) -> u64 {
-    (HEAD + FIELDS + event.json.len()) as u64
+pub(super) fn length<T: AsRef<[u8]>>(event: &StoredEvent<T>) -> u64 {
+    (OVERHEAD + event.json.as_ref().len()) as u64
 }
 
 pub(super) fn write_holes(gap: u64, to: &mut impl Write) -> io::Result<()> {
@@ -84,7 +86,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> (Vec<i64>, u64, u64) {
-        let mut frames = Frames::new(bytes);
+        let mut frames = EventFrames::new(bytes);
         let mut sequences = Vec::new();
         while let Some(event) = frames.next().unwrap() {
             sequences.push(event.sequence);
@@ -110,7 +112,7 @@ mod tests {
                       00d2496b000000000c4e5c18a30100000300000000000000\
                       07000000000000007b7d";
         assert_eq!(data_encoding::HEXLOWER.encode(&bytes), golden);
-        assert_eq!(Frames::new(&bytes[..]).next().unwrap(), Some(small));
+        assert_eq!(EventFrames::new(&bytes[..]).next().unwrap(), Some(small));
     }
 
     #[test]
@@ -121,7 +123,7 @@ mod tests {
             .map(|(length, sequence)| event(sequence, length))
             .collect();
         let bytes = written(&events);
-        let mut frames = Frames::new(&bytes[..]);
+        let mut frames = EventFrames::new(&bytes[..]);
         for event in &events {
             assert_eq!(frames.next().unwrap().as_ref(), Some(event));
         }
@@ -151,7 +153,7 @@ mod tests {
             assert_eq!(bytes.len() as u64, one + gap);
             bytes.extend(written(&[event(2, 9)]));
             assert_eq!(read(&bytes), (vec![1, 2], 2 * one + gap, 0), "{gap}");
-            let mut rest = Frames::resume(&bytes[usize::try_from(one).unwrap()..], one);
+            let mut rest = EventFrames::resume(&bytes[usize::try_from(one).unwrap()..], one);
             assert_eq!(rest.next().unwrap().unwrap().sequence, 2);
             assert_eq!((rest.sound_end(), rest.damaged()), (2 * one + gap, 0));
         }

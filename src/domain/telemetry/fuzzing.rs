@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::frame::{Frames, write};
+use super::frame::{EventFrames, write};
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
 use crate::domain::segment_file::packed::{Packer, SegmentForm, SegmentReader, unpacked_length};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
 /// Reads arbitrary bytes as a segment, then the same bytes between two valid events: both events must be read back.
 pub fn events(data: &[u8]) {
-    let mut frames = Frames::new(data);
+    let mut frames = EventFrames::new(data);
     let mut bytes = 0;
     while let Ok(Some(event)) = frames.next() {
         bytes += event.json.len();
@@ -42,7 +42,7 @@ pub fn events(data: &[u8]) {
     write(&first, &mut file);
     file.extend_from_slice(data);
     write(&last, &mut file);
-    let mut frames = Frames::new(file.as_slice());
+    let mut frames = EventFrames::new(file.as_slice());
     let mut read = Vec::new();
     while let Ok(Some(event)) = frames.next() {
         read.push(event);

@@ -1,9 +1,11 @@
 //! Accepts batches of events.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::collections::HashSet;
+use std::hash::BuildHasher as _;
 use std::time::{Duration, Instant};
 
+use foldhash::fast::RandomState;
+use foldhash::quality::FixedState;
 use parking_lot::MutexGuard;
 
 use super::error::TelemetryError;
@@ -22,39 +24,44 @@ impl Telemetry {
     pub fn accept(
         &self,
         sender: Sender,
-        events: Vec<NewEvent>,
+        events: Vec<NewEvent<'_>>,
         now: UnixSeconds,
     ) -> Result<Accepted, TelemetryError> {
-        let mut players = HashMap::new();
-        let stored: Vec<(u64, StoredEvent)> = events
-            .into_iter()
-            .map(|mut event| {
-                let (device, player) = (device_of(&sender, &event), event.player.take());
-                let stored = stored(sender, event, now);
-                // Of an event that is twice in the batch, one counts.
-                players.extend(player.map(|player| (stored.fingerprint, player)));
-                (device, stored)
-            })
-            .collect();
-        if stored.is_empty() {
+        if events.is_empty() {
             return Ok(Accepted::default());
         }
         let inner = &self.inner;
         // Telemetry is the first kind of write to be rejected when space runs out.
         inner.store.admits(WritePriority::Telemetry)?;
+        // What needs no lock comes before it is taken.
+        let sent = events.len();
+        let mut events: Vec<_> = events
+            .into_iter()
+            .map(|event| Upload::new(&sender, event))
+            .collect();
+        let most = events
+            .iter()
+            .map(|upload| upload.event.json.len() + frame::OVERHEAD)
+            .sum();
+        let mut frames = Vec::with_capacity(most);
         // The state stays locked until the batch is counted, so that budgets and the dedup window are
         // exact.
         let (mut state, hour) = inner.ready(sender.user, hour_of(now))?;
-        let mut batch = HashSet::new();
-        let mut frames = Vec::new();
-        let mut keys = Vec::new();
-        for (_, event) in &stored {
-            let key = event.fingerprint;
-            // Players resend unanswered batches; an event can also be twice in one.
-            if batch.insert(key) && !state.recent.knows(key, hour) {
-                frame::write(event, &mut frames);
-                keys.push(key);
-            }
+        let state = &mut *state;
+        let mut batch = HashSet::with_capacity_and_hasher(sent, RandomState::default());
+        // Players resend unanswered batches; an event can also be twice in one.
+        events.retain(|upload| batch.insert(upload.key) && !state.recent.knows(upload.key, hour));
+        let keys: Vec<Fingerprint> = events.iter().map(|upload| upload.key).collect();
+        for Upload { event, key, .. } in &events {
+            let stored = StoredEvent {
+                sender,
+                received: now,
+                timestamp_millis: event.timestamp_millis,
+                sequence: event.sequence,
+                fingerprint: *key,
+                json: &event.json,
+            };
+            frame::write(&stored, &mut frames);
         }
         if !keys.is_empty() {
             let bytes = frames.len() as u64;
@@ -73,26 +80,19 @@ impl Telemetry {
             state.usage.add(&sender, bytes);
         }
         // After the append: a rejected batch must not be known as received.
-        for key in &keys {
-            state.recent.remember(*key, hour);
-        }
-        let new: HashSet<Fingerprint> = keys.into_iter().collect();
-        for (device, event) in &stored {
-            if new.contains(&event.fingerprint) {
-                state.gaps.record(*device, event.sequence);
-            }
+        state.recent.remember(&keys, hour);
+        for upload in &events {
+            state.gaps.record(upload.device, upload.event.sequence);
+            state.counts.ignored_values += u64::from(upload.event.ignored_values);
         }
         if let Some(observer) = inner.observer.get() {
-            // In the order of the batch.
-            for (_, event) in &stored {
-                let player = players.remove(&event.fingerprint);
-                if let Some(player) = player.filter(|_| new.contains(&event.fingerprint)) {
-                    observer.stored(sender, player, now);
-                }
-            }
+            let mut players = events
+                .iter_mut()
+                .filter_map(|upload| upload.event.player.take());
+            observer.stored_all(sender, &mut players, now);
         }
-        let accepted = u32::try_from(new.len()).unwrap_or(u32::MAX);
-        let duplicates = u32::try_from(stored.len() - new.len()).unwrap_or(u32::MAX);
+        let accepted = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+        let duplicates = u32::try_from(sent - keys.len()).unwrap_or(u32::MAX);
         state.counts.accepted += u64::from(accepted);
         state.counts.duplicates += u64::from(duplicates);
         state.counts.bytes += frames.len() as u64;
@@ -101,23 +101,29 @@ impl Telemetry {
             duplicates,
         })
     }
-}
 
-fn stored(sender: Sender, event: NewEvent, received: UnixSeconds) -> StoredEvent {
-    StoredEvent {
-        sender,
-        received,
-        timestamp_millis: event.timestamp_millis,
-        sequence: event.sequence,
-        fingerprint: Fingerprint::new(&sender, &event),
-        json: event.json,
+    /// Counts events that were refused before they got here.
+    pub fn count_rejected(&self, events: usize) {
+        if events > 0 {
+            self.inner.state.lock().counts.rejected += events as u64;
+        }
     }
 }
 
-fn device_of(sender: &Sender, event: &NewEvent) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (sender.user, &event.device).hash(&mut hasher);
-    hasher.finish()
+struct Upload<'a> {
+    event: NewEvent<'a>,
+    key: Fingerprint,
+    device: u64,
+}
+
+impl<'a> Upload<'a> {
+    fn new(sender: &Sender, event: NewEvent<'a>) -> Self {
+        Self {
+            key: Fingerprint::new(sender, &event),
+            device: FixedState::default().hash_one((sender.user, &event.device)),
+            event,
+        }
+    }
 }
 
 impl Inner {

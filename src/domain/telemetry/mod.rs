@@ -70,7 +70,13 @@ pub struct TelemetrySettings {
 
 /// Learns of each new event that counts for the figures, once, after it is stored. It must not block.
 pub trait EventObserver: Send + Sync {
-    fn stored(&self, sender: Sender, event: PlayerEvent, received: UnixSeconds);
+    /// `events` are those of one upload, in their order.
+    fn stored_all(
+        &self,
+        sender: Sender,
+        events: &mut dyn Iterator<Item = Box<PlayerEvent>>,
+        received: UnixSeconds,
+    );
 
     fn erased(&self, user: &UserId);
 }
@@ -148,25 +154,21 @@ impl Telemetry {
             if recent < hour - REMEMBERED_HOURS || recent == hour {
                 continue;
             }
-            for key in directory.fingerprints(recent)? {
-                state.recent.remember(key, recent);
-            }
+            state
+                .recent
+                .remember(&directory.fingerprints(recent)?, recent);
             // After each hour, so that the maps of unsorted fingerprints stay small.
             state.recent.tidy(hour);
         }
         if directory.events(hour).exists() {
             match TelemetrySegment::open(&directory, hour).map_err(TelemetryError::from) {
                 Ok(segment) => {
-                    for key in segment.keys() {
-                        state.recent.remember(*key, hour);
-                    }
+                    state.recent.remember(segment.keys(), hour);
                     state.segment = Some(segment);
                 }
                 // The disk is full: the first batch after space is freed opens the segment.
                 Err(TelemetryError::Full) => {
-                    for key in directory.fingerprints(hour)? {
-                        state.recent.remember(key, hour);
-                    }
+                    state.recent.remember(&directory.fingerprints(hour)?, hour);
                 }
                 Err(error) => return Err(error),
             }

@@ -1,5 +1,7 @@
 //! Telemetry events: sender, identity for deduplication, and the JSON text as sent.
 
+use std::borrow::Cow;
+
 use ring::digest;
 
 use crate::domain::quality::PlayerEvent;
@@ -14,16 +16,19 @@ pub struct Sender {
     pub partner: PartnerId,
 }
 
+/// Borrowed from the upload where that is possible.
 #[derive(Clone, Debug)]
-pub struct NewEvent {
+pub struct NewEvent<'a> {
     pub timestamp_millis: i64,
     pub sequence: i64,
-    pub action: String,
-    pub device: Option<String>,
+    pub action: Cow<'a, str>,
+    pub device: Option<Cow<'a, str>>,
     /// The event as sent: one JSON object on one line, of at most [`EVENT_BYTES_MAX`] bytes.
-    pub json: Vec<u8>,
+    pub json: Cow<'a, [u8]>,
     /// What the event says about playback, if it counts for the figures.
-    pub player: Option<PlayerEvent>,
+    pub player: Option<Box<PlayerEvent>>,
+    /// Durations, bitrates and ids that cannot be, which the figures ignore.
+    pub ignored_values: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,14 +37,15 @@ pub struct Accepted {
     pub duplicates: u32,
 }
 
+/// `T` holds the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredEvent {
+pub struct StoredEvent<T = Vec<u8>> {
     pub sender: Sender,
     pub received: UnixSeconds,
     pub timestamp_millis: i64,
     pub sequence: i64,
     pub(super) fingerprint: Fingerprint,
-    pub json: Vec<u8>,
+    pub json: T,
 }
 
 impl StoredEvent {
@@ -61,7 +67,7 @@ impl StoredEvent {
 pub(super) struct Fingerprint(pub(super) u64);
 
 impl Fingerprint {
-    pub(super) fn new(sender: &Sender, event: &NewEvent) -> Self {
+    pub(super) fn new(sender: &Sender, event: &NewEvent<'_>) -> Self {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(sender.user.as_bytes());
         context.update(&event.timestamp_millis.to_be_bytes());
@@ -82,6 +88,10 @@ impl Fingerprint {
 pub struct TelemetryCounts {
     pub accepted: u64,
     pub duplicates: u64,
+    /// Events that were refused one by one, and reports by CMCD that could not be read.
+    pub rejected: u64,
+    /// Values of accepted events that the figures ignore.
+    pub ignored_values: u64,
     pub bytes: u64,
     /// Estimated number of events that players numbered and that did not arrive.
     pub lost: u64,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::error::TelemetryError;
-use super::frame::Frames;
+use super::frame::EventFrames;
 use super::model::StoredEvent;
 use super::tables::HoursByUser;
 use super::{Inner, Telemetry, hour_of};
@@ -74,7 +74,7 @@ pub struct Events {
 }
 
 struct OpenFile {
-    frames: Frames<SegmentReader>,
+    frames: EventFrames<SegmentReader>,
     path: PathBuf,
     lengths: Lengths,
 }
@@ -107,7 +107,7 @@ impl Events {
             match SegmentReader::open(&path) {
                 Ok(file) => {
                     self.open = Some(OpenFile {
-                        frames: Frames::new(file),
+                        frames: EventFrames::new(file),
                         path,
                         // Order: after the segment, which may be replaced by a shorter one, and before its events.
                         lengths: Lengths::read(&lengths),

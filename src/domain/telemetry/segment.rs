@@ -11,7 +11,7 @@ use std::sync::Arc;
 use chrono::DateTime;
 
 use super::error::TelemetryError;
-use super::frame::Frames;
+use super::frame::EventFrames;
 use super::model::{Fingerprint, StoredEvent};
 use crate::domain::segment_file::lengths::{LengthFile, Lengths};
 use crate::domain::segment_file::packed::SegmentReader;
@@ -167,7 +167,7 @@ fn read_keys(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
 }
 
 pub(super) fn scan(path: &Path, mut each: impl FnMut(&StoredEvent)) -> io::Result<u64> {
-    let mut frames = Frames::new(SegmentReader::open(path)?);
+    let mut frames = EventFrames::new(SegmentReader::open(path)?);
     while let Some(event) = frames.next()? {
         each(&event);
     }
@@ -259,17 +259,23 @@ impl TelemetrySegment {
         }
         self.lengths.written += frames.len() as u64;
         self.keys.extend_from_slice(keys);
-        self.write_lengths()
+        Ok(())
     }
 
     fn write_lengths(&self) -> Result<(), TelemetryError> {
-        // A full disk must not fail an append whose events are in the log already.
+        // A full disk must not stop the log, whose events are written already.
         let written = ignore_full_disk(self.length_file.write(self.lengths));
         written.map_err(|error| TelemetryError::Failed(error.to_string()))
     }
 
     pub(super) fn handle(&self) -> (Arc<File>, u64) {
         (Arc::clone(&self.file), self.lengths.written)
+    }
+
+    /// What has to be synced. Its length is stored before, so that a start can tell what a power cut took.
+    pub(super) fn begin_sync(&self) -> Result<(Arc<File>, u64), TelemetryError> {
+        self.write_lengths()?;
+        Ok(self.handle())
     }
 
     pub(super) const fn length_synced(&self) -> u64 {

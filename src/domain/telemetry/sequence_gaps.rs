@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 /// Maximum number of devices. Beyond it, all are forgotten and counting starts again.
 const DEVICES: usize = 200_000;
 /// A larger jump is a restart of the player, not a gap.
@@ -9,7 +11,8 @@ const FAR: u64 = 1_000;
 
 #[derive(Default)]
 pub(super) struct Gaps {
-    last: HashMap<u64, i64>,
+    /// By hash of user and device.
+    last: HashMap<u64, i64, RandomState>,
     lost: u64,
 }
 

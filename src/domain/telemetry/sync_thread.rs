@@ -140,7 +140,8 @@ impl Inner {
             let Some(segment) = &state.segment else {
                 return Ok(());
             };
-            let (file, length) = segment.handle();
+            let begun = segment.begin_sync();
+            let (file, length) = begun.inspect_err(|failed| state.failed = Some(failed.clone()))?;
             // The hour may have ended since the last sync: the events before its end count too.
             let finished = state.done.iter().map(|done| (done.hour, done.handle().0));
             let finished: Vec<_> = finished.collect();

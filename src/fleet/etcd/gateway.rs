@@ -1,5 +1,7 @@
 //! Calls of etcd's JSON gateway: endpoints, connections, log-in, and what an error says about the call.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use data_encoding::BASE64;
@@ -35,6 +37,8 @@ pub struct EtcdSettings {
     pub login: Option<(String, String)>,
     /// For one call, over all endpoints that are tried.
     pub timeout: Duration,
+    /// Counts calls without an answer and refused ones.
+    pub errors: Arc<AtomicU64>,
 }
 
 /// Whether a call may be sent again after its answer got lost.
@@ -53,6 +57,7 @@ pub(super) struct Gateway {
     login: Option<(String, String)>,
     token: Option<HeaderValue>,
     timeout: Duration,
+    errors: Arc<AtomicU64>,
     runtime: Handle,
 }
 
@@ -82,6 +87,7 @@ impl Gateway {
             login: settings.login.clone(),
             token: None,
             timeout: settings.timeout,
+            errors: Arc::clone(&settings.errors),
             runtime,
         })
     }
@@ -95,7 +101,11 @@ impl Gateway {
     ) -> Result<Value, SharedLogError> {
         let runtime = self.runtime.clone();
         let until = Instant::now() + self.timeout;
-        runtime.block_on(self.call_until(path, body, repeat, until))
+        let done = runtime.block_on(self.call_until(path, body, repeat, until));
+        if done.is_err() {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        done
     }
 
     /// Sends a call whose answer is a stream, and waits for a part of it that `is_awaited` accepts. Ends

@@ -2,10 +2,12 @@
 //! data in a crash.
 //!
 //! Under `playgate/FLEET/` are `head`, the last number; `log/NUMBER`, the entries; and `owner`, the member
-//! that holds the claim, bound to its lease; `members/` and `names/`, who the members are. The epoch of a claim is the revision that created the key:
+//! that holds the claim, bound to its lease; `members/` and `names/`, who the members are; `dissolved`, which
+//! member continues alone. The epoch of a claim is the revision that created the key:
 //! etcd never gives a revision twice.
 
 mod gateway;
+mod probe;
 mod registry;
 
 use std::ops::Range;
@@ -17,7 +19,8 @@ use tokio::runtime::Handle;
 
 pub use self::gateway::EtcdSettings;
 use self::gateway::{Gateway, Repeat, decode, encode, number};
-pub use self::registry::MemberRecord;
+pub use self::probe::probe;
+pub use self::registry::{Dissolution, MemberRecord};
 use crate::store::replication::{
     Appended, Claim, Entry, FleetId, MemberId, SharedLog, SharedLogError,
 };
@@ -91,9 +94,14 @@ impl EtcdLog {
         let reads = [range(&slots, most), get(&self.key("head"))];
         let answer = self.txn(&[], &reads, &[], Repeat::Safe)?;
         let head = pairs(&answer, 1).next();
-        // Without a head there is no log of this fleet: the endpoints lead to another etcd, or it was emptied.
         let head = head.and_then(|pair| parse_digits(&decode(pair.get("value"))));
-        let head = head.ok_or(SharedLogError::Foreign)?;
+        let Some(head) = head else {
+            // The endpoints lead to another etcd, or it was emptied, unless the fleet has ended.
+            return Err(match self.dissolved()? {
+                Some(into) => SharedLogError::Dissolved { into: into.name },
+                None => SharedLogError::Foreign,
+            });
+        };
         let mut entries = Vec::new();
         for (pair, at) in pairs(&answer, 0).zip(from..) {
             let damaged = |why| SharedLogError::Damaged { number: at, why };
@@ -190,6 +198,11 @@ impl SharedLog for EtcdLog {
     fn claim(&mut self, member: MemberId) -> Result<Claim, SharedLogError> {
         let lease = self.renew()?;
         let owner = self.key("owner");
+        // A renewal writes nothing: it succeeds also while the quota of etcd is full.
+        let answer = self.txn(&[], &[get(&owner)], &[], Repeat::Safe)?;
+        if let Some(claim) = held(&answer, lease)? {
+            return Ok(claim);
+        }
         // Repeated after a lost answer it finds its own claim in the second part.
         let answer = self.txn(
             &[created_at(&owner, 0)],
@@ -202,15 +215,7 @@ impl SharedLog for EtcdLog {
                 epoch: number(answer.pointer("/header/revision")),
             });
         }
-        let found = pairs(&answer, 0).next();
-        let holder = MemberId::try_from(decode(found.and_then(|pair| pair.get("value"))));
-        // By the lease and not the name: two processes with one name must not share a claim.
-        if number(found.and_then(|pair| pair.get("lease"))) == lease {
-            let epoch = number(found.and_then(|pair| pair.get("create_revision")));
-            return Ok(Claim::Held { epoch });
-        }
-        let member = holder.map_err(|_| SharedLogError::Foreign)?;
-        Ok(Claim::Other { member })
+        held(&answer, lease)?.ok_or(SharedLogError::Foreign)
     }
 
     fn resign(&mut self, _: MemberId) -> Result<(), SharedLogError> {
@@ -243,6 +248,21 @@ impl SharedLog for EtcdLog {
     }
 }
 
+/// Who has the claim, by a read of its key.
+fn held(answer: &Value, lease: u64) -> Result<Option<Claim>, SharedLogError> {
+    let Some(found) = pairs(answer, 0).next() else {
+        return Ok(None);
+    };
+    // By the lease and not the name: two processes with one name must not share a claim.
+    if number(found.get("lease")) == lease {
+        let epoch = number(found.get("create_revision"));
+        return Ok(Some(Claim::Held { epoch }));
+    }
+    let holder = MemberId::try_from(decode(found.get("value")));
+    let member = holder.map_err(|_| SharedLogError::Foreign)?;
+    Ok(Some(Claim::Other { member }))
+}
+
 /// With leading zeros, so that keys sort as their numbers do.
 fn digits(number: u64) -> String {
     format!("{number:020}")
@@ -271,6 +291,11 @@ fn put(key: &str, value: &str, lease: u64) -> Value {
 fn put_bytes(key: &str, value: &[u8], lease: u64) -> Value {
     let (key, value) = (encode(key.as_bytes()), encode(value));
     json!({ "request_put": { "key": key, "value": value, "lease": lease.to_string() } })
+}
+
+fn delete(start: &str, end: &str) -> Value {
+    let (start, end) = (encode(start.as_bytes()), encode(end.as_bytes()));
+    json!({ "request_delete_range": { "key": start, "range_end": end } })
 }
 
 fn get(key: &str) -> Value {

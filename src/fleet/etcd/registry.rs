@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::gateway::{Repeat, decode, encode, number};
-use super::{EtcdLog, created_at, get, pairs, put, succeeded};
+use super::{EtcdLog, created_at, delete, digits, get, has_value, pairs, put, succeeded};
 use crate::store::replication::{MemberId, SharedLogError};
 
 /// Far above any fleet; more would be a mistake.
@@ -23,6 +23,19 @@ pub struct MemberRecord {
     pub applied: u64,
     /// When it wrote this record, by its own clock, in Unix seconds.
     pub seen: i64,
+    /// Ids of the members on whose promises it counts as the owner. Empty before it was one.
+    #[serde(default)]
+    pub knows: Vec<String>,
+}
+
+/// What became of the end of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dissolution {
+    Done,
+    /// This member is the owner.
+    Owned(MemberId),
+    /// The log has gone on, or the fleet has ended already.
+    Moved,
 }
 
 impl EtcdLog {
@@ -67,13 +80,7 @@ impl EtcdLog {
         } });
         let answer = self.txn(&[], &[range], &[], Repeat::Safe)?;
         let found = pairs(&answer, 0).map(|pair| decode(pair.get("value")));
-        found
-            .map(|value| {
-                serde_json::from_slice(&value).map_err(|_| {
-                    SharedLogError::Refused("a record of a member cannot be read".to_owned())
-                })
-            })
-            .collect()
+        found.map(|value| parse(&value)).collect()
     }
 
     /// The member that holds the claim.
@@ -84,19 +91,46 @@ impl EtcdLog {
         Ok(found.and_then(|pair| MemberId::try_from(decode(pair.get("value"))).ok()))
     }
 
-    /// Removes everything of the fleet.
-    pub fn dissolve(&mut self) -> Result<(), SharedLogError> {
-        let start = self.key("");
-        let end = format!("{}0", start.trim_end_matches('/'));
-        let body = json!({
-            "key": encode(start.as_bytes()),
-            "range_end": encode(end.as_bytes()),
+    /// Ends the fleet, for good: removes its log and its members, and leaves a note of the one that continues,
+    /// which has all commits up to `head`.
+    pub fn dissolve(
+        &mut self,
+        into: &MemberRecord,
+        head: u64,
+    ) -> Result<Dissolution, SharedLogError> {
+        let (last, owner) = (self.key("head"), self.key("owner"));
+        // Without an owner nothing can be appended: this is the last state.
+        let compare = [has_value(&last, &digits(head)), created_at(&owner, 0)];
+        let ranges = ["log", "members", "names"].map(|name| {
+            delete(
+                &self.key(&format!("{name}/")),
+                &self.key(&format!("{name}0")),
+            )
         });
-        let path = "/v3/kv/deleterange";
-        self.gateway.call(path, &body, Repeat::Safe).map(drop)
+        let ended = [
+            delete(&last, &format!("{last}\0")),
+            put(&self.key("dissolved"), &text(into), 0),
+        ];
+        let success = [&ranges[..], &ended[..]].concat();
+        let answer = self.txn(&compare, &success, &[get(&owner)], Repeat::Safe)?;
+        if succeeded(&answer) {
+            return Ok(Dissolution::Done);
+        }
+        let found = pairs(&answer, 0).next();
+        let holder = found.and_then(|pair| MemberId::try_from(decode(pair.get("value"))).ok());
+        Ok(holder.map_or(Dissolution::Moved, Dissolution::Owned))
     }
 
-    /// The version of the etcd that answers.
+    /// The member that continues alone, if the fleet has ended.
+    pub fn dissolved(&mut self) -> Result<Option<MemberRecord>, SharedLogError> {
+        let key = self.key("dissolved");
+        let answer = self.txn(&[], &[get(&key)], &[], Repeat::Safe)?;
+        let found = pairs(&answer, 0).next();
+        found
+            .map(|pair| parse(&decode(pair.get("value"))))
+            .transpose()
+    }
+
     pub fn engine_version(&mut self) -> Result<String, SharedLogError> {
         let answer = self
             .gateway
@@ -105,7 +139,6 @@ impl EtcdLog {
         Ok(version.unwrap_or_default().to_owned())
     }
 
-    /// Bytes that etcd uses, of all its content.
     pub fn engine_bytes(&mut self) -> Result<u64, SharedLogError> {
         let answer = self
             .gateway
@@ -122,6 +155,11 @@ impl EtcdLog {
             self.key(&format!("members/{id}")),
         )
     }
+}
+
+fn parse(record: &[u8]) -> Result<MemberRecord, SharedLogError> {
+    let unreadable = |_| SharedLogError::Refused("a record of a member cannot be read".to_owned());
+    serde_json::from_slice(record).map_err(unreadable)
 }
 
 fn text(member: &MemberRecord) -> String {

@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::domain::audit::AuditedChange;
-use crate::http::access::auth::{AdminIdentity, OperatorAuth, claim};
+use crate::http::access::auth::{AdminIdentity, OperatorAuth};
+use crate::http::access::local_admin::claim;
 use crate::http::admin::resolve;
 use crate::http::request::context::Context;
+use crate::http::request::head_validation::decode;
 use crate::http::request::headers::RequestHeaders;
-use crate::http::request::path_validation::decode;
 use crate::http::request::query::Query;
-use crate::http::routing::endpoint::Input;
 use crate::http::routing::endpoint::admin::users::UserRef;
-use crate::http::routing::handler::{Answer, Outcome};
+use crate::http::routing::endpoint::{Answer, HandlerOutcome, Input};
 use crate::http::routing::route::Route;
 use crate::http::state::HttpState;
 
@@ -106,7 +106,7 @@ impl AuditDraft {
 }
 
 /// The handler of an audited request, with all its arguments but these.
-type AuditedHandler = Box<dyn FnOnce(&Arc<HttpState>, Context) -> Outcome + Send>;
+type AuditedHandler = Box<dyn FnOnce(&Arc<HttpState>, Context) -> HandlerOutcome + Send>;
 
 /// Records the request, calls the handler and records the result. A change is made even if the entry cannot
 /// be written; the log then has a line about it.
@@ -134,8 +134,8 @@ pub(crate) async fn run_audited(
         return Err(error.into());
     }
     let answer = match handler(&http, cx) {
-        Outcome::Now(answer) => answer,
-        Outcome::Later(future) => future.await,
+        HandlerOutcome::Now(answer) => answer,
+        HandlerOutcome::Later(future) => future.await,
     };
     let (status, audited) = match &answer {
         Ok(reply) => (reply.status, reply.audited.clone()),

@@ -1,17 +1,15 @@
-//! Authenticates requests. Proofs of authentication are created only here: a handler that takes one as an
+//! Authenticates requests and applies the rate limits that need no body. Proofs of authentication are created only here: a handler that takes one as an
 //! argument cannot be reached without it.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use std::fmt;
 use std::net::IpAddr;
 
-use rustix::process::getuid;
-
+use crate::http::access::local_admin::Administrator;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
 use crate::http::request::query::Query;
-use crate::http::routing::handler::Handler;
+use crate::http::routing::endpoint::Handler;
 use crate::http::routing::route::{Endpoint, RateClass, Route};
 use crate::types::{
     LimitReached, Locale, LoginId, OperatorId, PartnerId, PartnerKind, Role, TokenHash, TokenKind,
@@ -119,55 +117,6 @@ impl UserAuth {
     }
 }
 
-/// A user of this machine who opened the local administration socket. The file mode of the socket controls
-/// access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Administrator {
-    pub uid: u32,
-}
-
-/// The overflow uid: what the kernel reports for a user outside the user namespace of the service.
-const UNKNOWN: u32 = 65_534;
-const CLAIM_MAX: usize = 64;
-
-impl Administrator {
-    #[must_use]
-    pub fn here() -> Self {
-        Self {
-            uid: getuid().as_raw(),
-        }
-    }
-}
-
-/// Returns the name that the caller of the administration socket claims, if it differs from the uid that the
-/// kernel reports: the user behind `sudo`, or one hidden by the user namespace. The name is not verified, so
-/// the audit record shows it next to the kernel's uid and never instead of it.
-#[must_use]
-pub fn claim(administrator: Administrator, heads: &RequestHeaders<'_>) -> Option<String> {
-    let SingleHeader::One(value) = heads.authorization else {
-        return None;
-    };
-    let claim = value.to_str().ok()?.strip_prefix(NAMED)?.trim();
-    // The claim is not verified: bounded, and on one line of the record.
-    let sound = (1..=CLAIM_MAX).contains(&claim.len()) && !claim.contains('\t');
-    // The kernel's uid is recorded anyway.
-    let differs = claim.parse() != Ok(administrator.uid);
-    (sound && differs).then(|| claim.to_owned())
-}
-
-/// Prefix of the `Authorization` header that commands send over the administration socket. The name or uid of
-/// the calling user follows.
-pub const NAMED: &str = "Local ";
-
-impl fmt::Display for Administrator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.uid == UNKNOWN {
-            return f.write_str("local administrator, not identified");
-        }
-        write!(f, "local administrator, uid {}", self.uid)
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminIdentity {
     Operator(OperatorId),
@@ -219,7 +168,6 @@ impl Proof {
         }
     }
 
-    /// The partner, if it is a lab partner.
     #[must_use]
     pub const fn lab(&self) -> Option<PartnerId> {
         match self.identity() {
@@ -452,4 +400,30 @@ fn operator(
             "the role of the operator does not allow this",
         ))
     }
+}
+
+/// Applies the rate limits that need no body.
+///
+/// # Errors
+/// `RATE_LIMITED` or `TOO_MANY_ATTEMPTS`.
+pub(crate) fn check_rate(
+    authenticator: &dyn Authenticator,
+    class: RateClass,
+    partner: Option<PartnerId>,
+    peer: IpAddr,
+    now: UnixSeconds,
+) -> Result<(), ApiError> {
+    authenticator
+        .admit(class, partner, peer, now)
+        .map_err(|limit| {
+            let code = match class {
+                // All users of a partner share this limit, so it must not read as too many attempts of one viewer.
+                _ if limit.name == PARTNER_LIMIT => ErrorCode::RateLimited,
+                RateClass::General => ErrorCode::RateLimited,
+                RateClass::SignUp | RateClass::Login | RateClass::ResetMail | RateClass::Reset => {
+                    ErrorCode::TooManyAttempts
+                }
+            };
+            ApiError::new(code, "too many requests; see Retry-After").with_limit(limit)
+        })
 }

@@ -3,4 +3,4 @@
 pub(crate) mod audit;
 pub mod auth;
 pub(crate) mod cors;
-pub(crate) mod rate_limits;
+pub(crate) mod local_admin;

@@ -8,7 +8,7 @@ use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::system::ActivityRequest;
+use crate::http::routing::endpoint::admin::activity::ActivityRequest;
 use crate::observe::activity::ActivitySample;
 use crate::services::Services;
 
@@ -48,7 +48,6 @@ impl From<ActivitySample> for SampleLine {
     }
 }
 
-/// `GET /admin/v1/activity`: returns samples of the last hour or day.
 pub(crate) fn activity(
     services: &Services,
     _cx: &Context,

@@ -5,7 +5,7 @@ use crate::http::errors::api_error::ApiError;
 use crate::http::offload::cold;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::system::AuditRequest;
+use crate::http::routing::endpoint::admin::audit::AuditRequest;
 use crate::http::wire::audit::AuditLine;
 use crate::services::Services;
 

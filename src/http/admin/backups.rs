@@ -47,11 +47,6 @@ pub(crate) async fn verify(
     Reply::json(&ContentsBody::from(contents))
 }
 
-/// `POST /admin/v1/backups/{backup}/restore`: restores a backup from the backup directory. The
-/// process restarts with the restored store after it has sent the response.
-///
-/// # Errors
-/// `BACKUP_NOT_FOUND`, `BACKUP_UNUSABLE`, `BACKUP_FOREIGN`, `RESTART_NOT_POSSIBLE`.
 pub(crate) async fn restore(
     services: &Services,
     cx: &Context,

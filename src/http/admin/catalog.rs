@@ -19,8 +19,6 @@ use crate::http::wire::catalog::{ImportReply, UndoReply, VersionLine};
 use crate::services::Services;
 use crate::types::BroadcastId;
 
-/// `GET /admin/v1/catalog`: exports the catalogue in a form that can be imported again. Content
-/// keys are left out.
 pub(crate) async fn export_catalog(
     services: &Services,
     _cx: &Context,
@@ -41,11 +39,6 @@ pub(crate) async fn export_catalog(
     Ok(Reply::bytes(media, text))
 }
 
-/// `POST /admin/v1/catalog/import`: imports a catalogue file, TOML or JSON. The import is atomic.
-///
-/// # Errors
-/// `IMPORT_INVALID` lists every mistake with its line. `IMPORT_HELD` carries the report of a file
-/// that would remove much.
 pub(crate) async fn import_catalog(
     services: &Services,
     cx: &Context,

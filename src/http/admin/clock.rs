@@ -11,8 +11,9 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::clock::MoveClockRequest;
 use crate::http::routing::endpoint::admin::lab::MovePartnerClockRequest;
-use crate::http::routing::endpoint::admin::system::{MoveClockRequest, PartnerRequest};
+use crate::http::routing::endpoint::admin::partners::PartnerRequest;
 use crate::ports::LabClock;
 use crate::services::Services;
 use crate::types::PartnerId;
@@ -169,8 +170,6 @@ pub(crate) async fn reset_partner(
     partner_body(services, &partner)
 }
 
-/// `POST /admin/v1/clock/accept`: accepts a clock jump at once, without the waiting time that
-/// confirms it.
 pub(crate) async fn accept(
     services: &Services,
     _cx: &Context,

@@ -4,7 +4,7 @@ use data_encoding::HEXLOWER;
 use ring::digest;
 use serde_json::Value;
 
-use super::resolve;
+use super::{requests, resolve};
 use crate::domain::conformance::{Call, Conversation, Event, Program, judge};
 use crate::domain::journal::{JournalDevice, JournalFilter, JournalRecord};
 use crate::domain::schedule::Schedule;
@@ -41,6 +41,7 @@ pub(crate) async fn conformance(
             "must be at most 24 hours before to",
         ));
     }
+    let after = requests::number(services, request.after, Some(partner)).await?;
     let session = request.session.map(|session| session.to_string());
     let (wanted, profile) = (session.clone(), request.profile);
     let (journal, telemetry) = (services.journal.clone(), services.telemetry.clone());
@@ -52,6 +53,7 @@ pub(crate) async fn conformance(
             partner: Some(partner),
             from: Some(from),
             to: Some(to),
+            after,
             ..JournalFilter::default()
         };
         let records = journal.list(filter, CALLS_MAX)?;
@@ -141,7 +143,6 @@ fn model(device: &JournalDevice) -> String {
     parts.join("/")
 }
 
-/// The program that an entitlement of a livestream covered.
 fn program(call: &Call, schedule: &Schedule) -> Option<Program> {
     let livestream = LivestreamId::parse(call.asset.as_deref()?).ok()?;
     let offset: i64 = call

@@ -14,12 +14,6 @@ use crate::http::routing::endpoint::admin::content::ImportGuideRequest;
 use crate::http::wire::import_report::WireReport;
 use crate::services::Services;
 
-/// `POST /admin/v1/epg/import`: imports an EPG file. The file is parsed while it arrives; its
-/// changes become visible all at once.
-///
-/// # Errors
-/// `INVALID_REQUEST` for a malformed parameter; `IMPORT_INVALID` for a file that cannot be read;
-/// `IMPORT_HELD` with the report for a file that looks wrong.
 pub(crate) async fn import_guide(
     services: &Services,
     cx: &Context,

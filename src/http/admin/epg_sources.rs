@@ -10,7 +10,6 @@ use crate::http::routing::endpoint::admin::content::{RefreshSourceRequest, Sourc
 use crate::http::wire::epg_sources::WireSource;
 use crate::services::Services;
 
-/// `GET /admin/v1/epg/sources`: lists the sources in the order of the configuration.
 pub(crate) fn sources(
     services: &Services,
     _cx: &Context,
@@ -35,11 +34,6 @@ pub(crate) fn source(
     Reply::json(&WireSource::from(view))
 }
 
-/// `POST /admin/v1/epg/sources/{source}/refresh`: fetches a source now, even if it has not changed.
-///
-/// # Errors
-/// `GUIDE_SOURCE_NOT_FOUND`; `GUIDE_SOURCE_FAILED`; `IMPORT_INVALID` for a file that cannot be
-/// read; `IMPORT_HELD` with the report for a file that looks wrong.
 pub(crate) async fn refresh(
     services: &Services,
     cx: &Context,

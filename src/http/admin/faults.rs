@@ -10,15 +10,11 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::lab::{AddFaultRequest, FaultRequest};
-use crate::http::routing::endpoint::admin::system::PartnerRequest;
+use crate::http::routing::endpoint::admin::partners::PartnerRequest;
 use crate::http::wire::lab::FaultLine;
 use crate::services::Services;
 use crate::types::{AssetId, LivestreamId};
 
-/// `POST /admin/v1/partners/{partner}/faults`: adds a fault.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND`, `LAB_NOT_ALLOWED`, `USER_NOT_FOUND`, `ASSET_NOT_FOUND`.
 pub(crate) async fn add_fault(
     services: &Services,
     _cx: &Context,
@@ -75,10 +71,6 @@ fn check_asset(services: &Services, asset: &str) -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::AssetNotFound, message))
 }
 
-/// `GET /admin/v1/partners/{partner}/faults`: lists the faults.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND`, `LAB_NOT_ALLOWED`.
 pub(crate) fn faults(
     services: &Services,
     _cx: &Context,
@@ -90,10 +82,6 @@ pub(crate) fn faults(
     Reply::json(&faults.iter().map(FaultLine::from).collect::<Vec<_>>())
 }
 
-/// `DELETE /admin/v1/partners/{partner}/faults`: removes all faults.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND`, `LAB_NOT_ALLOWED`.
 pub(crate) async fn clear_faults(
     services: &Services,
     _cx: &Context,
@@ -105,10 +93,6 @@ pub(crate) async fn clear_faults(
     Ok(Reply::no_content())
 }
 
-/// `DELETE /admin/v1/partners/{partner}/faults/{fault}`: removes one fault.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND`, `LAB_NOT_ALLOWED`, `FAULT_NOT_FOUND`.
 pub(crate) async fn clear_fault(
     services: &Services,
     _cx: &Context,

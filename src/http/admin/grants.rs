@@ -18,11 +18,6 @@ use crate::http::wire::rights::rule_step;
 use crate::services::Services;
 use crate::types::{AssetId, UnixSeconds, UserId};
 
-/// `GET /admin/v1/users/{user}/grants`: lists the grants, oldest first, with expired and revoked
-/// ones.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn grants(
     services: &Services,
     cx: &Context,
@@ -58,11 +53,6 @@ pub(crate) async fn grant(
     ))
 }
 
-/// `DELETE /admin/v1/users/{user}/grants/{offer}`: revokes a grant. It stays in the history.
-/// Playback that depends on it ends.
-///
-/// # Errors
-/// `USER_NOT_FOUND`, `GRANT_NOT_FOUND`.
 pub(crate) async fn revoke_grant(
     services: &Services,
     cx: &Context,
@@ -83,11 +73,6 @@ pub(crate) async fn revoke_grant(
     Ok(Reply::no_content())
 }
 
-/// `GET /admin/v1/users/{user}/why/{asset}`: explains, step by step, how an entitlement request of
-/// the user would be decided now, and whether the asset is playable at all.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn why(
     services: &Services,
     cx: &Context,

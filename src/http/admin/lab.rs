@@ -6,15 +6,11 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::lab::ReportScenarioRequest;
-use crate::http::routing::endpoint::admin::system::{PartnerRef, PartnerRequest};
+use crate::http::routing::endpoint::admin::partners::{PartnerRef, PartnerRequest};
 use crate::http::wire::lab::ScenarioBody;
 use crate::services::Services;
 use crate::types::{PartnerId, PartnerKind};
 
-/// Checks that this installation may have lab partners.
-///
-/// # Errors
-/// `LAB_NOT_ALLOWED` in production.
 pub(super) fn check_environment(services: &Services) -> Result<(), ApiError> {
     if services.allows_lab() {
         return Ok(());
@@ -56,7 +52,6 @@ fn check_kind(kind: Option<PartnerKind>) -> Result<(), ApiError> {
     ))
 }
 
-/// `GET /admin/v1/partners/{partner}/scenario`: returns the last report of a scenario; an empty object if there is none.
 pub(crate) fn scenario(
     services: &Services,
     _cx: &Context,

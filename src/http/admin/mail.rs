@@ -6,7 +6,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{bulk, cold};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::system::{
+use crate::http::routing::endpoint::admin::mail::{
     MailRequest, PreviewMailRequest, TestMailRequest,
 };
 use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, TestReply};
@@ -25,11 +25,6 @@ pub(crate) async fn mails(
     Reply::json(&lines)
 }
 
-/// `GET /admin/v1/mail/{mail}`: returns a mail. Its token or PIN is masked unless the operator's
-/// role may see secrets. Every such read is in the audit log.
-///
-/// # Errors
-/// `MAIL_NOT_FOUND`.
 pub(crate) async fn show(
     services: &Services,
     _cx: &Context,

@@ -12,6 +12,7 @@ pub(crate) mod console;
 pub(crate) mod content;
 pub(crate) mod epg_sources;
 pub(crate) mod faults;
+pub(crate) mod fleet;
 pub(crate) mod grants;
 pub(crate) mod lab;
 pub(crate) mod mail;

@@ -5,7 +5,7 @@ use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::system::{
+use crate::http::routing::endpoint::admin::operators::{
     AddOperatorRequest, AddOperatorTokenRequest, OperatorRequest, OperatorTokenRequest,
 };
 use crate::http::wire::partners::{AddedOperator, AddedOperatorToken, OperatorLine, TokenLine};

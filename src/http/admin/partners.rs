@@ -6,7 +6,7 @@ use crate::http::errors::api_error::ApiError;
 use crate::http::offload::bulk;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::system::{
+use crate::http::routing::endpoint::admin::partners::{
     AddPartnerRequest, AddPartnerTokenRequest, ChangePartnerRequest, PartnerRequest,
     PartnerTokenRequest,
 };
@@ -52,11 +52,6 @@ pub(crate) async fn add_partner(
     )
 }
 
-/// `PUT /admin/v1/partners/{partner}`: changes a partner. Disabling or enabling it takes effect
-/// with the next request, a changed unit of durations with the next report.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND`.
 pub(crate) async fn change_partner(
     services: &Services,
     _cx: &Context,
@@ -68,13 +63,6 @@ pub(crate) async fn change_partner(
     Ok(Reply::empty_object())
 }
 
-/// `DELETE /admin/v1/partners/{partner}`: removes a partner with its users.
-///
-/// The partner is disabled first and deleted last, so a removal that was interrupted can be
-/// repeated.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND`.
 pub(crate) async fn remove_partner(
     services: &Services,
     cx: &Context,
@@ -84,6 +72,7 @@ pub(crate) async fn remove_partner(
     let now = cx.now;
     let id = resolve::partner(services, &request.partner)?;
     let accounts = services.accounts.clone();
+    // Disabled first and deleted last, so that a removal that was interrupted can be repeated.
     bulk(services, move || accounts.remove_partner(id, now)).await?;
     Ok(Reply::no_content())
 }

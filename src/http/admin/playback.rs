@@ -4,7 +4,7 @@ use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::system::EndPlaybackSessionRequest;
+use crate::http::routing::endpoint::admin::playback::EndPlaybackSessionRequest;
 use crate::http::wire::playback::PlaybackSessionBody;
 use crate::services::Services;
 

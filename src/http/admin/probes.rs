@@ -11,7 +11,6 @@ use crate::http::request::context::Context;
 use crate::http::response::reply::{Reply, media};
 use crate::services::Services;
 
-/// `GET /livez`: succeeds as long as the runtime answers.
 pub(crate) fn livez(_services: &Services, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     // No part of the service is checked: a failed liveness probe restarts the process, and that frees no disk.
     Ok(Reply::bytes(media::TEXT, &b"ok\n"[..]))
@@ -24,8 +23,6 @@ struct ReadyBody {
     warnings: BTreeMap<&'static str, String>,
 }
 
-/// `GET /readyz`: returns 200 if every part of the service is ready, otherwise 503 with the
-/// reasons. Warnings do not change the status.
 pub(crate) fn readyz(services: &Services, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     let mut reasons = services.readiness.reasons();
     if !services.store_admin.is_writable() {

@@ -12,10 +12,10 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::partners::PartnerRef;
 use crate::http::routing::endpoint::admin::requests::{
     RecordPosition, RequestRequest, RequestsRequest,
 };
-use crate::http::routing::endpoint::admin::system::PartnerRef;
 use crate::http::routing::endpoint::admin::users::UserRef;
 use crate::http::state::HttpState;
 use crate::http::wire::har::HarReply;
@@ -110,12 +110,12 @@ async fn list(
     }
 }
 
-/// `own` limits the records to those of a partner.
 async fn resolve_filter(
     services: &Services,
     request: RequestsRequest,
     own: Option<PartnerId>,
 ) -> Result<JournalFilter, ApiError> {
+    // For a partner its own id, whatever the parameter says: it must not read the requests of another one.
     let partner = match (own, &request.partner) {
         (Some(own), _) => Some(own),
         (None, Some(named)) => Some(resolve::partner(services, named)?),
@@ -125,21 +125,29 @@ async fn resolve_filter(
         Some(named) => Some(user(services, named, own).await?),
         None => None,
     };
-    let number = async |position| match position {
+    Ok(JournalFilter {
+        partner,
+        user,
+        before: number(services, request.before, own).await?,
+        after: number(services, request.after, own).await?,
+        ..request.filter
+    })
+}
+
+/// Resolves the number of a record.
+pub(super) async fn number(
+    services: &Services,
+    position: Option<RecordPosition>,
+    own: Option<PartnerId>,
+) -> Result<Option<u64>, ApiError> {
+    match position {
         Some(RecordPosition::Number(number)) => Ok(Some(number)),
         Some(RecordPosition::Id(id)) => {
             let request = RequestRequest { id, number: None };
             Ok(Some(find(services, request, own).await?.number))
         }
-        None => Ok::<_, ApiError>(None),
-    };
-    Ok(JournalFilter {
-        partner,
-        user,
-        before: number(request.before).await?,
-        after: number(request.after).await?,
-        ..request.filter
-    })
+        None => Ok(None),
+    }
 }
 
 async fn user(
@@ -147,6 +155,7 @@ async fn user(
     named: UserRef,
     own: Option<PartnerId>,
 ) -> Result<UserId, ApiError> {
+    // An address is looked up among the own users only.
     let named = match (named, own) {
         (UserRef::Email(email, _), Some(own)) => UserRef::Email(email, Some(PartnerRef::Id(own))),
         (named, _) => named,
@@ -176,6 +185,7 @@ async fn find(
         id: Some(request.id),
         ..of_own.clone()
     };
+    // The bounds are exclusive. By id first: an id may consist of digits only.
     let by_number = request.number.map(|number| JournalFilter {
         before: Some(number.saturating_add(1)),
         after: Some(number.saturating_sub(1)),

@@ -1,9 +1,11 @@
 //! Reset of a lab partner to a fixture: a file of users.
 
 use std::fs;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::lab::lab_partner;
 use crate::domain::accounts::{OperatorChange, UserChange};
@@ -19,10 +21,11 @@ use crate::services::Services;
 use crate::types::{OfferId, PartnerId, Pin};
 
 const DEMO: &str = include_str!("../../../data/fixtures/demo.toml");
-/// Directory of further fixtures, in the data directory.
 const DIRECTORY: &str = "fixtures";
 /// A reset has to be quick, and each user costs a password hash.
 const USERS_MAX: usize = 20;
+/// How long a reset waits for those before it; each takes less than a second.
+const TURN: Duration = Duration::from_secs(10);
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,8 +49,7 @@ struct ResetBody {
     users: usize,
 }
 
-/// `POST /admin/v1/partners/{partner}/reset`: removes the partner's users with all their data, its request
-/// journal, its faults and its clock offset, and adds the users of the fixture. The fixture is read first: a mistake in it changes nothing.
+/// The fixture is read first: a mistake in it changes nothing. Several resets run one after the other.
 pub(crate) async fn reset(
     services: &Services,
     cx: &Context,
@@ -68,6 +70,10 @@ pub(crate) async fn reset(
     })
     .await?;
     let users = read_fixture(services, &text)?;
+    let Ok(_turn) = timeout(TURN, services.resets.lock()).await else {
+        let message = "other resets are running; try again after Retry-After seconds";
+        return Err(ApiError::new(ErrorCode::Overloaded, message));
+    };
     let (accounts, journal, now) = (services.accounts.clone(), services.journal.clone(), cx.now);
     let removed = bulk(services, move || {
         let removed = accounts.reset_partner(partner, now)?;

@@ -6,15 +6,14 @@ use crate::domain::accounts::User;
 use crate::domain::partners::Partners;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
-use crate::http::routing::endpoint::admin::system::{OperatorRef, PartnerRef};
+use crate::http::routing::endpoint::admin::operators::OperatorRef;
+use crate::http::routing::endpoint::admin::partners::PartnerRef;
 use crate::http::routing::endpoint::admin::users::UserRef;
 use crate::services::Services;
 use crate::types::{OperatorId, PartnerId};
 
 const SHOWN: usize = 10;
 
-/// # Errors
-/// `PARTNER_NOT_FOUND`.
 pub(crate) fn partner(services: &Services, named: &PartnerRef) -> Result<PartnerId, ApiError> {
     known_partner(&services.partners, named)
 }
@@ -62,8 +61,6 @@ pub(crate) fn partner_among(
     }
 }
 
-/// # Errors
-/// `OPERATOR_NOT_FOUND`.
 pub(crate) fn operator(services: &Services, named: &OperatorRef) -> Result<OperatorId, ApiError> {
     let found = match named {
         OperatorRef::Id(id) => services.operators.resolve(&id.to_string()),
@@ -72,8 +69,6 @@ pub(crate) fn operator(services: &Services, named: &OperatorRef) -> Result<Opera
     found.ok_or_else(|| ApiError::new(ErrorCode::OperatorNotFound, "there is no such operator"))
 }
 
-/// # Errors
-/// `USER_NOT_FOUND`, and the errors of [`partner_or_only`].
 pub(crate) async fn user(services: &Services, named: &UserRef) -> Result<Arc<User>, ApiError> {
     let id = match named {
         UserRef::Id(id) => Some(*id),

@@ -46,14 +46,13 @@ pub(crate) async fn set(
     edit(services, change, Touched::Some(vec![livestream])).await
 }
 
-/// `DELETE /admin/v1/broadcasts/{broadcast}/rights`: removes the override of a broadcast, even if
-/// the broadcast has left the schedule.
 pub(crate) async fn clear(
     services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
     request: BroadcastRightsRequest,
 ) -> Result<Reply, ApiError> {
+    // Also of a broadcast that has left the schedule: it may come back.
     let livestream = livestream_of(services, &request.broadcast);
     let touched = Touched::Some(livestream.into_iter().collect());
     edit(services, CatalogEdit::Forget(request.broadcast), touched).await
@@ -81,11 +80,6 @@ pub(crate) fn rules(
     Reply::json(&lines.map_err(ApiError::internal)?)
 }
 
-/// `POST /admin/v1/rules`: appends a rule. A rule that exists already is not added again and keeps
-/// its position.
-///
-/// # Errors
-/// `IMPORT_INVALID` with every mistake in the body.
 pub(crate) async fn add_rule(
     services: &Services,
     _cx: &Context,

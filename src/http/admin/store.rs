@@ -83,7 +83,7 @@ impl From<Verified> for HealthBody {
     }
 }
 
-async fn answer(
+async fn health_reply(
     services: &Services,
     work: impl FnOnce(&StoreAdmin) -> Result<Verified, StoreError> + Send + 'static,
 ) -> Result<Reply, ApiError> {
@@ -92,14 +92,12 @@ async fn answer(
     Reply::json(&HealthBody::from(health))
 }
 
-/// `POST /admin/v1/store/verify`: checks records against indexes, indexes against records, and the
-/// engine against snapshot and WAL.
 pub(crate) async fn verify(
     services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    answer(services, StoreAdmin::verify).await
+    health_reply(services, StoreAdmin::verify).await
 }
 
 pub(crate) async fn rebuild(
@@ -107,7 +105,7 @@ pub(crate) async fn rebuild(
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    answer(services, StoreAdmin::rebuild).await
+    health_reply(services, StoreAdmin::rebuild).await
 }
 
 #[derive(Serialize)]
@@ -134,11 +132,6 @@ struct CompactedBody {
     after: u64,
 }
 
-/// `POST /admin/v1/store/compact`: rebuilds the engine's file without free space. The response has
-/// its size in bytes before and after.
-///
-/// # Errors
-/// `STORE_UNAVAILABLE` if the disk has no room.
 pub(crate) async fn compact(
     services: &Services,
     _cx: &Context,

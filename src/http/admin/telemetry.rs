@@ -41,7 +41,7 @@ pub(crate) async fn report(
     _auth: OperatorAuth,
     request: ReportTelemetryRequest,
 ) -> Result<Reply, ApiError> {
-    answer(services, cx, request, |_| None).await
+    figures_reply(services, cx, request, |_| None).await
 }
 
 pub(crate) async fn series(
@@ -51,7 +51,7 @@ pub(crate) async fn series(
     request: TelemetrySeriesRequest,
 ) -> Result<Reply, ApiError> {
     let TelemetrySeriesRequest { report, step } = request;
-    answer(services, cx, report, move |length| {
+    figures_reply(services, cx, report, move |length| {
         // About a hundred points, which a chart can show.
         let fitting = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR];
         let fitting = fitting.into_iter().find(|step| length / step <= 120);
@@ -83,7 +83,7 @@ pub(crate) async fn views(
         .await?
 }
 
-async fn answer(
+async fn figures_reply(
     services: &Services,
     cx: &Context,
     request: ReportTelemetryRequest,

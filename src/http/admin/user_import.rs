@@ -24,7 +24,7 @@ use crate::http::request::body::BodyStream;
 use crate::http::request::context::Context;
 use crate::http::request::strict_json::Object;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::system::PartnerRef;
+use crate::http::routing::endpoint::admin::partners::PartnerRef;
 use crate::http::routing::endpoint::admin::users::{AddUserRequest, ImportUsersRequest};
 use crate::http::wire::users::UserImportReport;
 use crate::services::Services;
@@ -43,11 +43,6 @@ const LOAD_ADDRESSES_AFTER: u64 = 10_000;
 /// Delay before an import retries when the queue of the hashing pool is full.
 const HASH_RETRY: Duration = Duration::from_millis(200);
 
-/// `POST /admin/v1/users/import`: adds many users.
-///
-/// # Errors
-/// `PARTNER_NOT_FOUND` for the partner of the query. An error that ends the import early carries
-/// the report so far in `details`.
 pub(crate) async fn import_users(
     services: &Services,
     cx: &Context,

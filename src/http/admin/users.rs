@@ -63,6 +63,7 @@ pub(crate) async fn add_user(
     let user = pool
         .guess(services.accounts.add(partner, new, password, now, &pool))
         .await
+        // The domain knows no members: each mistake is reported at the member that caused it.
         .map_err(|error| {
             error
                 .for_member("email", &[ErrorCode::EmailInUse])
@@ -130,11 +131,6 @@ pub(crate) async fn remove_user(
     Ok(Reply::no_content())
 }
 
-/// `PUT /admin/v1/users/{user}/pin`: sets the PIN. Without one in the body, generates a PIN and
-/// mails it.
-///
-/// # Errors
-/// `USER_NOT_FOUND`.
 pub(crate) async fn set_pin(
     services: &Services,
     cx: &Context,

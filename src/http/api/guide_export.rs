@@ -29,13 +29,12 @@ use crate::worker_pool::fair_queue::Turn;
 /// on is worth little; long enough not to interrupt an evening.
 const VALIDITY_MAX: i64 = 12 * HOUR;
 
-/// `GET /api/schedule/v1/xmltv`: exports the schedule as XMLTV. Channel ids are livestream ids, so an export
-/// can be imported again without a channel map.
 pub(crate) async fn xmltv(
     http: &HttpState,
     cx: &Context,
     auth: PartnerAuth,
 ) -> Result<Reply, ApiError> {
+    // Channel ids are livestream ids, so that an export can be imported again without a channel map.
     let services = &http.services;
     // Read before the schedule: a change in between makes the tag too old, never too new.
     let generation = services.schedule.generation();

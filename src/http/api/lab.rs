@@ -22,7 +22,6 @@ struct LabClockBody {
     offset: i64,
 }
 
-/// `GET /api/lab/v1/clock`: returns the time of the partner's requests.
 pub(crate) fn clock(
     services: &Services,
     cx: &Context,
@@ -35,7 +34,6 @@ pub(crate) fn clock(
     })
 }
 
-/// `GET /api/lab/v1/mail`: returns the mails to the partner's users, newest first, with their links and PINs.
 pub(crate) async fn mails(
     services: &Services,
     _cx: &Context,

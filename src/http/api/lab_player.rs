@@ -20,7 +20,6 @@ struct SettingsBody<'a> {
     environment: &'static str,
     header_prefix: &'a str,
     public_url: &'a str,
-    /// In the demo only.
     #[serde(skip_serializing_if = "Option::is_none")]
     demo: Option<&'a DemoAccess>,
 }
@@ -35,7 +34,6 @@ fn check_environment(http: &HttpState) -> Result<(), ApiError> {
     }
 }
 
-/// `GET /lab`: redirects to the page.
 pub(crate) fn entry(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     check_environment(http)?;
     Ok(Reply::no_content()
@@ -44,12 +42,10 @@ pub(crate) fn entry(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply,
         .with_header(LOCATION, HeaderValue::from_static("lab/")))
 }
 
-/// `GET /lab/`: returns the page.
 pub(crate) fn page(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     find(http, "index.html")
 }
 
-/// `GET /lab/settings.json`: what the page has to know of this installation.
 pub(crate) fn settings(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     check_environment(http)?;
     Reply::json(&SettingsBody {
@@ -60,7 +56,6 @@ pub(crate) fn settings(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Rep
     })
 }
 
-/// `GET /lab/{file}`: returns a file of the page.
 pub(crate) fn file(
     http: &HttpState,
     _cx: &Context,

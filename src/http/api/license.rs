@@ -22,13 +22,6 @@ use crate::types::Drm;
 /// hundreds.
 const CERTIFICATE_REQUEST: std::ops::RangeInclusive<usize> = 2..=4;
 
-/// `POST /api/playback/v1/{drm}/license`: checks the session, then answers from the catalogue's
-/// keys (Clear Key) or with the response of the license server.
-///
-/// # Errors
-/// `ENTITLEMENT_INVALID`, `ENTITLEMENT_EXPIRED`, `SESSION_MISMATCH`, `KEY_NOT_ALLOWED`,
-/// `DRM_MISMATCH`, `NO_LIVE_RIGHTS`, `NOT_AVAILABLE`, `PIN_CODE_REQUIRED`, `ASSET_NOT_FOUND`,
-/// `SESSION_NOT_FOUND`, `SESSION_ENDED`, `LICENSE_SERVER_FAILED`, `LICENSE_SERVER_TIMEOUT`.
 pub(crate) async fn license(
     http: &HttpState,
     cx: &Context,

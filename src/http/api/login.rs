@@ -106,10 +106,6 @@ pub(crate) async fn logout(
     Ok(Reply::empty_object())
 }
 
-/// `POST /api/login/v2/password/send-reset-password` and `send-reset-email`: mails a reset link.
-///
-/// # Errors
-/// `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn send_reset(
     services: &Services,
     cx: &Context,

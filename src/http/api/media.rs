@@ -50,7 +50,11 @@ pub(crate) async fn origin(
         .run(move |()| {
             let found = find(&directory, &path, now);
             if let Err(LoopError::Unfit(why)) = &found {
-                tracing::warn!(path = path.as_str(), why, "cannot loop a clip");
+                tracing::warn!(
+                    path = path.as_str(),
+                    why,
+                    "failed to make a loop channel of the clip"
+                );
             }
             found
         })?
@@ -102,7 +106,7 @@ fn find(
     match directory.open(path)? {
         // An existing file always wins over a generated one with the same path.
         Some(file) => Ok(FoundMedia::File(file)),
-        None => loop_channel::answer(directory, path, now).map(FoundMedia::Generated),
+        None => loop_channel::generate(directory, path, now).map(FoundMedia::Generated),
     }
 }
 
@@ -110,7 +114,6 @@ fn file_not_found() -> ApiError {
     ApiError::new(ErrorCode::FileNotFound, "there is no such file")
 }
 
-/// Returns the media type for a file extension, which players rely on.
 fn media_type(path: &str) -> HeaderValue {
     let extension = Path::new(path).extension().and_then(|text| text.to_str());
     let extension = extension.unwrap_or_default().to_ascii_lowercase();

@@ -3,7 +3,7 @@
 use crate::http::access::auth::Anyone;
 use crate::http::openapi::About;
 use crate::http::request::context::Context;
-use crate::http::routing::handler::Answer;
+use crate::http::routing::endpoint::Answer;
 use crate::http::routing::router::RouteSet;
 use crate::http::state::HttpState;
 

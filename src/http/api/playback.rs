@@ -13,10 +13,10 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::pool;
 use crate::http::request::context::Context;
 use crate::http::response::reply::{Reply, media};
+use crate::http::routing::endpoint::HandlerOutcome;
 use crate::http::routing::endpoint::playback::{
     EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, PinEntry, PreflightRequest,
 };
-use crate::http::routing::handler::Outcome;
 use crate::http::state::HttpState;
 use crate::http::wire::playback::{CmcdTarget, EntitlementBody, PreflightBody};
 use crate::services::Services;
@@ -165,15 +165,13 @@ fn preflight_body(http: &HttpState, drm: Drm, token: String, started: Started) -
     }
 }
 
-/// `POST /api/playback/v1/heartbeat`: keeps a session alive. Answers from memory unless the session
-/// has to take back its stream slot, which needs a commit.
 #[must_use]
 pub(crate) fn heartbeat(
     services: &Services,
     cx: &Context,
     auth: UserAuth,
     request: HeartbeatRequest,
-) -> Outcome {
+) -> HandlerOutcome {
     // Odd values are recorded and not refused: a rejected heartbeat stops the player.
     let whole = |number: i64| u32::try_from(number).unwrap_or(0);
     let user = auth.user();
@@ -192,12 +190,12 @@ pub(crate) fn heartbeat(
     };
     let now = cx.now;
     match services.playback.heartbeat(&heartbeat, now) {
-        Ok(HeartbeatOutcome::Counted) => Outcome::Now(Ok(heartbeat_reply(now))),
-        Ok(HeartbeatOutcome::Reviving(commit)) => Outcome::Later(Box::pin(async move {
+        Ok(HeartbeatOutcome::Counted) => HandlerOutcome::Now(Ok(heartbeat_reply(now))),
+        Ok(HeartbeatOutcome::Reviving(commit)) => HandlerOutcome::Later(Box::pin(async move {
             commit.await.map_err(heartbeat_error)?;
             Ok(heartbeat_reply(now))
         })),
-        Err(error) => Outcome::Now(Err(heartbeat_error(error))),
+        Err(error) => HandlerOutcome::Now(Err(heartbeat_error(error))),
     }
 }
 

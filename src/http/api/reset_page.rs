@@ -11,23 +11,19 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{cold, pool};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::response::reset_page_view::{ResetFormError, View};
+use crate::http::response::reset_page_view::{ResetFormError, ResetPageView};
 use crate::http::routing::endpoint::reset_page::{LinkToken, ResetFormRequest, ResetPageRequest};
 use crate::http::state::HttpState;
 use crate::services::Services;
 use crate::types::{Password, TokenHash};
 
-/// `GET /reset`: shows the form if the token is still valid, so that a user with an old mail learns
-/// it before choosing a password.
-///
-/// # Errors
-/// `RESET_TOKEN_INVALID`.
 pub(crate) async fn show(
     http: &HttpState,
     cx: &Context,
     _: Anyone,
     request: ResetPageRequest,
 ) -> Result<Reply, ApiError> {
+    // Checked already here, so that a user with an old mail learns it before choosing a password.
     let LinkToken { text, hash } = request.token;
     let (accounts, now) = (http.services.accounts.clone(), cx.now);
     // The token is only looked up here: mail scanners open links before users do.
@@ -35,13 +31,14 @@ pub(crate) async fn show(
         accounts.check_reset_token(&hash, now)
     })
     .await?;
-    Ok(page(http, cx, StatusCode::OK, &View::Form(&text, None)))
+    Ok(page(
+        http,
+        cx,
+        StatusCode::OK,
+        &ResetPageView::Form(&text, None),
+    ))
 }
 
-/// `POST /reset`: sets the new password. An error that the user can correct shows the form again.
-///
-/// # Errors
-/// `RESET_TOKEN_INVALID`, and internal errors.
 pub(crate) async fn complete(
     http: &HttpState,
     cx: &Context,
@@ -54,16 +51,16 @@ pub(crate) async fn complete(
         again,
     } = request;
     if password != again {
-        let view = View::Form(&token.text, Some(ResetFormError::Mismatch));
+        let view = ResetPageView::Form(&token.text, Some(ResetFormError::Mismatch));
         return Ok(page(http, cx, StatusCode::BAD_REQUEST, &view));
     }
     match set_password(&http.services, cx, token.hash, &password).await {
-        Ok(()) => Ok(page(http, cx, StatusCode::OK, &View::Done)),
+        Ok(()) => Ok(page(http, cx, StatusCode::OK, &ResetPageView::Done)),
         Err(error) if is_correctable(error.code()) => {
             // The browser's language: the user is not logged in.
             let language = accept_language(cx);
             let why = http.messages.pick(error.code(), language, None);
-            let view = View::Form(&token.text, Some(ResetFormError::Message(why)));
+            let view = ResetPageView::Form(&token.text, Some(ResetFormError::Message(why)));
             let reply = page(http, cx, error.code().status(), &view);
             Ok(match error.retry_after() {
                 Some(seconds) => reply.with_header(RETRY_AFTER, seconds.into()),
@@ -111,7 +108,7 @@ fn accept_language(cx: &Context) -> Option<&str> {
         .and_then(|value| value.to_str().ok())
 }
 
-fn page(http: &HttpState, cx: &Context, status: StatusCode, view: &View<'_>) -> Reply {
+fn page(http: &HttpState, cx: &Context, status: StatusCode, view: &ResetPageView<'_>) -> Reply {
     let language = http.messages.language(accept_language(cx), None);
     http.pages.reset(language, status, view)
 }

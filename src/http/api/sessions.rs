@@ -38,6 +38,7 @@ pub(crate) async fn session(
     auth: UserAuth,
     request: SessionRequest,
 ) -> Result<Reply, ApiError> {
+    // Among the sessions of this user only: an id of another user is unknown here.
     let mut playing = services
         .playback
         .sessions_of(&auth.user(), cx.now)
@@ -61,6 +62,7 @@ pub(crate) async fn end_sessions(
     cx: &Context,
     auth: UserAuth,
 ) -> Result<Reply, ApiError> {
+    // Playback first: if this fails, the logins are still there and the request can be repeated.
     services
         .playback
         .end_all(&auth.user(), EndReason::SignedOut, cx.now)

@@ -55,6 +55,7 @@ pub(crate) async fn telemetry(
         .run(move |()| {
             let Batch { events, rejected } = Batch::read(&request.body)?;
             let (sent, whole) = (events.len() + rejected.len(), rejected.is_empty());
+            telemetry.count_rejected(rejected.len());
             let taken = telemetry.accept(sender, events, now)?;
             Ok::<_, ApiError>((TakenBody::new(taken, rejected), sent, whole))
         })?
@@ -91,6 +92,7 @@ pub(crate) async fn cmcd(
                 user: session.user,
                 partner: session.start.partner,
             };
+            telemetry.count_rejected(batch.rejected);
             if batch.events.is_empty() && batch.rejected > 0 {
                 return Err(ApiError::field("body", "has no line of CMCD in event mode"));
             }

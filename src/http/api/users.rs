@@ -65,6 +65,7 @@ pub(crate) async fn delete_user(
 ) -> Result<Reply, ApiError> {
     let (from, now) = (cx.peer, cx.now);
     let pool = pool(services, cx, Some(auth.partner()));
+    // With the password: a stolen token must not be enough to erase an account.
     pool.guess(
         services
             .accounts
@@ -86,6 +87,7 @@ pub(crate) async fn change_password(
         login: auth.login(),
     };
     let ChangePasswordRequest { current, new } = request;
+    // With the current password: a stolen token must not be enough to take over the account.
     let pool = pool(services, cx, Some(auth.partner()));
     pool.guess(
         services
@@ -93,16 +95,11 @@ pub(crate) async fn change_password(
             .change_password(login, &current, &new, from, now, &pool),
     )
     .await
+    // The domain knows no members: the mistake is reported at the one that has the new password.
     .map_err(|error| error.for_member("newPassword", ErrorCode::BAD_PASSWORD))?;
     Ok(Reply::empty_object())
 }
 
-/// `PUT /api/user/v1/users/{userId}/pin`: sets the PIN, authorized by the current PIN or by the
-/// password.
-///
-/// # Errors
-/// `USER_NOT_FOUND`, `PASSWORD_WRONG`, `PASSWORD_TOO_LONG`, `PIN_CODE_REQUIRED`, `PIN_CODE_WRONG`,
-/// `PIN_CODE_LOCKED`, `TOO_MANY_ATTEMPTS`.
 pub(crate) async fn change_pin(
     services: &Services,
     cx: &Context,

@@ -89,7 +89,6 @@ impl Deadlines {
     }
 }
 
-/// One timer for all time-outs of a connection.
 struct Timer {
     registered: bool,
 }

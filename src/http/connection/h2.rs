@@ -22,7 +22,7 @@ use crate::http::connection::io_observer::ObserveReads;
 use crate::http::connection::state::ConnectionState;
 use crate::http::faults::ConnectionCut;
 use crate::http::pipeline::Service;
-use crate::http::response::future::ResponseFuture;
+use crate::http::response::respond::ResponseFuture;
 use crate::http::server::shutdown::{Shutdown, Stage};
 
 struct StreamCounter {
@@ -57,7 +57,7 @@ impl Future for PendingResponse {
         let Some(open) = this.open.take() else {
             return Poll::Pending;
         };
-        Poll::Ready(Ok(answer.map(|body| open.answer(body))))
+        Poll::Ready(Ok(answer.map(|body| open.respond(body))))
     }
 }
 

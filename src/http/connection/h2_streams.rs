@@ -68,7 +68,7 @@ impl OpenStream {
         }
     }
 
-    pub(crate) fn answer(self, body: ResponseBody) -> CountedBody {
+    pub(crate) fn respond(self, body: ResponseBody) -> CountedBody {
         self.streams.answered.fetch_add(1, Relaxed);
         self.answered.store(true, Relaxed);
         CountedBody {
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(state(), (0, 0, 0));
         let open = OpenStream::new(&streams);
         assert_eq!(state(), (1, 0, 0));
-        let mut body = open.answer(Bytes::from_static(b"abc").into());
+        let mut body = open.respond(Bytes::from_static(b"abc").into());
         let frame = body.frame().await.unwrap().unwrap();
         let Ok(mut bytes) = frame.into_data() else {
             panic!("no bytes");

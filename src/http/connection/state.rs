@@ -3,6 +3,7 @@
 //!
 //! All access happens within one task: the atomics allow sharing and do not order anything.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +153,22 @@ fn is_line_with_fragment(line: &[u8], piece_is_enough: bool) -> bool {
         begins && ends
     };
     is_line && line.contains(&b'#')
+}
+
+/// Marks the connection as busy until the stream of a response ends.
+pub(crate) struct InFlightGuard(Arc<ConnectionState>);
+
+impl InFlightGuard {
+    #[must_use]
+    pub(crate) const fn new(conn_state: Arc<ConnectionState>) -> Self {
+        Self(conn_state)
+    }
+}
+
+impl Drop for InFlightGuard {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The error type of all handlers and its JSON form.
+//! The error type of all handlers and its JSON form, and the combination of several mistakes of one request.
 //!
 //! Errors of lower layers never reach a response body. They travel in [`ApiError::cause`], which only the log
 //! shows.
@@ -11,8 +11,9 @@ use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 
 use crate::config::limits::RETRY_OVERLOAD;
-pub(crate) use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::types::LimitReached;
+
+pub(crate) use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -125,18 +126,6 @@ impl ApiError {
             field,
             problems: vec![problem],
         })
-    }
-
-    /// Used where what exists may have changed without notice: a refusal that rests on it becomes a 503.
-    #[must_use]
-    pub(crate) fn if_uncertain(self) -> Self {
-        match self.code.status().as_u16() {
-            401 | 403 | 404 | 409 | 410 | 412 => Self::new(
-                ErrorCode::StoreUnavailable,
-                "the service cannot reach its fleet at present; try again shortly",
-            ),
-            _ => self,
-        }
     }
 
     /// Merges another error of the same request. Field errors are collected and take precedence over errors
@@ -328,8 +317,51 @@ impl<'a> ErrorBody<'a> {
     }
 }
 
+/// Combines several results of one request. All errors are reported, so that a developer, or a user who fills in a form,
+/// sees every mistake at once.
+pub(crate) trait CombineResults {
+    type Values;
+
+    fn combine(self) -> Result<Self::Values, ApiError>;
+}
+
+macro_rules! combine {
+    ($($value:ident)+) => {
+        impl<$($value),+> CombineResults for ($(Result<$value, ApiError>,)+) {
+            type Values = ($($value,)+);
+
+            #[expect(non_snake_case, reason = "each value has the name of its type")]
+            fn combine(self) -> Result<Self::Values, ApiError> {
+                match self {
+                    ($(Ok($value),)+) => Ok(($($value,)+)),
+                    ($($value,)+) => Err(joined([$($value.err()),+])),
+                }
+            }
+        }
+    };
+}
+
+combine!(A B);
+combine!(A B C);
+combine!(A B C D);
+combine!(A B C D E);
+combine!(A B C D E F);
+combine!(A B C D E F G);
+combine!(A B C D E F G H);
+combine!(A B C D E F G H I);
+
+fn joined<const N: usize>(errors: [Option<ApiError>; N]) -> ApiError {
+    errors
+        .into_iter()
+        .flatten()
+        .reduce(ApiError::and)
+        .unwrap_or_else(|| ApiError::internal("several results without an error"))
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -386,5 +418,23 @@ mod tests {
                 "assetId": "a", "since": 5
             }]})
         );
+    }
+
+    #[test]
+    fn field_errors_are_merged_and_precede_not_found() {
+        let field = |name| Err::<(), _>(ApiError::field(name, "is missing"));
+        let unknown = || Err::<(), _>(ApiError::new(ErrorCode::SessionNotFound, "no such session"));
+        assert_eq!((Ok(1), Ok("a")).combine().unwrap(), (1, "a"));
+        let error = (unknown(), field("a"), Ok(1), field("b"), field("a")).combine();
+        let error = error.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidRequest);
+        assert_eq!(error.message(), "a: is missing");
+        let problem = |name| json!({"field": name, "message": "is missing"});
+        assert_eq!(
+            serde_json::to_value(error.details()).unwrap(),
+            json!({"field": "a", "problems": [problem("a"), problem("b")]})
+        );
+        let error = (unknown(), Ok(())).combine().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::SessionNotFound);
     }
 }

@@ -2,5 +2,4 @@
 
 pub(crate) mod api_error;
 pub mod code;
-pub(crate) mod combine;
 pub(crate) mod mapping;

@@ -17,7 +17,7 @@ use crate::http::errors::code::ErrorCode;
 use crate::http::request::headers::RequestHeaders;
 use crate::http::response::reply::{Reply, media};
 use crate::http::response::respond::RequestRecord;
-use crate::http::routing::handler::Answer;
+use crate::http::routing::endpoint::Answer;
 use crate::http::routing::route::Route;
 use crate::http::routing::router::Params;
 use crate::http::state::HttpState;
@@ -26,7 +26,6 @@ use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
 /// Header of an answer with a fault: the fault's id and what it did.
 pub(crate) const FAULT: HeaderName = HeaderName::from_static("x-playgate-fault");
 
-/// An authenticated request of a lab partner.
 pub(crate) struct LabRequest<'a> {
     partner: PartnerId,
     user: Option<UserId>,
@@ -37,22 +36,22 @@ pub(crate) struct LabRequest<'a> {
 }
 
 impl<'a> LabRequest<'a> {
-    /// `None` for requests of other partners, which pay no more than this.
     pub(crate) fn new(
+        partner: PartnerId,
         proof: &Proof,
         route: &'static Route,
         path: &'a str,
         params: Params,
         heads: &'a RequestHeaders<'a>,
-    ) -> Option<Self> {
-        Some(Self {
-            partner: proof.lab()?,
+    ) -> Self {
+        Self {
+            partner,
             user: proof.user(),
             route,
             path,
             params,
             heads,
-        })
+        }
     }
 }
 
@@ -99,7 +98,6 @@ fn find(
         .fault_for(&request.partner, &call, record.started)
 }
 
-/// The answer of a fault that replaces the handler.
 fn replacement(fault: &AppliedFault, route: &Route) -> Option<Answer> {
     match fault.action {
         FaultAction::Refuse(code) => {
@@ -157,7 +155,6 @@ pub(crate) async fn apply(http: &HttpState, record: &mut RequestRecord, answer: 
     rewritten.unwrap_or(answer)
 }
 
-/// The value of [`FAULT`].
 pub(crate) fn header(fault: &AppliedFault) -> HeaderValue {
     HeaderValue::from_str(&fault.to_string()).unwrap_or(HeaderValue::from_static("fault"))
 }

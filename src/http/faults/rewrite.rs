@@ -4,9 +4,9 @@ use data_encoding::BASE64URL_NOPAD;
 use serde_json::Value;
 
 use crate::domain::lab::{LicenseFault, PlaylistFault};
-use crate::http::request::path_validation::decode;
+use crate::http::request::head_validation::decode;
 use crate::http::response::reply::{Content, Reply, media};
-use crate::http::routing::handler::Answer;
+use crate::http::routing::endpoint::Answer;
 use crate::http::state::HttpState;
 use crate::types::MediaPath;
 

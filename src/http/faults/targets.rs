@@ -3,7 +3,6 @@
 use crate::http::routing::route::{Endpoint, Route};
 use crate::http::routing::route_table::PUBLIC;
 
-/// All four license routes.
 const LICENSES: &str = "license";
 /// Every route with a partner token.
 const ANY: &str = "any";

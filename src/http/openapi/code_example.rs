@@ -77,6 +77,7 @@ impl ExampleRequest {
 }
 
 fn tokens(operation: &Value) -> impl Iterator<Item = &str> {
+    // The first alternative is the header, which every client can send.
     let first = list(operation, "security")
         .first()
         .and_then(Value::as_object);
@@ -138,6 +139,7 @@ fn curl(request: &ExampleRequest) -> String {
         "GET" => String::new(),
         other => format!(" -X {other}"),
     };
+    // In double quotes, where the shell fills in the variables with the tokens.
     let mut parts = vec![format!("curl{verb} \"{}\"", request.url)];
     parts.extend(request.headers.iter().map(|(name, value)| match value {
         HeaderText::Text(text) => format!("-H \"{name}: {text}\""),
@@ -258,6 +260,7 @@ fn python_literal(value: &Value, indent: &str) -> String {
 fn kotlin(request: &ExampleRequest) -> String {
     let body = match &request.body {
         Some(BodyExample::Json(json)) => Some(format!(
+            // A dollar sign would begin a template.
             "\"\"\"{}\"\"\".toRequestBody(\"application/json\".toMediaType())",
             json.to_string().replace('$', "${'$'}")
         )),

@@ -128,6 +128,7 @@ fn referenced(document: &Value) -> Result<BTreeSet<String>, String> {
         match value {
             Value::Object(members) => {
                 let place = members.get("$ref").and_then(Value::as_str);
+                // Each reference is followed once: types may refer to one another in a circle.
                 if let Some(place) = place.filter(|place| found.insert((*place).to_owned())) {
                     let target = place.strip_prefix('#').and_then(|at| document.pointer(at));
                     open.push(target.ok_or_else(|| format!("{place}: does not exist"))?);

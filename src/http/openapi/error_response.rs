@@ -36,7 +36,6 @@ pub(super) fn error_code_schema(codes: &[ErrorCode]) -> Value {
     })
 }
 
-/// The name of the error response that all operations share for a status.
 pub(super) fn common_name(status: u16) -> String {
     format!("Anywhere{status}")
 }

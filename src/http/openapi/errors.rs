@@ -10,7 +10,6 @@ use crate::types::Role;
 
 pub(super) type Codes = BTreeMap<u16, Vec<ErrorCode>>;
 
-/// Errors raised before a route is found.
 pub(super) const BEFORE: [ErrorCode; 4] = [
     ErrorCode::PathNotFound,
     ErrorCode::VersionNotServed,

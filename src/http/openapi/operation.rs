@@ -22,6 +22,7 @@ pub(super) fn operation(
     about: &About<'_>,
 ) -> Result<Value, String> {
     let mut text = description.text.trim().to_owned();
+    // What the route table knows is taken from it, so that description and behaviour cannot differ.
     if let Some(successor) = route.deprecated {
         text.push_str(&format!("\n\nDeprecated: use `{successor}`."));
     }
@@ -99,6 +100,7 @@ fn parameters(
 ) -> Result<Vec<Value>, String> {
     let mut parameters = Vec::new();
     for name in names_in(route.pattern) {
+        // Described once: a name means the same in every path.
         let note = shared.path.get(name);
         let note = note.ok_or_else(|| {
             format!(
@@ -196,6 +198,7 @@ fn content<'a>(
     });
     for (media, other) in with_media {
         let schema = media_schema(media, other)?;
+        // The example in the description is that of the JSON body, if there is one.
         let written = written.filter(|_| !bodies.contains_key(JSON));
         let example = other.examples.get(media).map(String::as_str).or(written);
         let example = example.map(Value::from).or_else(|| shared.example(&schema));
@@ -207,7 +210,6 @@ fn content<'a>(
     Ok((Value::Object(bodies), text, optional))
 }
 
-/// Returns the schema of a body that is not JSON.
 fn media_schema(media: &str, content: &OtherContent) -> Result<Value, String> {
     let essence = media.split(';').next().unwrap_or_default();
     let of = content.of.as_deref().map(Note::read).transpose()?;

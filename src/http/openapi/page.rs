@@ -93,7 +93,8 @@ pub(super) fn page(document: &Document) -> String {
     let mut introduction = String::new();
     blocks(text(info, "description"), &mut introduction);
     let server = json.pointer("/servers/0").unwrap_or(&Value::Null);
-    let (mut types, mut codes) = (String::new(), String::new());
+    let (mut types, mut codes, mut environment) = (String::new(), String::new(), String::new());
+    inline(text(server, "description"), &mut environment);
     let schemas = json.get("components").into_iter();
     let schemas = schemas.flat_map(|components| members(components, "schemas"));
     group("types", "Types", &mut contents);
@@ -124,7 +125,7 @@ pub(super) fn page(document: &Document) -> String {
             ("{title}", &escaped(text(info, "title"))),
             ("{version}", text(info, "version")),
             ("{server}", &escaped(text(server, "url"))),
-            ("{environment}", &escaped(text(server, "description"))),
+            ("{environment}", &environment),
             ("{contents}", &contents),
             ("{introduction}", &introduction),
             ("{types}", &types),

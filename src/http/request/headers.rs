@@ -270,6 +270,78 @@ impl<'a> RequestHeaders<'a> {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncodingPreference {
+    Identity,
+    /// gzip, if it makes the body smaller.
+    Gzip,
+    /// gzip at any size: the client refuses an uncompressed body.
+    OnlyGzip,
+}
+
+/// Parses `Accept-Encoding` (RFC 9110, section 12.5.3).
+pub fn preferred_encoding(accept: HeaderLines<'_>) -> EncodingPreference {
+    if accept.is_absent() {
+        return EncodingPreference::Identity;
+    }
+    let (mut gzip, mut identity, mut other) = (None, None, None);
+    for element in accept.elements() {
+        let mut parts = element.split(';');
+        let coding = parts.next().unwrap_or_default().trim();
+        let weight = match coding {
+            // RFC 9110, 12.5.3: `*` stands for every coding that the list does not name.
+            "*" => &mut other,
+            _ if coding.eq_ignore_ascii_case("gzip") => &mut gzip,
+            _ if coding.eq_ignore_ascii_case("x-gzip") => &mut gzip,
+            _ if coding.eq_ignore_ascii_case("identity") => &mut identity,
+            _ => continue,
+        };
+        // The first weight of a repeated coding counts.
+        weight.get_or_insert(quality(parts));
+    }
+    // `identity` has the lowest weight if the list does not name it, and on equal weights gzip wins. A client that
+    // refuses both gets the body uncompressed, which is more useful than a 406.
+    let gzip = gzip.or(other).unwrap_or(0);
+    match identity.or(other) {
+        _ if gzip == 0 => EncodingPreference::Identity,
+        Some(0) => EncodingPreference::OnlyGzip,
+        Some(identity) if identity > gzip => EncodingPreference::Identity,
+        Some(_) | None => EncodingPreference::Gzip,
+    }
+}
+
+/// Returns the weight among the parameters of a list element, in thousandths; 1,000 without one.
+pub(crate) fn quality<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
+    let given = parameters.find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim()
+            .eq_ignore_ascii_case("q")
+            .then_some(value.trim())
+    });
+    // An invalid weight means not acceptable: RFC 9110 allows `0` to `1` with up to three decimals.
+    given.map_or(1_000, |text| thousandths(text).unwrap_or(0))
+}
+
+fn thousandths(text: &str) -> Option<u16> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let plain = decimals.len() <= 3 && decimals.bytes().all(|b| b.is_ascii_digit());
+    match whole {
+        // `0.5` is 500: the decimals are padded to thousandths.
+        "0" if plain => format!("{decimals:0<3}").parse().ok(),
+        "1" if plain => Some(1_000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn header_lines(name: &'static str, values: &[&str]) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    for value in values {
+        map.append(name, HeaderValue::from_str(value).unwrap());
+    }
+    map
+}
+
 #[cfg(test)]
 mod tests {
     use http::HeaderName;
@@ -335,5 +407,68 @@ mod tests {
         map.append("x", HeaderValue::from_str(&long).unwrap());
         assert!(RequestHeaders::read(&map, &names).check_size(20).is_ok());
         assert!(RequestHeaders::read(&map, &names).check_size(21).is_err());
+    }
+
+    #[test]
+    fn weights_are_thousandths() {
+        let of = |text: &str| quality(text.split(';').skip(1));
+        for (text, weight) in [
+            ("de", 1_000),
+            ("de;q=1", 1_000),
+            ("de; Q=0.5", 500),
+            ("de;level=1;q=0.05", 50),
+            ("de;q=0", 0),
+            ("de;q=0.000", 0),
+            ("de;q=", 0),
+            ("de;q=2", 0),
+            ("de;q=0.1234", 0),
+            ("de;q=-1", 0),
+        ] {
+            assert_eq!(of(text), weight, "{text}");
+        }
+    }
+
+    #[test]
+    fn accept_encoding_is_read_with_weights() {
+        use EncodingPreference::{Gzip, Identity, OnlyGzip};
+        let names = HeaderNames::new("Service-").unwrap();
+        let cases: [(&[&str], EncodingPreference); 27] = [
+            (&[], Identity),
+            (&[""], Identity),
+            (&["gzip"], Gzip),
+            (&["GZIP"], Gzip),
+            (&["x-gzip"], Gzip),
+            (&["br, gzip"], Gzip),
+            (&["br", "gzip"], Gzip),
+            (&["*"], Gzip),
+            (&["gzip;q=0.1"], Gzip),
+            (&["*;q=0.5, gzip;q=1.0"], Gzip),
+            (&["gzip;q=0.5, identity;q=0.5"], Gzip),
+            (&["identity;q=0.4", "gzip;q=0.5"], Gzip),
+            (&["identity;q=1, gzip;q=0.5"], Identity),
+            (&["identity", "gzip;q=0.5"], Identity),
+            (&["*, gzip;q=0.5"], Identity),
+            (&["br"], Identity),
+            (&["gzip;q=0"], Identity),
+            (&["gzip; q=0.000"], Identity),
+            (&["*, gzip;q=0"], Identity),
+            (&["identity"], Identity),
+            (&["*;q=0"], Identity),
+            (&["identity;q=0"], Identity),
+            (&["identity;q=0, gzip;q=0"], Identity),
+            (&["gzip;q=2"], Identity),
+            (&["identity;q=0, gzip"], OnlyGzip),
+            (&["gzip", "identity;q=0"], OnlyGzip),
+            (&["*;q=0, gzip;q=0.1"], OnlyGzip),
+        ];
+        for (values, expected) in cases {
+            let map = header_lines("accept-encoding", values);
+            let heads = RequestHeaders::read(&map, &names);
+            assert_eq!(
+                preferred_encoding(heads.accept_encoding),
+                expected,
+                "{values:?}"
+            );
+        }
     }
 }

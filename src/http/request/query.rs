@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::config::limits::LIST_IDS;
 use crate::http::errors::api_error::ApiError;
-use crate::http::request::path_validation::percent_decode;
+use crate::http::request::head_validation::percent_decode;
 use crate::types::Malformed;
 
 #[derive(Clone, Copy, Debug)]

@@ -3,14 +3,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
-use crate::http::connection::state::ConnectionState;
+use crate::http::connection::state::InFlightGuard;
 use crate::worker_pool::pool::Awaited;
 
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -22,21 +21,6 @@ pub(crate) enum ResponseBody {
     Full(Option<Bytes>),
     /// A stream, with the guard that marks the connection as busy until it ends.
     Stream(ResponseStream, Option<InFlightGuard>),
-}
-
-pub(crate) struct InFlightGuard(Arc<ConnectionState>);
-
-impl InFlightGuard {
-    #[must_use]
-    pub(crate) const fn new(conn_state: Arc<ConnectionState>) -> Self {
-        Self(conn_state)
-    }
-}
-
-impl Drop for InFlightGuard {
-    fn drop(&mut self) {
-        self.0.end();
-    }
 }
 
 impl From<Bytes> for ResponseBody {
@@ -84,18 +68,18 @@ impl Body for ResponseBody {
 /// Minimum size of a chunk, except for the last one, in bytes.
 pub(crate) const PIECE: usize = 64 * 1024;
 
-pub(crate) type Piece = Result<Bytes, BodyError>;
+pub(crate) type BodyPiece = Result<Bytes, BodyError>;
 
 /// A body that is produced chunk by chunk on the blocking thread pool. Each chunk is produced after the
 /// client has taken the previous one, so a slow client holds neither a thread nor memory.
 pub(crate) struct ChunkStream<P> {
     /// `None` while a chunk is being produced, and at the end.
     maker: Option<P>,
-    making: Option<JoinHandle<(P, Option<Piece>)>>,
+    making: Option<JoinHandle<(P, Option<BodyPiece>)>>,
     left: Option<u64>,
 }
 
-impl<P: Iterator<Item = Piece>> ChunkStream<P> {
+impl<P: Iterator<Item = BodyPiece>> ChunkStream<P> {
     #[must_use]
     pub(crate) const fn new(maker: P) -> Self {
         Self {
@@ -121,7 +105,7 @@ impl ChunkStream<FilePart> {
     }
 }
 
-impl<P: Iterator<Item = Piece> + Send + Unpin + 'static> Body for ChunkStream<P> {
+impl<P: Iterator<Item = BodyPiece> + Send + Unpin + 'static> Body for ChunkStream<P> {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -172,9 +156,9 @@ pub(crate) struct FilePart {
 }
 
 impl Iterator for FilePart {
-    type Item = Piece;
+    type Item = BodyPiece;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<BodyPiece> {
         let length = self.left.min(PIECE as u64);
         if length == 0 {
             return None;

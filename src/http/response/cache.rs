@@ -10,14 +10,20 @@
 //! compression.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::request::Parts;
 use parking_lot::Mutex;
 
 use crate::config::limits::ANSWERS_BYTES;
-use crate::http::response::content_encoding::pack;
+use crate::http::request::headers::{EncodingPreference, RequestHeaders, preferred_encoding};
+use crate::http::response::reply::Reply;
+use crate::http::state::HttpState;
 use crate::types::UnixSeconds;
 
 /// Limit of remembered request texts, in bytes. Above it all are dropped, which costs the next request of
@@ -56,6 +62,13 @@ impl<B: Into<Bytes>> From<B> for CompressibleBody {
             gzip: OnceLock::new(),
         }
     }
+}
+
+fn pack(bytes: &[u8]) -> Option<Bytes> {
+    // The fastest level: a response is compressed once for each change of the schedule, while viewers wait.
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::fast());
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok().map(Bytes::from)
 }
 
 #[derive(Clone, Debug)]
@@ -124,7 +137,6 @@ impl ResponseCache {
         entry.response_at(at.now)
     }
 
-    /// Finds a response by meaning, if it is still valid, and remembers the request text.
     #[must_use]
     pub fn find_by_meaning(
         &self,
@@ -223,6 +235,58 @@ impl CachedEntry {
         let holds = self.made <= now && self.response.until.is_none_or(|until| now < until);
         self.used.store(true, Ordering::Relaxed);
         holds.then(|| self.response.clone())
+    }
+}
+
+pub(crate) struct CacheLookup<'a> {
+    http: &'a HttpState,
+    text: &'a str,
+    at: Moment,
+}
+
+impl<'a> CacheLookup<'a> {
+    /// Returns `None` if the response will not be compressed and the request is shorter than `cached_from` bytes: it is
+    /// answered faster than looked up.
+    pub(crate) fn new(
+        http: &'a HttpState,
+        cached_from: usize,
+        parts: &'a Parts,
+        heads: &RequestHeaders<'_>,
+        now: UnixSeconds,
+    ) -> Option<Self> {
+        let text = parts.uri.path_and_query()?.as_str();
+        let compressed = preferred_encoding(heads.accept_encoding) != EncodingPreference::Identity;
+        (compressed || text.len() >= cached_from).then(|| Self {
+            http,
+            text,
+            at: Moment {
+                now,
+                generation: http.services.schedule.generation(),
+            },
+        })
+    }
+
+    /// Finds the response of a request with the same text, which need not be parsed.
+    pub(crate) fn by_text(&self) -> Option<Reply> {
+        let found = self.http.responses.find_by_text(self.text, self.at)?;
+        Some(Reply::cached(found, self.at.now, self.max_age()))
+    }
+
+    pub(crate) fn by_meaning(&self, meaning: &str) -> Option<Reply> {
+        let responses = &self.http.responses;
+        let found = responses.find_by_meaning(meaning, self.text, self.at)?;
+        Some(Reply::cached(found, self.at.now, self.max_age()))
+    }
+
+    pub(crate) fn insert(&self, meaning: &str, reply: &Reply) {
+        if let Some(response) = reply.cacheable() {
+            let responses = &self.http.responses;
+            responses.insert(meaning, self.text, response, self.at);
+        }
+    }
+
+    fn max_age(&self) -> u32 {
+        self.http.services.config.schedule.max_age
     }
 }
 

@@ -6,7 +6,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use http::header::{IF_NONE_MATCH, USER_AGENT};
 use http::request::Parts;
@@ -14,58 +13,25 @@ use http::{HeaderName, StatusCode};
 use ring::digest;
 use serde_json::Value;
 
-use crate::config::limits::BODY_SMALL;
 use crate::domain::accounts::User;
-use crate::domain::decision::{DecisionTrace, RightsSource};
+use crate::domain::decision::RightsSource;
 use crate::domain::entitlement::DecisionStep;
 use crate::domain::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
 use crate::domain::lab::AppliedFault;
-use crate::http::access::auth::{PartnerIdentity, Proof};
+use crate::http::access::auth::PartnerIdentity;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::head_validation::decode;
 use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
-use crate::http::request::path_validation::decode;
 use crate::http::request::query::Query;
 use crate::http::response::respond::{RequestRecord, loggable};
-use crate::http::routing::route::{BodyRule, JournalRule, Route};
+use crate::http::routing::route::Route;
 use crate::http::routing::router::RouteSet;
 use crate::http::state::HttpState;
 use crate::http::wire::rights::rule_step;
 use crate::services::Services;
 use crate::types::{
-    AssetId, Email, LoginId, PartnerId, SessionId, TokenHash, TokenKind, UnixSeconds,
+    AssetId, Email, PARTNER_TOKEN_LENGTH, SessionId, TokenHash, TokenKind, UnixSeconds,
 };
-
-/// What the pipeline learns of a request for its record.
-#[derive(Default)]
-pub(crate) struct JournalDraft {
-    /// When the request was checked; `None` if it was refused before.
-    pub(crate) at_millis: Option<i64>,
-    pub(crate) partner: Option<PartnerId>,
-    /// Whether it is a lab partner, all of whose requests are recorded.
-    pub(crate) lab: bool,
-    pub(crate) login: Option<LoginId>,
-    pub(crate) peer: Option<IpAddr>,
-    pub(crate) body: Option<Bytes>,
-    pub(crate) trace: DecisionTrace,
-}
-
-impl JournalDraft {
-    /// The partner of a request that is refused before it is authenticated.
-    pub(crate) fn identify(&mut self, identity: Option<PartnerIdentity>) {
-        self.partner = identity.map(|identity| identity.partner);
-        self.lab = identity.is_some_and(|identity| identity.is_lab());
-    }
-
-    /// The request is authenticated. Its decision is traced if its record may be kept.
-    pub(crate) fn admit(&mut self, proof: &Proof, route: &Route) {
-        self.partner = proof.partner();
-        self.lab = proof.lab().is_some();
-        self.login = proof.login();
-        if route.journal != JournalRule::Refusals || self.lab {
-            self.trace = DecisionTrace::on();
-        }
-    }
-}
 
 /// Parameters of paths whose values are ids of the catalogue or dates.
 const PATH_PARAMETERS: [&str; 5] = [
@@ -100,7 +66,6 @@ const TOKENS: [TokenKind; 4] = [
     TokenKind::Operator,
 ];
 
-/// Records an answered request of the partner interface, if it is of those that are kept.
 pub(crate) fn journal(
     http: &HttpState,
     record: &RequestRecord,
@@ -109,9 +74,6 @@ pub(crate) fn journal(
     status: StatusCode,
     error: Option<&ApiError>,
 ) {
-    if record.table != RouteSet::Public || !is_kept(record, status) {
-        return;
-    }
     let draft = &record.draft;
     let clock = &http.services.clock;
     let decision = draft.trace.collected();
@@ -221,19 +183,6 @@ fn id(record: &RequestRecord, heads: &RequestHeaders<'_>) -> String {
     if is_token { MASKED_ID.to_owned() } else { id }
 }
 
-fn is_kept(record: &RequestRecord, status: StatusCode) -> bool {
-    let refused = status.as_u16() >= 400;
-    let rule = record
-        .route
-        .map_or(JournalRule::Refusals, |(_, route)| route.journal);
-    let kept = match rule {
-        JournalRule::Refusals => refused,
-        JournalRule::Everything => true,
-        JournalRule::Changes => !record.draft.trace.is_unchanged(),
-    };
-    kept || record.draft.lab
-}
-
 /// The partner of a request that was refused behind its partner token.
 pub(crate) fn partner_of(
     http: &HttpState,
@@ -312,9 +261,10 @@ fn headers(names: &HeaderNames, parts: &Parts, heads: &RequestHeaders<'_>) -> Ve
         ("Play-ResolutionWidth", play.width),
         ("Play-ResolutionHeight", play.height),
     ];
-    let of_player = of_player
-        .into_iter()
-        .filter_map(|(name, value)| named(&names.full(name), utf8(value)?));
+    let of_player = of_player.into_iter().filter_map(|(name, header)| {
+        let value = utf8(header)?;
+        named(&names.full(name), value)
+    });
     let general = [
         ("User-Agent", USER_AGENT),
         ("If-None-Match", IF_NONE_MATCH),
@@ -341,14 +291,15 @@ fn named(name: &str, value: &str) -> Option<NamedText> {
 
 fn has_token(text: &str) -> bool {
     let other = |c: char| !c.is_ascii_hexdigit() && c != '-';
+    let mut words = text.split(other);
     has_prefix(text)
-        || text
-            .split(other)
-            .any(|word| TokenHash::hash_partner_token(word).is_some())
+        || (text.len() >= PARTNER_TOKEN_LENGTH
+            && words.any(|word| TokenHash::hash_partner_token(word).is_some()))
 }
 
 fn has_prefix(text: &str) -> bool {
-    TOKENS.iter().any(|kind| text.contains(kind.prefix()))
+    // Each prefix ends with it, and most texts have none.
+    text.contains('_') && TOKENS.iter().any(|kind| text.contains(kind.prefix()))
 }
 
 fn device(heads: &RequestHeaders<'_>) -> Option<JournalDevice> {
@@ -381,11 +332,6 @@ fn network(address: IpAddr) -> String {
             format!("{a:x}:{b:x}:{c:x}::/48")
         }
     }
-}
-
-/// Whether the body of a request may be read for its record. Other bodies are challenges, events and files.
-pub(crate) fn reads_body(route: &Route) -> bool {
-    route.body == BodyRule::Whole(BODY_SMALL)
 }
 
 fn members(body: &[u8]) -> Vec<NamedText> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::decode::{TableDecoder, decode_toml};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::accept::quality;
+use crate::http::request::headers::quality;
 use crate::types::Locale;
 
 const BUILT_IN: [(&str, &str); 3] = [
@@ -146,7 +146,6 @@ impl Messages {
     }
 }
 
-/// The keys of messages: error codes, and those of [`TYPED`].
 fn keys() -> impl Iterator<Item = &'static str> {
     let codes = ErrorCode::ALL.iter().map(|code| code.as_str());
     codes.chain(TYPED.iter().map(|(_, key)| *key))

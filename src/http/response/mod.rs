@@ -2,9 +2,6 @@
 
 pub(crate) mod body;
 pub(crate) mod cache;
-pub(crate) mod cache_lookup;
-pub(crate) mod content_encoding;
-pub(crate) mod future;
 pub(crate) mod journal_entry;
 pub mod localized_messages;
 pub(crate) mod range;

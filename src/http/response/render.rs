@@ -1,6 +1,7 @@
 //! Turns a reply or an error into an HTTP response: conditional requests, content codings, ranges and caching
 //! headers. It does not decide what is served.
 
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -12,14 +13,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
 
 use crate::http::errors::api_error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
-use crate::http::request::headers::{HeaderNames, RequestHeaders};
+use crate::http::request::headers::{
+    EncodingPreference, HeaderNames, RequestHeaders, preferred_encoding,
+};
 use crate::http::response::body::{ChunkStream, PooledBody, ResponseBody, ResponseStream};
 use crate::http::response::cache::CompressibleBody;
-use crate::http::response::content_encoding::{Preference, is_known, preference, tag};
 use crate::http::response::range::{RangePart, part};
 use crate::http::response::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media};
 use crate::http::response::soap;
-use crate::types::LimitReached;
+use crate::types::{LimitReached, PartnerId};
 use crate::worker_pool::fair_queue::Turn;
 use crate::worker_pool::pool::WorkerPool;
 
@@ -46,12 +48,20 @@ fn cache_control(age: u32) -> Result<HeaderValue, http::header::InvalidHeaderVal
     HeaderValue::from_str(&format!("private, max-age={age}"))
 }
 
+/// Where large bodies are compressed, and the client whose turn it is.
+#[derive(Clone, Copy)]
+pub(crate) struct CompressionJobs<'a> {
+    pub pool: &'a WorkerPool<()>,
+    pub partner: Option<PartnerId>,
+    pub peer: Option<IpAddr>,
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct ResponseOptions<'a> {
     pub heads: &'a RequestHeaders<'a>,
     pub head: bool,
-    /// Worker pool and turn for compressing large bodies. Without a pool they are sent uncompressed.
-    pub compression: Option<(&'a WorkerPool<()>, Turn)>,
+    /// Without it large bodies are sent uncompressed.
+    pub compression: Option<CompressionJobs<'a>>,
 }
 
 pub(crate) fn render(
@@ -80,7 +90,8 @@ pub(crate) fn render(
         }
         Content::File(file) => file_body(file, options, &mut headers, &mut status)?,
         Content::Export(kept, media, export) => {
-            let gzip = preference(options.heads.accept_encoding) != Preference::Identity;
+            let gzip =
+                preferred_encoding(options.heads.accept_encoding) != EncodingPreference::Identity;
             if insert_caching_headers(kept, gzip, options, &mut headers) {
                 status = StatusCode::NOT_MODIFIED;
                 ResponseBody::Empty
@@ -164,10 +175,10 @@ fn prepared_body(
     let Prepared {
         media, body, kept, ..
     } = prepared;
-    let pack = match preference(options.heads.accept_encoding) {
-        Preference::Identity => false,
-        Preference::Gzip => body.identity().len() >= GZIP_FROM,
-        Preference::OnlyGzip => true,
+    let pack = match preferred_encoding(options.heads.accept_encoding) {
+        EncodingPreference::Identity => false,
+        EncodingPreference::Gzip => body.identity().len() >= GZIP_FROM,
+        EncodingPreference::OnlyGzip => true,
     };
     if insert_caching_headers(kept, pack, options, headers) {
         return None;
@@ -201,8 +212,14 @@ fn packed(
         return Some(ResponseBody::Empty);
     }
     let body = Arc::clone(body);
-    let (pool, turn) = options.compression?;
-    let packing = pool.run_for(turn, move |()| body.gzip().cloned()).ok()?;
+    let jobs = options.compression?;
+    let turn = jobs
+        .peer
+        .map_or_else(Turn::default, |peer| Turn::for_client(jobs.partner, peer));
+    let packing = jobs
+        .pool
+        .run_for(turn, move |()| body.gzip().cloned())
+        .ok()?;
     Some(ResponseBody::Stream(
         Box::pin(PooledBody::new(packing)),
         None,
@@ -268,6 +285,58 @@ fn file_body(
     })
 }
 
+/// Builds a strong entity tag, which differs by content coding.
+fn tag(number: u64, packed: bool) -> HeaderValue {
+    // Without the formatting machinery: every cacheable response has a tag.
+    let mut text = *b"\"0000000000000000-gz\"";
+    for (digit, at) in text.iter_mut().skip(1).take(16).zip((0..16).rev()) {
+        let nibble = u32::try_from((number >> (4 * at)) & 0xf).unwrap_or(0);
+        *digit = char::from_digit(nibble, 16).map_or(b'0', |c| u8::try_from(c).unwrap_or(b'0'));
+    }
+    let value = if packed {
+        HeaderValue::from_bytes(&text)
+    } else {
+        let mut plain = [b'"'; 18];
+        for (to, from) in plain.iter_mut().zip(text).take(17) {
+            *to = from;
+        }
+        HeaderValue::from_bytes(&plain)
+    };
+    value.unwrap_or_else(|_| HeaderValue::from_static("\"0\""))
+}
+
+fn is_known(heads: &RequestHeaders<'_>, tag: &HeaderValue) -> bool {
+    heads.if_none_match.values().any(|line| {
+        let line = line.as_bytes().trim_ascii();
+        // RFC 9110, 13.1.2: `*` matches any current representation.
+        line == b"*" || names_tag(line, tag.as_bytes())
+    })
+}
+
+fn names_tag(mut list: &[u8], tag: &[u8]) -> bool {
+    loop {
+        list = list.trim_ascii_start();
+        // A weak comparison: a proxy that compresses weakens the tag of the client.
+        list = list.strip_prefix(b"W/").unwrap_or(list);
+        let Some(inner) = list.strip_prefix(b"\"") else {
+            // Not a tag: continue after the next comma.
+            match list.iter().position(|b| *b == b',') {
+                Some(at) => list = list.get(at + 1..).unwrap_or_default(),
+                None => return false,
+            }
+            continue;
+        };
+        let Some(end) = inner.iter().position(|b| *b == b'"') else {
+            return false;
+        };
+        // Including both quotes.
+        if list.get(..end + 2) == Some(tag) {
+            return true;
+        }
+        list = inner.get(end + 1..).unwrap_or_default();
+    }
+}
+
 fn content_range(range: &str) -> HeaderValue {
     HeaderValue::from_str(&format!("bytes {range}"))
         .unwrap_or_else(|_| HeaderValue::from_static("bytes */0"))
@@ -281,7 +350,6 @@ pub(crate) enum ErrorForm {
     Soap,
 }
 
-/// Renders an error. `user_message` is the localized text for the viewer.
 #[must_use]
 pub(crate) fn render_error(
     error: &ApiError,
@@ -352,6 +420,7 @@ mod tests {
     use http::HeaderName;
 
     use super::*;
+    use crate::http::request::headers::header_lines;
 
     fn prepared() -> Prepared {
         Prepared {
@@ -510,5 +579,43 @@ mod tests {
             of(ApiError::new(ErrorCode::InvalidCredentials, "x")),
             "Bearer"
         );
+    }
+
+    #[test]
+    fn if_none_match_is_a_list_that_is_compared_weakly() {
+        let names = HeaderNames::new("Service-").unwrap();
+        let known = |values: &[&str]| {
+            let map = header_lines("if-none-match", values);
+            is_known(
+                &RequestHeaders::read(&map, &names),
+                &HeaderValue::from_static("\"a\""),
+            )
+        };
+        for yes in [
+            &["\"a\""][..],
+            &["W/\"a\""],
+            &["*"],
+            &[" * "],
+            &["\"b\",\"a\""],
+            &["\"b\"", "\"a\""],
+            &["\"x,y\" , W/\"a\""],
+            &["junk, \"a\""],
+            &["\u{e4}, \"a\""],
+        ] {
+            assert!(known(yes), "{yes:?}");
+        }
+        for no in [
+            &[][..],
+            &[""],
+            &["a"],
+            &["\"b\""],
+            &["\"a"],
+            &["W/W/\"a\""],
+            &["\"b,\"a\",c\""],
+            &["\"A\""],
+            &["**"],
+        ] {
+            assert!(!known(no), "{no:?}");
+        }
     }
 }

@@ -42,7 +42,7 @@ impl Words {
     }
 }
 
-pub enum View<'a> {
+pub enum ResetPageView<'a> {
     /// The form for a token, with the mistake of the previous attempt.
     Form(&'a str, Option<ResetFormError<'a>>),
     Done,
@@ -73,7 +73,7 @@ impl Pages {
     }
 
     #[must_use]
-    pub fn reset(&self, language: &str, status: StatusCode, view: &View<'_>) -> Reply {
+    pub fn reset(&self, language: &str, status: StatusCode, view: &ResetPageView<'_>) -> Reply {
         let mut others = self.others.iter();
         let words = others.find(|words| words.language == language);
         let words = words.unwrap_or(&self.fallback);
@@ -114,11 +114,11 @@ pub(crate) fn policy(
     ))
 }
 
-fn content(words: &Words, view: &View<'_>) -> String {
+fn content(words: &Words, view: &ResetPageView<'_>) -> String {
     match view {
-        View::Done => format!("<p role=\"status\">{}</p>", escaped(&words.done)),
-        View::Refused(why) => alert(why),
-        View::Form(token, fault) => {
+        ResetPageView::Done => format!("<p role=\"status\">{}</p>", escaped(&words.done)),
+        ResetPageView::Refused(why) => alert(why),
+        ResetPageView::Form(token, fault) => {
             let alert = match fault {
                 None => String::new(),
                 Some(ResetFormError::Mismatch) => alert(&words.mismatch),
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::http::response::reply::Content;
 
-    fn html(language: &str, view: &View<'_>) -> String {
+    fn html(language: &str, view: &ResetPageView<'_>) -> String {
         let reply = Pages::built_in()
             .unwrap()
             .reset(language, StatusCode::OK, view);
@@ -174,20 +174,23 @@ mod tests {
     fn every_language_has_every_word() {
         for (language, _) in [FALLBACK].into_iter().chain(OTHERS) {
             for view in [
-                View::Form("pgr_x", Some(ResetFormError::Mismatch)),
-                View::Done,
+                ResetPageView::Form("pgr_x", Some(ResetFormError::Mismatch)),
+                ResetPageView::Done,
             ] {
                 let page = html(language, &view);
                 assert!(page.contains(&format!("<html lang=\"{language}\">")));
                 assert!(!page.replace(STYLE, "").contains('{'), "{page}");
             }
         }
-        assert_eq!(html("fi", &View::Done), html("en", &View::Done));
+        assert_eq!(
+            html("fi", &ResetPageView::Done),
+            html("en", &ResetPageView::Done)
+        );
     }
 
     #[test]
     fn the_policy_forbids_loading_and_scripts() {
-        let page = html("en", &View::Form("pgr_x", None));
+        let page = html("en", &ResetPageView::Form("pgr_x", None));
         for word in [
             "<script", "src=", "href=", "http:", "https:", "style=", "onload",
         ] {
@@ -200,7 +203,7 @@ mod tests {
         let token = "\"><script>";
         let page = html(
             "en",
-            &View::Form(token, Some(ResetFormError::Message("<b>&"))),
+            &ResetPageView::Form(token, Some(ResetFormError::Message("<b>&"))),
         );
         assert!(page.contains("value=\"&quot;&gt;&lt;script&gt;\""));
         assert!(page.contains("&lt;b&gt;&amp;") && !page.contains("<script"));

@@ -1,33 +1,41 @@
-//! Completes a response: common headers, metrics and the access log.
+//! Completes a response: common headers, metrics, the access log and the request journal.
 //!
 //! The log names the route and never the path: a path may contain a signed token, a query anything.
 
-use std::time::Instant;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use bytes::Bytes;
 use http::header::{CONNECTION, DATE, LINK, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 
+use crate::domain::decision::DecisionTrace;
 use crate::domain::lab::AppliedFault;
+use crate::http::access::auth::{PartnerIdentity, Proof};
 use crate::http::access::cors;
+
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
-use crate::http::faults;
+use crate::http::faults::{self, ConnectionCut};
 use crate::http::request::context::RequestId;
 use crate::http::request::headers::RequestHeaders;
 use crate::http::response::body::ResponseBody;
-use crate::http::response::journal_entry::{JournalDraft, journal};
-use crate::http::response::render::{ErrorForm, ResponseOptions, render, render_error};
+use crate::http::response::journal_entry::journal;
+use crate::http::response::render::{
+    CompressionJobs, ErrorForm, ResponseOptions, render, render_error,
+};
 use crate::http::response::reply::Reply;
-use crate::http::response::reset_page_view::View;
+use crate::http::response::reset_page_view::ResetPageView;
 use crate::http::response::soap;
-use crate::http::routing::handler::Answer;
-use crate::http::routing::route::Route;
+use crate::http::routing::endpoint::Answer;
+use crate::http::routing::route::{JournalRule, Route};
 use crate::http::routing::router::RouteSet;
 use crate::http::state::HttpState;
 use crate::ports::Clock as _;
-use crate::types::{UnixSeconds, UserId};
-use crate::worker_pool::fair_queue::Turn;
+use crate::types::{LoginId, PartnerId, UnixSeconds, UserId};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
@@ -37,14 +45,13 @@ const SUNSET: HeaderName = HeaderName::from_static("sunset");
 /// The two livestream routes were deprecated with the first release, on 1 January 2026 (RFC 9745).
 const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1767225600");
 
+/// What the pipeline learns of a request, for its response, the log and the journal.
 pub(crate) struct RequestRecord {
     pub(crate) table: RouteSet,
     pub(crate) started: Instant,
     pub(crate) id: RequestId,
     pub(crate) route: Option<(usize, &'static Route)>,
     pub(crate) user: Option<UserId>,
-    pub(crate) turn: Turn,
-    /// The fault of the lab that affected the request.
     pub(crate) fault: Option<AppliedFault>,
     /// The time of the request where it is not that of the machine.
     pub(crate) lab_time: Option<UnixSeconds>,
@@ -74,7 +81,6 @@ impl RequestRecord {
             id: http.ids.for_request(heads),
             route: None,
             user: None,
-            turn: Turn::default(),
             fault: None,
             lab_time: http.services.lab_clock.as_ref().map(|clock| clock.now()),
             successor: None,
@@ -91,6 +97,56 @@ impl RequestRecord {
     }
 }
 
+/// The part of a [`RequestRecord`] that the request journal needs.
+#[derive(Default)]
+pub(crate) struct JournalDraft {
+    /// When the request was checked; `None` if it was refused before.
+    pub(crate) at_millis: Option<i64>,
+    pub(crate) partner: Option<PartnerId>,
+    /// Whether it is a lab partner, all of whose requests are recorded.
+    pub(crate) lab: bool,
+    pub(crate) login: Option<LoginId>,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) body: Option<Bytes>,
+    pub(crate) trace: DecisionTrace,
+}
+
+impl JournalDraft {
+    /// The partner of a request that is refused before it is authenticated.
+    pub(crate) fn identify(&mut self, identity: Option<PartnerIdentity>) {
+        self.partner = identity.map(|identity| identity.partner);
+        self.lab = identity.is_some_and(|identity| identity.is_lab());
+    }
+
+    /// The request is authenticated. Its decision is traced if its record may be kept.
+    pub(crate) fn admit(&mut self, proof: &Proof, route: &Route) {
+        self.partner = proof.partner();
+        self.lab = proof.lab().is_some();
+        self.login = proof.login();
+        if route.journal != JournalRule::Refusals || self.lab {
+            self.trace = DecisionTrace::on();
+        }
+    }
+}
+
+pub(crate) type Answered = Response<ResponseBody>;
+
+pub(crate) enum ResponseFuture {
+    Ready(Option<Answered>),
+    Later(Pin<Box<dyn Future<Output = Result<Answered, ConnectionCut>> + Send>>),
+}
+
+impl Future for ResponseFuture {
+    type Output = Result<Answered, ConnectionCut>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Ready(answer) => answer.take().map_or(Poll::Pending, |a| Poll::Ready(Ok(a))),
+            Self::Later(future) => future.as_mut().poll(cx),
+        }
+    }
+}
+
 pub(crate) fn finish(
     http: &HttpState,
     record: RequestRecord,
@@ -101,7 +157,11 @@ pub(crate) fn finish(
     let options = ResponseOptions {
         heads,
         head: record.head,
-        compression: Some((&http.services.compression, record.turn)),
+        compression: Some(CompressionJobs {
+            pool: &http.services.compression,
+            partner: record.draft.partner,
+            peer: record.draft.peer,
+        }),
     };
     let (mut response, error) = match answer.and_then(|reply| render(reply, options)) {
         Ok(response) => (response, None),
@@ -152,14 +212,10 @@ pub(crate) fn finish(
             .refusals
             .count(record.route_label(), error.code().as_str(), partner, name);
     }
-    journal(
-        http,
-        &record,
-        parts,
-        heads,
-        response.status(),
-        error.as_ref(),
-    );
+    let status = response.status();
+    if is_journaled(&record, status) {
+        journal(http, &record, parts, heads, status, error.as_ref());
+    }
     if http.settings.access_log {
         let partner = record.draft.partner;
         let partner = partner.and_then(|partner| http.services.partners.name(&partner));
@@ -178,10 +234,29 @@ pub(crate) fn finish(
     response
 }
 
-/// The `Date` of a moved clock. hyper adds the real one where there is none.
+fn is_journaled(record: &RequestRecord, status: StatusCode) -> bool {
+    if record.table != RouteSet::Public {
+        return false;
+    }
+    let refused = status.as_u16() >= 400;
+    let rule = record
+        .route
+        .map_or(JournalRule::Refusals, |(_, route)| route.journal);
+    let kept = match rule {
+        JournalRule::Refusals => refused,
+        JournalRule::Everything => true,
+        JournalRule::Changes => !record.draft.trace.is_unchanged(),
+    };
+    kept || record.draft.lab
+}
+
+/// The `Date` of a lab's clock. hyper adds the real one where there is none.
 fn http_date(now: UnixSeconds) -> Option<HeaderValue> {
-    let date = chrono::DateTime::from_timestamp(now.0, 0)?;
-    let text = date.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    /// The year 10000, for which httpdate panics.
+    const END: u64 = 253_402_300_800;
+    let seconds = u64::try_from(now.0).ok().filter(|seconds| *seconds < END)?;
+    // chrono's formatter takes 4,100 instructions, an eighth of a schedule answer.
+    let text = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds));
     HeaderValue::from_str(&text).ok()
 }
 
@@ -212,7 +287,7 @@ fn refuse(
 
 fn page(http: &HttpState, accept: Option<&str>, error: &ApiError, text: &str) -> Reply {
     let language = http.messages.language(accept, None);
-    let view = View::Refused(text);
+    let view = ResetPageView::Refused(text);
     let page = http.pages.reset(language, error.code().status(), &view);
     match error.retry_after() {
         Some(seconds) => page.with_header(RETRY_AFTER, seconds.into()),

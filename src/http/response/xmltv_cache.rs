@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use crate::http::response::body::{BodyError, PIECE, Piece};
+use crate::http::response::body::{BodyError, BodyPiece, PIECE};
 
 /// Longest export that is kept uncompressed as well: about 40,000 programmes. A longer one is decompressed
 /// while it is sent, so a large guide needs a tenth of its size in memory.
@@ -31,7 +31,7 @@ impl GzipExport {
     ///
     /// # Errors
     /// The first piece that failed.
-    pub fn from_pieces(pieces: impl Iterator<Item = Piece>) -> Result<Self, BodyError> {
+    pub fn from_pieces(pieces: impl Iterator<Item = BodyPiece>) -> Result<Self, BodyError> {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         let mut identity = Some(Vec::new());
         for piece in pieces {
@@ -59,7 +59,7 @@ impl GzipExport {
         self.identity.as_ref()
     }
 
-    pub fn inflated(&self) -> impl Iterator<Item = Piece> + Send + Unpin + use<> {
+    pub fn inflated(&self) -> impl Iterator<Item = BodyPiece> + Send + Unpin + use<> {
         let mut decoder = GzDecoder::new(io::Cursor::new(self.gzip.clone()));
         std::iter::from_fn(move || {
             let mut piece = Vec::with_capacity(PIECE);

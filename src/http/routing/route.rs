@@ -9,7 +9,7 @@ use crate::config::limits::{
     BODY_SMALL, DEADLINE_BULK, DEADLINE_HASHING, DEADLINE_MEMORY, DEADLINE_STORE, DEADLINE_UPSTREAM,
 };
 use crate::http::access::auth::{Anyone, OperatorAuth, PartnerAuth, UserAuth};
-use crate::http::routing::handler::Handler;
+use crate::http::routing::endpoint::Handler;
 use crate::types::Role;
 
 /// HTTP method of a route. Every GET route also answers HEAD, and every path answers OPTIONS.
@@ -97,7 +97,6 @@ pub enum RateClass {
     Reset,
 }
 
-/// Which requests of a route the request journal keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalRule {
     Refusals,
@@ -136,6 +135,8 @@ pub struct Route {
     /// Whether the response contains secrets of users (tokens and PINs in mail), for a role that may see
     /// them.
     pub shows_secrets: bool,
+    /// Whether a member of a fleet answers it from what it alone knows, also while it may not be the owner any more.
+    pub is_local: bool,
     pub journal: JournalRule,
     pub label: &'static str,
 }
@@ -166,6 +167,7 @@ impl Route {
             is_change: !matches!(method, RouteMethod::Get),
             has_dry_run: false,
             shows_secrets: false,
+            is_local: false,
             journal: JournalRule::Refusals,
             label,
         }
@@ -226,6 +228,11 @@ impl Route {
         self
     }
 
+    pub(crate) const fn local(mut self) -> Self {
+        self.is_local = true;
+        self
+    }
+
     pub(crate) const fn journaled(mut self, rule: JournalRule) -> Self {
         self.journal = rule;
         self
@@ -234,6 +241,12 @@ impl Route {
     pub(crate) const fn read_only(mut self) -> Self {
         self.is_change = false;
         self
+    }
+
+    /// Whether the request journal may read the body. Other bodies are challenges, events and files.
+    #[must_use]
+    pub(crate) fn journals_body(&self) -> bool {
+        self.body == BodyRule::Whole(BODY_SMALL)
     }
 
     /// Whether an operator's request is written to the audit record: every change and every read of secrets.

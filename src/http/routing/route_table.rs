@@ -5,9 +5,12 @@ use crate::config::limits::{
     BODY_BACKUP, BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY, BODY_USERS,
 };
 use crate::http::access::auth::{Anyone, OperatorAuth, PartnerAuth, UserAuth};
+use crate::http::routing::endpoint::admin::activity::ActivityRequest;
+use crate::http::routing::endpoint::admin::audit::AuditRequest;
 use crate::http::routing::endpoint::admin::backups::{
     BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest,
 };
+use crate::http::routing::endpoint::admin::clock::MoveClockRequest;
 use crate::http::routing::endpoint::admin::conformance::ConformanceRequest;
 use crate::http::routing::endpoint::admin::content::{
     ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest, RefreshSourceRequest,
@@ -17,17 +20,22 @@ use crate::http::routing::endpoint::admin::lab::{
     AddFaultRequest, FaultRequest, MovePartnerClockRequest, ReportScenarioRequest,
     ResetPartnerRequest,
 };
+use crate::http::routing::endpoint::admin::mail::{
+    MailRequest, PreviewMailRequest, TestMailRequest,
+};
+use crate::http::routing::endpoint::admin::operators::{
+    AddOperatorRequest, AddOperatorTokenRequest, OperatorRequest, OperatorTokenRequest,
+};
+use crate::http::routing::endpoint::admin::partners::{
+    AddPartnerRequest, AddPartnerTokenRequest, ChangePartnerRequest, PartnerRequest,
+    PartnerTokenRequest,
+};
+use crate::http::routing::endpoint::admin::playback::EndPlaybackSessionRequest;
 use crate::http::routing::endpoint::admin::requests::{RequestRequest, RequestsRequest};
 use crate::http::routing::endpoint::admin::rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
 use crate::http::routing::endpoint::admin::schedule::{ScheduleDayRequest, ScheduleLiveRequest};
-use crate::http::routing::endpoint::admin::system::{
-    ActivityRequest, AddOperatorRequest, AddOperatorTokenRequest, AddPartnerRequest,
-    AddPartnerTokenRequest, AuditRequest, ChangePartnerRequest, EndPlaybackSessionRequest,
-    MailRequest, MoveClockRequest, OperatorRequest, OperatorTokenRequest, PartnerRequest,
-    PartnerTokenRequest, PreviewMailRequest, TestMailRequest,
-};
 use crate::http::routing::endpoint::admin::telemetry::{
     ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
 };
@@ -54,7 +62,7 @@ use crate::http::routing::endpoint::users::{
     ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, DeviceRequest, SessionRequest,
     UpdateUserRequest,
 };
-use crate::http::routing::handler::{Handler, Outcome, handler, later, now};
+use crate::http::routing::endpoint::{Handler, HandlerOutcome, handler, later, now};
 use crate::http::routing::route::BodyRule::{self, Gzip, Ignored, Streamed, Whole};
 use crate::http::routing::route::JournalRule::{Changes, Everything};
 use crate::http::routing::route::RouteMethod::{self, Delete, Get, Post, Put};
@@ -208,9 +216,9 @@ pub(crate) static PUBLIC: &[Route] = &[
     user(Post, "/api/playback/v1/fairplay/license", "license_fairplay", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).journaled(Everything),
     user(Post, "/api/playback/v1/clearkey/license", "license_clearkey", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).journaled(Everything),
     partner(Get, "/api/playback/v1/fairplay/certificate", "fairplay_certificate", later!(api::license::fairplay_certificate), Ignored, Memory),
-    user(Post, "/api/playback/v1/heartbeat", "heartbeat", now!(HeartbeatRequest => api::playback::heartbeat), Ignored, Memory).journaled(Changes),
+    user(Post, "/api/playback/v1/heartbeat", "heartbeat", now!(HeartbeatRequest => api::playback::heartbeat), Ignored, Memory).journaled(Changes).local(),
     user(Delete, "/api/playback/v1/heartbeat", "end_playback", later!(EndPlaybackRequest => api::playback::end_playback), Ignored, Store).journaled(Everything),
-    user(Post, "/api/tracker/v1/telemetry-events", "telemetry", later!(TelemetryRequest => api::telemetry::telemetry), EVENTS, Store),
+    user(Post, "/api/tracker/v1/telemetry-events", "telemetry", later!(TelemetryRequest => api::telemetry::telemetry), EVENTS, Store).local(),
     form("/api/tracker/v1/cmcd/{token}", "cmcd", later!(CmcdRequest => api::telemetry::cmcd), Store).with_body(EVENTS),
     // The request journal, for the developers of lab partners.
     partner(Get, "/api/lab/v1/requests", "lab_requests", later!(RequestsRequest => admin::requests::lab_requests), Ignored, Bulk),
@@ -240,8 +248,9 @@ pub(crate) static OPS: &[Route] = &[
     open("/metrics", "metrics", now!(admin::probes::metrics), Memory),
     open("/openapi.json", "ops_openapi", now!(api::openapi::ops_document), Memory),
     open("/docs", "ops_docs", now!(api::openapi::ops_page), Memory),
-    ops(Get, "/admin/v1/about", "admin_about", ANY_ROLE, now!(admin::about::about), Ignored, Memory),
-    ops(Get, "/admin/v1/activity", "admin_activity", ANY_ROLE, now!(ActivityRequest => admin::activity::activity), Ignored, Memory),
+    ops(Get, "/admin/v1/about", "admin_about", ANY_ROLE, now!(admin::about::about), Ignored, Memory).local(),
+    ops(Get, "/admin/v1/activity", "admin_activity", ANY_ROLE, now!(ActivityRequest => admin::activity::activity), Ignored, Memory).local(),
+    ops(Get, "/admin/v1/fleet", "admin_fleet", READ_SYSTEM, now!(admin::fleet::fleet), Ignored, Memory).local(),
     ops(Get, "/admin/v1/clock", "admin_read_clock", ANY_ROLE, now!(admin::clock::read), Ignored, Memory),
     ops(Put, "/admin/v1/clock", "admin_move_clock", EDIT_SYSTEM, later!(MoveClockRequest => admin::clock::shift), SMALL, Store),
     ops(Delete, "/admin/v1/clock", "admin_reset_clock", EDIT_SYSTEM, later!(admin::clock::reset), Ignored, Store),

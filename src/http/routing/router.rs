@@ -7,7 +7,7 @@ use http::header::ALLOW;
 use http::{HeaderValue, Method};
 
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::path_validation::decode;
+use crate::http::request::head_validation::decode;
 use crate::http::routing::route::{Route, RouteMethod};
 use crate::http::routing::route_table::{OPS, PUBLIC};
 
@@ -25,7 +25,6 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether the pattern of the route has the parameter.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.spans.iter().any(|(known, _, _)| *known == name)
@@ -164,7 +163,7 @@ impl RouteSet {
         }
     }
 
-    /// Finds the route of a path that [`check_path`](crate::http::request::path_validation::check_path) accepted.
+    /// Finds the route of a path that [`check_path`](crate::http::request::head_validation::check_path) accepted.
     ///
     /// # Errors
     /// `VERSION_NOT_SERVED` if the path exists in another version, which the message names; `PATH_NOT_FOUND`
@@ -264,7 +263,7 @@ fn unknown_path(table: RouteSet, method: &Method, path: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::request::path_validation::check_path;
+    use crate::http::request::head_validation::check_path;
 
     fn label(method: &Method, path: &str) -> Result<&'static str, ErrorCode> {
         check_path(path).map_err(|e| e.code())?;

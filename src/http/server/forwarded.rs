@@ -2,12 +2,12 @@
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::http::access::auth::Administrator;
+use crate::http::access::local_admin::Administrator;
 use crate::http::routing::router::RouteSet;
 use crate::http::server::listener::{Acceptor, ListenerOptions};
 use crate::types::{ConnectionOrigin, ListenerKind};
 
-/// [`Running::stop`](super::listener::Running::stop) waits until it is dropped.
+/// [`RunningServer::stop`](super::listener::RunningServer::stop) waits until it is dropped.
 pub(crate) struct ForwardedConnections(pub(super) Acceptor);
 
 impl ForwardedConnections {

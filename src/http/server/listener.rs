@@ -19,12 +19,13 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::config::limits::ACCEPT_REST;
-use crate::http::access::auth::Administrator;
+use crate::descriptor_reserve;
+use crate::http::access::local_admin::Administrator;
 use crate::http::connection::h1::drive;
 use crate::http::connection::io_observer::ObserveWrites;
 use crate::http::connection::state::ConnectionState;
 use crate::http::pipeline::Service;
-use crate::http::request::client_addr::counted_as;
+use crate::http::request::context::counted_as;
 use crate::http::routing::router::RouteSet;
 use crate::http::server::forwarded::ForwardedConnections;
 use crate::http::server::shutdown::{PARTING_TIME, Shutdown, Stage};
@@ -204,7 +205,7 @@ impl Listener {
 }
 
 #[must_use]
-pub fn serve(http: Arc<HttpState>, listeners: Vec<Listener>) -> Running {
+pub fn serve(http: Arc<HttpState>, listeners: Vec<Listener>) -> RunningServer {
     serve_with_late(http, listeners, std::future::pending())
 }
 
@@ -214,7 +215,7 @@ pub fn serve_with_late(
     http: Arc<HttpState>,
     listeners: Vec<Listener>,
     late: impl Future<Output = Listener> + Send + 'static,
-) -> Running {
+) -> RunningServer {
     let (acceptor, ended) = Acceptor::new(http);
     let own = acceptor.clone();
     for listener in listeners {
@@ -227,7 +228,7 @@ pub fn serve_with_late(
             listener = late => accept(acceptor, listener).await,
         }
     });
-    Running {
+    RunningServer {
         acceptor: own,
         ended,
     }
@@ -252,12 +253,12 @@ pub fn connect(http: Arc<HttpState>) -> DuplexStream {
     near
 }
 
-pub struct Running {
+pub struct RunningServer {
     acceptor: Acceptor,
     ended: mpsc::Receiver<()>,
 }
 
-impl Running {
+impl RunningServer {
     /// For connections that other members of a fleet accept.
     pub(crate) fn forwarded(&self) -> ForwardedConnections {
         ForwardedConnections(self.acceptor.clone())
@@ -287,7 +288,7 @@ pub(super) struct Acceptor {
     pub(super) http: Arc<HttpState>,
     limiter: Arc<ConnectionLimiter>,
     shutdown: Arc<Shutdown>,
-    /// Every task holds a clone; [`Running::stop`] waits until the last one is dropped.
+    /// Every task holds a clone; [`RunningServer::stop`] waits until the last one is dropped.
     open: mpsc::Sender<()>,
 }
 
@@ -321,7 +322,10 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
                 error.kind(),
                 io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
             );
-            if !gone {
+            let released = listener.options.local
+                && descriptor_reserve::is_exhaustion(&error)
+                && descriptor_reserve::release_for_administrator();
+            if !gone && !released {
                 tracing::warn!(%error, "failed to accept a connection");
                 sleep(ACCEPT_REST).await;
             }

@@ -97,10 +97,10 @@ async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, slots: Arc<Semapho
         let (options, notice) = (listener.options.clone(), Arc::clone(&notice));
         let accepted = match &listener.socket {
             Socket::Tcp(socket) => socket.accept().await.map(|(stream, _)| {
-                tokio::spawn(answered(stream, options, notice, slot));
+                tokio::spawn(serve_connection(stream, options, notice, slot));
             }),
             Socket::Unix(socket) => socket.accept().await.map(|(stream, _)| {
-                tokio::spawn(answered(stream, options, notice, slot));
+                tokio::spawn(serve_connection(stream, options, notice, slot));
             }),
         };
         if accepted.is_err() {
@@ -110,7 +110,7 @@ async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, slots: Arc<Semapho
     }
 }
 
-async fn answered<S>(
+async fn serve_connection<S>(
     stream: S,
     options: ListenerOptions,
     notice: Arc<Notice>,
@@ -138,7 +138,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let reply = answer(table, &request.into_parts().0, &notice);
+        let reply = response(table, &request.into_parts().0, &notice);
         async move { Ok::<_, Infallible>(reply) }
     });
     let _ = http1::Builder::new()
@@ -150,7 +150,7 @@ where
         .await;
 }
 
-fn answer(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>> {
+fn response(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>> {
     let heads = RequestHeaders::read(&parts.headers, &notice.names);
     let checked = notice.check(table, parts, &heads);
     let reading = matches!(parts.method, Method::GET | Method::HEAD);

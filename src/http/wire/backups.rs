@@ -15,7 +15,6 @@ pub(crate) struct BackupLine {
     pub created_at: i64,
     pub records: Option<u64>,
     pub bytes: u64,
-    /// Number of the last commit in the backup.
     pub number: u64,
     pub own: bool,
 }

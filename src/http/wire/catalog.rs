@@ -121,6 +121,7 @@ impl<'a> From<&'a Asset> for AssetReply<'a> {
             title: &asset.title,
             images: images(&asset.images),
             pg_age: asset.pg_age,
+            // Left out without bounds: an empty window would read as never.
             available: bounded.then(|| WindowReply {
                 from: from.map(|at| at.0),
                 to: to.map(|at| at.0),
@@ -150,12 +151,12 @@ pub(crate) struct ChangeLine {
     id: String,
     change: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    members: Vec<MemberLine>,
+    members: Vec<ChangedMember>,
     text: String,
 }
 
 #[derive(Serialize)]
-pub(crate) struct MemberLine {
+pub(crate) struct ChangedMember {
     member: &'static str,
     before: String,
     after: String,
@@ -235,7 +236,7 @@ fn line(change: ObjectChange) -> ChangeLine {
         What::Removed => ("removed", Vec::new()),
         What::Changed(members) => ("changed", members),
     };
-    let member = |change: MemberChange| MemberLine {
+    let member = |change: MemberChange| ChangedMember {
         member: change.member,
         before: change.before,
         after: change.after,

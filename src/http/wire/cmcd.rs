@@ -17,7 +17,6 @@ const LINE_MAX: usize = 8 * 1024;
 /// Keys of a line. The specification has 47.
 const KEYS_MAX: usize = 64;
 
-/// The session whose address a player reports to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportedSession<'a> {
     pub id: SessionId,
@@ -27,7 +26,7 @@ pub(crate) struct ReportedSession<'a> {
 
 #[derive(Debug, Default)]
 pub(crate) struct CmcdBatch {
-    pub events: Vec<NewEvent>,
+    pub events: Vec<NewEvent<'static>>,
     pub rejected: usize,
 }
 
@@ -44,8 +43,7 @@ impl CmcdBatch {
             let report = std::str::from_utf8(line)
                 .ok()
                 .filter(|line| line.len() <= LINE_MAX && batch.events.len() < EVENTS_MAX)
-                .and_then(dictionary)
-                .and_then(|values| event(values, session, now));
+                .and_then(|line| event(line, session, now));
             match report {
                 Some(event) => batch.events.push(event),
                 None => batch.rejected += 1,
@@ -55,22 +53,29 @@ impl CmcdBatch {
     }
 }
 
-fn event(values: Map<String, Value>, session: ReportedSession<'_>, now: i64) -> Option<NewEvent> {
+fn event(line: &str, session: ReportedSession<'_>, now: i64) -> Option<NewEvent<'static>> {
+    let mut ignored_values = 0;
+    let values = dictionary(line, &mut ignored_values)?;
     let kind = values.get("e").and_then(Value::as_str)?;
     let integer = |name: &str| values.get(name).and_then(Value::as_i64);
     let in_time = |at: &i64| (0..=253_402_300_799_999).contains(at);
     let timestamp_millis = integer("ts").filter(in_time).unwrap_or(now);
     let sequence = integer("sn").unwrap_or(0);
-    let measured = values.get("msd").and_then(Value::as_f64);
+    // In reports of responses it is the bitrate of the object: audio, video or text.
+    let rate = values.get("br").filter(|_| kind != "rr");
+    let bitrate = rate.and_then(bitrate);
+    let measured = values.get("msd");
+    let startup = measured.and_then(|value| Reported::in_millis(value.as_f64()?));
+    ignored_values += u32::from(rate.is_some() && bitrate.is_none())
+        + u32::from(measured.is_some() && startup.is_none());
     let player = PlayerEvent {
         action: action(kind, &values),
         session: Some(Arc::from(session.id.to_string().as_str())),
         device: Some(Arc::from(session.device.as_str())),
         timestamp_millis,
         sequence,
-        // In reports of responses it is the bitrate of the object: audio, video or text.
-        bitrate: (kind != "rr").then(|| bitrate(&values)).flatten(),
-        startup: measured.and_then(Reported::in_millis),
+        bitrate,
+        startup,
         labels: Labels::default(),
     };
     let action = format!("cmcd_{kind}");
@@ -89,11 +94,12 @@ fn event(values: Map<String, Value>, session: ReportedSession<'_>, now: i64) -> 
     Some(NewEvent {
         timestamp_millis,
         sequence,
-        action,
+        action: action.into(),
         // The session and not the device: another session of the device counts from 0 again.
-        device: Some(session.id.to_string()),
-        json: text.to_string().into_bytes(),
-        player: Some(player),
+        device: Some(session.id.to_string().into()),
+        json: text.to_string().into_bytes().into(),
+        player: Some(Box::new(player)),
+        ignored_values,
     })
 }
 
@@ -131,8 +137,8 @@ fn error_code(values: &Map<String, Value>) -> Option<Arc<str>> {
 }
 
 /// `br` is in kbit/s: one number, or one for each kind of media.
-fn bitrate(values: &Map<String, Value>) -> Option<u64> {
-    let total: u64 = match values.get("br")? {
+fn bitrate(value: &Value) -> Option<u64> {
+    let total: u64 = match value {
         Value::Array(parts) => parts
             .iter()
             .filter_map(Value::as_u64)
@@ -143,8 +149,8 @@ fn bitrate(values: &Map<String, Value>) -> Option<u64> {
     (1..=1_000_000_000).contains(&bits).then_some(bits)
 }
 
-/// A dictionary of structured fields. Parameters are skipped.
-pub(crate) fn dictionary(line: &str) -> Option<Map<String, Value>> {
+/// A dictionary of structured fields. Parameters are skipped. Adds the values that are left out to `ignored`.
+pub(crate) fn dictionary(line: &str, ignored: &mut u32) -> Option<Map<String, Value>> {
     let mut values = Map::new();
     let mut cursor = Cursor(line);
     loop {
@@ -156,11 +162,10 @@ pub(crate) fn dictionary(line: &str) -> Option<Map<String, Value>> {
             cursor.parameters()?;
             Some(Value::Bool(true))
         };
-        if values.len() < KEYS_MAX
-            && let Some(value) = value
-        {
+        match value {
             // The last one counts, as the specification of dictionaries says.
-            values.insert(key.to_owned(), value);
+            Some(value) if values.len() < KEYS_MAX => drop(values.insert(key.to_owned(), value)),
+            Some(_) | None => *ignored += 1,
         }
         cursor.spaces();
         if cursor.0.is_empty() {
@@ -324,10 +329,10 @@ mod tests {
                 Some(76_000),
             ),
         ] {
-            let values = dictionary(line).unwrap();
+            let values = dictionary(line, &mut 0).unwrap();
             let kind = values["e"].as_str().unwrap();
             assert_eq!(action(kind, &values), *expected, "{line}");
-            assert_eq!(bitrate(&values), bits, "{line}");
+            assert_eq!(values.get("br").and_then(bitrate), bits, "{line}");
         }
     }
 
@@ -342,7 +347,7 @@ mod tests {
             ("e=e,ec", None),
             ("e=e,ec=()", None),
         ] {
-            let values = dictionary(line).unwrap();
+            let values = dictionary(line, &mut 0).unwrap();
             let expected = PlayerAction::Failed(code.map(Arc::from));
             assert_eq!(action("e", &values), expected, "{line}");
         }
@@ -378,11 +383,17 @@ mod tests {
             ("e=ä", None),
             ("{\"e\": \"t\"}", None),
         ] {
-            assert_eq!(dictionary(line).map(Value::Object), expected, "{line}");
+            assert_eq!(
+                dictionary(line, &mut 0).map(Value::Object),
+                expected,
+                "{line}"
+            );
         }
         let long = format!("e=t,url=\"{}\",sid=\"x\"", "u".repeat(VALUE_MAX + 1));
-        let kept = dictionary(&long).map(Value::Object);
+        let mut ignored = 0;
+        let kept = dictionary(&long, &mut ignored).map(Value::Object);
         assert_eq!(kept, Some(json!({"e": "t", "sid": "x"})));
+        assert_eq!(ignored, 1);
     }
 
     #[test]
@@ -396,7 +407,8 @@ mod tests {
             ("br=(999999999999999 999999999999999)", None),
             ("br=\"x\"", None),
         ] {
-            assert_eq!(bitrate(&dictionary(line).unwrap()), expected, "{line}");
+            let values = dictionary(line, &mut 0).unwrap();
+            assert_eq!(bitrate(&values["br"]), expected, "{line}");
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct WireReport {
     shortened: u64,
     unrated: u64,
     unmapped: Vec<String>,
+    /// By id; of those that the guide names.
+    unmapped_names: BTreeMap<String, String>,
     created: Vec<String>,
     new_channels: Vec<String>,
     doubts: Vec<String>,
@@ -108,12 +110,20 @@ impl From<&ImportReport> for WireReport {
             shortened: report.shortened,
             unrated: report.unrated,
             unmapped: ids(&report.unmapped),
+            unmapped_names: names(&report.unmapped),
             created: ids(&report.created),
             new_channels: report.newly_seen.iter().map(ToString::to_string).collect(),
             doubts: report.issues.iter().map(ToString::to_string).collect(),
             changes: report.edits.iter().map(WireChanges::from).collect(),
         }
     }
+}
+
+fn names(channels: &[Unmapped]) -> BTreeMap<String, String> {
+    let named = channels
+        .iter()
+        .filter_map(|channel| Some((channel.id.to_string(), channel.name.clone()?)));
+    named.collect()
 }
 
 #[must_use]

@@ -9,6 +9,8 @@ pub(crate) mod conformance;
 pub(crate) mod entitlement;
 pub(crate) mod epg_json;
 pub(crate) mod epg_sources;
+mod event_members;
+pub(crate) mod fleet;
 pub(crate) mod har;
 pub(crate) mod import_report;
 pub(crate) mod lab;

@@ -47,7 +47,6 @@ pub(crate) struct AddedPartner<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TokenLine {
-    /// The id by which the token is revoked.
     pub token_id: String,
     pub label: String,
     pub created_timestamp: i64,

@@ -1,32 +1,30 @@
 //! What a telemetry event says about playback. `docs/quality.md` lists the events that count.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
+use super::event_members::{JsonMembers, JsonText};
 use crate::domain::quality::{Dimension, Labels, PlayerAction, PlayerEvent, Reported};
-
-use super::telemetry::{member, text_of};
 
 /// Characters of an id or a code in an event; longer ones are not recognized.
 const TEXT_MAX: usize = 128;
 /// Bits per second. No stream of a platform has more, so a higher value is an error of the player.
 const BITRATE_MAX: f64 = 1e9;
 
-/// `None` if the event does not count.
+/// `None` if the event does not count. Also returns how many values of its context cannot be; the event counts without
+/// them.
 pub(super) fn player_event(
     action: &str,
     timestamp_millis: i64,
     sequence: i64,
-    members: &Map<String, Value>,
-) -> Option<PlayerEvent> {
-    let empty = Map::new();
-    let context = member(members, "context")
-        .and_then(Value::as_object)
-        .unwrap_or(&empty);
-    let context = EventContext(context);
-    Some(PlayerEvent {
-        action: player_action(action, &context)?,
+    context: &JsonMembers<'_>,
+) -> (Option<PlayerEvent>, u32) {
+    let context = EventContext {
+        members: context,
+        ignored: Cell::new(0),
+    };
+    let event = player_action(action, &context).map(|action| PlayerEvent {
+        action,
         session: context.text("session_id"),
         device: context.text("device_id"),
         timestamp_millis,
@@ -34,7 +32,8 @@ pub(super) fn player_event(
         bitrate: context.bitrate(),
         startup: None,
         labels: context.labels(),
-    })
+    });
+    (event, context.ignored.get())
 }
 
 fn player_action(action: &str, context: &EventContext<'_>) -> Option<PlayerAction> {
@@ -60,17 +59,35 @@ fn player_action(action: &str, context: &EventContext<'_>) -> Option<PlayerActio
     })
 }
 
-struct EventContext<'a>(&'a Map<String, Value>);
+struct EventContext<'a> {
+    members: &'a JsonMembers<'a>,
+    ignored: Cell<u32>,
+}
 
 impl EventContext<'_> {
+    /// A member by `read`, which returns `None` for a value that cannot be.
+    fn value<T>(&self, name: &str, read: impl FnOnce(JsonText<'_>) -> Option<T>) -> Option<T> {
+        let value = read(self.members.get(name)?);
+        if value.is_none() {
+            self.ignored.set(self.ignored.get() + 1);
+        }
+        value
+    }
+
+    fn short<T>(&self, name: &str, make: impl FnOnce(&str) -> T) -> Option<T> {
+        self.value(name, |value| {
+            let text = value.text()?;
+            // An empty id is an absent one, as some players send it.
+            (text.chars().count() <= TEXT_MAX).then(|| (!text.is_empty()).then(|| make(&text)))
+        })?
+    }
+
     fn text(&self, name: &str) -> Option<Arc<str>> {
-        let text = text_of(member(self.0, name)?)?;
-        let fits = !text.is_empty() && text.chars().count() <= TEXT_MAX;
-        fits.then(|| Arc::from(text.as_str()))
+        self.short(name, |text| Arc::from(text))
     }
 
     fn duration(&self, name: &str) -> Option<Reported> {
-        Reported::in_unit_of_partner(member(self.0, name)?.as_f64()?)
+        self.value(name, |value| Reported::in_unit_of_partner(value.as_f64()?))
     }
 
     #[expect(
@@ -79,10 +96,12 @@ impl EventContext<'_> {
         reason = "the range is checked"
     )]
     fn bitrate(&self) -> Option<u64> {
-        let bitrate = member(self.0, "playback_bitrate")?.as_f64()?;
-        (1.0..=BITRATE_MAX)
-            .contains(&bitrate)
-            .then_some(bitrate as u64)
+        self.value("playback_bitrate", |value| {
+            let bitrate = value.as_f64()?;
+            let known = (bitrate >= 1.0).then_some(bitrate as u64);
+            // Players send 0 before they know it.
+            (0.0..=BITRATE_MAX).contains(&bitrate).then_some(known)
+        })?
     }
 
     fn labels(&self) -> Labels {
@@ -94,9 +113,7 @@ impl EventContext<'_> {
             (Dimension::DeviceModel, "device_model"),
             (Dimension::AppVersion, "app_version"),
         ] {
-            if let Some(text) = self.text(name) {
-                labels.set(dimension, &text);
-            }
+            self.short(name, |text| labels.set(dimension, text));
         }
         labels
     }
@@ -104,13 +121,15 @@ impl EventContext<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
+    use super::super::event_members::EventMembers;
     use super::*;
 
-    fn parsed(action: &str, context: Value) -> Option<PlayerEvent> {
-        let event = json!({ "context": context });
-        player_event(action, 1_000, 7, event.as_object().unwrap())
+    fn parsed(action: &str, context: Value) -> (Option<PlayerEvent>, u32) {
+        let event = json!({ "context": context }).to_string();
+        let members = EventMembers::read(&event).unwrap().unwrap();
+        player_event(action, 1_000, 7, &members.context)
     }
 
     #[test]
@@ -149,24 +168,31 @@ mod tests {
             ),
             ("network_error", json!({"error_code": "E1"}), failed("E1")),
         ] {
-            let event = parsed(action, context).unwrap();
+            let event = parsed(action, context).0.unwrap();
             assert_eq!(event.action, expected, "{action}");
         }
         for other in ["app_opened", "", "playback", "failed"] {
-            assert_eq!(parsed(other, json!({})), None, "{other}");
+            assert_eq!(parsed(other, json!({})), (None, 0), "{other}");
         }
     }
 
     #[test]
-    fn impossible_values_are_ignored_and_the_event_counts() {
-        for context in [
-            json!({"duration": -1, "playback_bitrate": -5}),
-            json!({"duration": 1e300, "playback_bitrate": 1e300}),
-            json!({"duration": "12", "playback_bitrate": "x"}),
-            json!({"duration": null, "playback_bitrate": 0}),
-            json!({"duration": {}, "device_id": "x".repeat(200), "session_id": []}),
+    fn impossible_values_are_ignored_and_counted_and_the_event_counts() {
+        for (context, ignored) in [
+            (json!({"duration": -1, "playback_bitrate": -5}), 2),
+            (json!({"duration": 1e300, "playback_bitrate": 1e300}), 2),
+            (json!({"duration": "12", "playback_bitrate": "x"}), 2),
+            (json!({"duration": null, "playback_bitrate": 0}), 0),
+            (
+                json!({"duration": {}, "device_id": "x".repeat(200), "session_id": []}),
+                3,
+            ),
+            (json!({"device_id": "", "app_version": {}}), 1),
+            (json!({"later": -1}), 0),
         ] {
-            let event = parsed("playback_buffering", context).unwrap();
+            let (event, counted) = parsed("playback_buffering", context.clone());
+            let event = event.unwrap();
+            assert_eq!(counted, ignored, "{context}");
             assert_eq!(event.action, PlayerAction::Waited(None));
             assert_eq!(
                 (event.bitrate, event.device, event.session),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::domain::entitlement::DecisionStep;
 use crate::domain::journal::{JournalDevice, JournalRecord, JournalRecords, NamedText};
 use crate::domain::partners::Partners;
-use crate::http::response::body::{BodyError, PIECE, Piece};
+use crate::http::response::body::{BodyError, BodyPiece, PIECE};
 use crate::http::wire::entitlement::StepLine;
 
 #[derive(Serialize)]
@@ -168,9 +168,9 @@ impl RequestPieces {
 }
 
 impl Iterator for RequestPieces {
-    type Item = Piece;
+    type Item = BodyPiece;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<BodyPiece> {
         if let Some(head) = self.head.take() {
             return Some(Ok(head));
         }

@@ -13,7 +13,6 @@ use crate::domain::schedule::{Broadcast, Schedule};
 pub(crate) struct RuleLine {
     number: usize,
     rule: Value,
-    /// The rule as one line of text.
     text: String,
 }
 

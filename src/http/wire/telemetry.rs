@@ -2,16 +2,17 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr2;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserializer as _, Serialize};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
+use super::event_members::{EventMembers, JsonMembers, JsonText, read_plain_batch};
 use super::player_event::player_event;
 use crate::domain::telemetry::{Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, StoredEvent};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::strict_json::{not_json, strict};
+use crate::http::request::strict_json::not_json;
 
 /// Timestamps from this value on are in milliseconds. In seconds it would be the year 5138, in
 /// milliseconds it is March 1973.
@@ -26,9 +27,9 @@ pub(crate) struct Rejected {
     message: Cow<'static, str>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Batch {
-    pub events: Vec<NewEvent>,
+#[derive(Debug, Default)]
+pub(crate) struct Batch<'a> {
+    pub events: Vec<NewEvent<'a>>,
     pub rejected: Vec<Rejected>,
 }
 
@@ -50,38 +51,49 @@ impl TakenBody {
     }
 }
 
-impl Batch {
+impl<'a> Batch<'a> {
     /// Parses a batch.
     ///
     /// # Errors
     /// `INVALID_REQUEST` if the body is not a JSON array; `PAYLOAD_TOO_LARGE` if it has more than
     /// `ELEMENTS_MAX` elements. Players drop their batch on the first and halve it on the second,
     /// so no other mistake may reject the whole batch.
-    pub(crate) fn read(body: &[u8]) -> Result<Self, ApiError> {
+    pub(crate) fn read(body: &'a [u8]) -> Result<Self, ApiError> {
+        let mut batch = Self::default();
+        let plain = read_plain_batch(body, |text, members| {
+            // What is beyond a limit is rejected below, by itself.
+            let fits = batch.len() < EVENTS_MAX && text.len() <= EVENT_BYTES_MAX;
+            fits.then(|| batch.push(event(text, members)))
+        });
+        if plain.is_some() {
+            return Ok(batch);
+        }
         let (texts, more) = elements(body)?;
-        let taken = texts.len();
-        let mut batch = Self {
-            events: Vec::with_capacity(texts.len()),
-            rejected: Vec::new(),
-        };
-        for (index, text) in texts.into_iter().enumerate() {
-            match event(text.get()) {
-                Ok(event) => batch.events.push(event),
-                Err((code, message)) => batch.rejected.push(Rejected {
-                    index,
-                    code,
-                    message,
-                }),
-            }
+        batch = Self::default();
+        for text in texts {
+            batch.push(doubtful_event(text.get()));
         }
         // Rejected one by one, so that the player can send them again in another batch.
-        let surplus = (taken..).take(more).map(|index| Rejected {
-            index,
-            code: "TOO_MANY_EVENTS",
-            message: TOO_MANY_EVENTS.into(),
-        });
-        batch.rejected.extend(surplus);
+        for _ in 0..more {
+            batch.push(Err(("TOO_MANY_EVENTS", TOO_MANY_EVENTS.into())));
+        }
         Ok(batch)
+    }
+
+    fn len(&self) -> usize {
+        self.events.len() + self.rejected.len()
+    }
+
+    fn push(&mut self, event: Result<NewEvent<'a>, RefusedEvent>) {
+        let index = self.len();
+        match event {
+            Ok(event) => self.events.push(event),
+            Err((code, message)) => self.rejected.push(Rejected {
+                index,
+                code,
+                message,
+            }),
+        }
     }
 }
 
@@ -159,27 +171,30 @@ fn invalid(message: impl Into<Cow<'static, str>>) -> RefusedEvent {
     ("INVALID_EVENT", message.into())
 }
 
-fn event(text: &str) -> Result<NewEvent, RefusedEvent> {
+fn doubtful_event(text: &str) -> Result<NewEvent<'_>, RefusedEvent> {
     // Rejected by itself: with a 413 for the batch, the player would lose all its events.
     if text.len() > EVENT_BYTES_MAX {
         let message = format!("the event is longer than {EVENT_BYTES_MAX} bytes");
         return Err(("EVENT_TOO_LARGE", message.into()));
     }
-    let Value::Object(members) = strict(text.as_bytes()).map_err(invalid)? else {
-        return Err(invalid("must be an object"));
-    };
+    let members = EventMembers::read(text).map_err(invalid)?;
+    event(text, &members.ok_or_else(|| invalid("must be an object"))?)
+}
+
+fn event<'a>(text: &'a str, members: &EventMembers<'a>) -> Result<NewEvent<'a>, RefusedEvent> {
+    let EventMembers { top, context } = members;
     // Only what the interface describes is checked; other members are stored as they are.
     for name in ["source", "component"] {
-        if member(&members, name).is_some_and(|value| !value.is_string()) {
+        if top.get(name).is_some_and(|value| !value.is_string()) {
             return Err(invalid(format!("{name}: must be a string")));
         }
     }
     for name in ["context", "extra"] {
-        if member(&members, name).is_some_and(|value| !value.is_object()) {
+        if top.get(name).is_some_and(|value| !value.is_object()) {
             return Err(invalid(format!("{name}: must be an object")));
         }
     }
-    let timestamp = integer(&members, "timestamp")?;
+    let timestamp = integer(top, "timestamp")?;
     // Players send either unit. Unlike durations, the two ranges of plausible times do not overlap.
     let timestamp_millis = if timestamp < MILLIS_FROM {
         timestamp.saturating_mul(1_000)
@@ -191,55 +206,43 @@ fn event(text: &str) -> Result<NewEvent, RefusedEvent> {
             "timestamp: must be seconds or milliseconds since 1970",
         ));
     }
-    let action = match member(&members, "action") {
-        None => return Err(invalid("action: is missing")),
-        Some(Value::String(action)) if !action.is_empty() => action.clone(),
-        Some(_) => return Err(invalid("action: must be a non-empty string")),
-    };
-    let sequence = integer(&members, "seqId")?;
+    let action = top.get("action");
+    let action = action.ok_or_else(|| invalid("action: is missing"))?;
+    let action = action.as_str().filter(|action| !action.is_empty());
+    let action = action.ok_or_else(|| invalid("action: must be a non-empty string"))?;
+    let sequence = integer(top, "seqId")?;
+    let (player, ignored_values) = player_event(&action, timestamp_millis, sequence, context);
     Ok(NewEvent {
         timestamp_millis,
         sequence,
-        player: player_event(&action, timestamp_millis, sequence, &members),
         action,
-        device: context(&members, "device_id").and_then(text_of),
+        device: context.get("device_id").and_then(JsonText::text),
         json: one_line(text),
+        player: player.map(Box::new),
+        ignored_values,
     })
 }
 
-pub(super) fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    members.get(name).filter(|value| !value.is_null())
+fn integer(members: &JsonMembers<'_>, name: &'static str) -> Result<i64, RefusedEvent> {
+    let value = members.get(name);
+    let value = value.ok_or_else(|| invalid(format!("{name}: is missing")))?;
+    let integer = value.as_i64();
+    integer.ok_or_else(|| invalid(format!("{name}: must be an integer")))
 }
 
-fn integer(members: &Map<String, Value>, name: &'static str) -> Result<i64, RefusedEvent> {
-    match member(members, name) {
-        None => Err(invalid(format!("{name}: is missing"))),
-        Some(value) => value
-            .as_i64()
-            .ok_or_else(|| invalid(format!("{name}: must be an integer"))),
+fn one_line(text: &str) -> Cow<'_, [u8]> {
+    if memchr2(b'\n', b'\r', text.as_bytes()).is_none() {
+        return Cow::Borrowed(text.as_bytes());
     }
-}
-
-fn context<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    member(member(members, "context")?.as_object()?, name)
-}
-
-pub(super) fn text_of(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        // Some players send numeric ids.
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-fn one_line(text: &str) -> Vec<u8> {
     // An export has one event per line. In valid JSON, line breaks occur only between tokens, where a space means the same.
-    let space = |byte| match byte {
-        b'\n' | b'\r' => b' ',
-        other => other,
+    let space = |byte| {
+        if matches!(byte, b'\n' | b'\r') {
+            b' '
+        } else {
+            byte
+        }
     };
-    text.bytes().map(space).collect()
+    Cow::Owned(text.bytes().map(space).collect())
 }
 
 #[derive(Serialize)]
@@ -281,7 +284,7 @@ mod tests {
         "extra": {"player_version": "1.2"}, "unknown": true
     }"#;
 
-    fn batch(body: &str) -> Batch {
+    fn batch(body: &str) -> Batch<'_> {
         match Batch::read(body.as_bytes()) {
             Ok(batch) => batch,
             Err(error) => panic!("{error:?}"),
@@ -289,7 +292,8 @@ mod tests {
     }
 
     fn rejected(event: &str) -> (&'static str, String) {
-        let mut batch = batch(&format!("[{SAMPLE},{event}]"));
+        let body = format!("[{SAMPLE},{event}]");
+        let mut batch = batch(&body);
         assert_eq!(batch.events.len(), 1, "{event}");
         let refused = batch.rejected.pop().unwrap();
         assert_eq!(refused.index, 1);
@@ -298,16 +302,14 @@ mod tests {
 
     #[test]
     fn event_is_stored_as_sent() {
-        let batch = batch(&format!(" [ {SAMPLE} ]\n"));
+        let body = format!(" [ {SAMPLE} ]\n");
+        let batch = batch(&body);
         assert!(batch.rejected.is_empty());
         let event = &batch.events[0];
         assert_eq!(event.timestamp_millis, 1_800_000_000_000);
-        assert_eq!(
-            (event.sequence, event.action.as_str()),
-            (4, "playback_buffering")
-        );
+        assert_eq!((event.sequence, &*event.action), (4, "playback_buffering"));
         assert_eq!(event.device.as_deref(), Some("tv-1"));
-        assert_eq!(event.json, SAMPLE.replace('\n', " ").as_bytes());
+        assert_eq!(*event.json, *SAMPLE.replace('\n', " ").as_bytes());
     }
 
     #[test]
@@ -444,7 +446,8 @@ mod tests {
     fn first_500_events_of_a_batch_are_accepted() {
         let of = |event: &str, count: usize| format!("[{}]", vec![event; count].join(","));
         assert_eq!(batch(&of(SAMPLE, 500)).events.len(), 500);
-        let longer = batch(&of(SAMPLE, 502));
+        let body = of(SAMPLE, 502);
+        let longer = batch(&body);
         assert_eq!(longer.events.len(), 500);
         let rejected: Vec<_> = longer.rejected.iter().map(|r| (r.index, r.code)).collect();
         assert_eq!(

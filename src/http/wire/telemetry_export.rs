@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::telemetry::write_line;
 use crate::domain::telemetry::Events;
-use crate::http::response::body::{BodyError, PIECE, Piece};
+use crate::http::response::body::{BodyError, BodyPiece, PIECE};
 
 pub(crate) struct EventPieces {
     head: Option<Bytes>,
@@ -53,9 +53,9 @@ impl EventPieces {
 }
 
 impl Iterator for EventPieces {
-    type Item = Piece;
+    type Item = BodyPiece;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<BodyPiece> {
         if let Some(head) = self.head.take() {
             return Some(Ok(head));
         }

@@ -7,14 +7,14 @@ use bytes::Bytes;
 
 use crate::domain::catalog::Livestream;
 use crate::domain::schedule::{Broadcast, Image, Schedule};
-use crate::http::response::body::Piece;
+use crate::http::response::body::BodyPiece;
 use crate::types::UnixSeconds;
 
 /// Writes livestreams as XMLTV: first the channels, then the programmes of each.
 pub(crate) fn pieces(
     schedule: Arc<Schedule>,
     livestreams: Vec<Arc<Livestream>>,
-) -> impl Iterator<Item = Piece> {
+) -> impl Iterator<Item = BodyPiece> {
     let head = Bytes::from(channels(&livestreams));
     let bodies = livestreams.into_iter().map(move |livestream| {
         let broadcasts = schedule.broadcasts(&livestream.id)?;

@@ -7,7 +7,7 @@ use super::error::{LoopError, unfit};
 use super::hls::{Hls, Media, master};
 use super::path::{ManifestFormat, ManifestRange};
 use super::retime;
-use super::timeline::{DASH_BACK, HLS_BACK, HLS_PIECES_MAX, Timeline};
+use super::timeline::{DASH_BACK, HLS_BACK, HLS_PIECES_MAX, LoopTimeline};
 use super::track::{HEAD_MAX, TrackHead};
 use crate::ports::media::{MediaDirectory, MediaFile};
 use crate::types::{MediaPath, UnixSeconds};
@@ -21,7 +21,7 @@ const HEAD_USUAL: usize = 16 * 1024;
 pub(super) struct Clip {
     manifest: Manifest,
     tracks: Vec<Track>,
-    timeline: Timeline,
+    timeline: LoopTimeline,
 }
 
 #[derive(Debug)]
@@ -181,7 +181,7 @@ impl Track {
     }
 }
 
-fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
+fn fit(tracks: &[Track]) -> Result<LoopTimeline, LoopError> {
     let length = |track: &&Track| {
         // Compared as fractions of a second.
         let (end, scale) = (u128::from(track.head.end), u128::from(track.head.scale));
@@ -190,7 +190,7 @@ fn fit(tracks: &[Track]) -> Result<Timeline, LoopError> {
     let longest = tracks.iter().max_by_key(length);
     let longest = longest.ok_or_else(|| unfit("the clip has no tracks"))?;
     let count = longest.head.pieces.len();
-    let timeline = Timeline::new(longest.head.end, longest.head.scale, count)?;
+    let timeline = LoopTimeline::new(longest.head.end, longest.head.scale, count)?;
     let (piece, second) = timeline.piece();
     let (piece, second) = (u128::from(piece), u128::from(second));
     for track in tracks {

@@ -13,7 +13,7 @@ use quick_xml::{Reader, Writer, XmlVersion};
 
 use super::error::{LoopError, unfit};
 use super::path::{LoopPath, ManifestRange};
-use super::timeline::{DASH_BACK, SegmentWindow, Timeline, decimal, instant};
+use super::timeline::{DASH_BACK, LoopTimeline, SegmentWindow, decimal, instant};
 use crate::types::UnixSeconds;
 
 /// Suggested distance of a player from the live edge, in segments.
@@ -93,7 +93,7 @@ impl Dash {
 
     pub(super) fn write(
         &self,
-        timeline: &Timeline,
+        timeline: &LoopTimeline,
         window: &SegmentWindow,
         now: UnixSeconds,
     ) -> String {
@@ -233,7 +233,7 @@ fn text_of(reader: &mut Reader<&[u8]>) -> Result<String, LoopError> {
 fn mpd(
     out: &mut String,
     kept: &str,
-    timeline: &Timeline,
+    timeline: &LoopTimeline,
     window: &SegmentWindow,
     now: UnixSeconds,
 ) -> std::fmt::Result {
@@ -272,7 +272,7 @@ fn mpd(
 fn segments(
     out: &mut String,
     track: usize,
-    timeline: &Timeline,
+    timeline: &LoopTimeline,
     window: &SegmentWindow,
 ) -> std::fmt::Result {
     let (piece, second) = timeline.piece();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::error::{LoopError, unfit};
 use super::path::{LoopPath, ManifestFormat, ManifestRange};
-use super::timeline::{SegmentWindow, Timeline, decimal, moment};
+use super::timeline::{LoopTimeline, SegmentWindow, decimal, moment};
 use super::track::TrackHead;
 
 const TRACKS_MAX: usize = 32;
@@ -124,7 +124,7 @@ impl Media {
         &self,
         track: usize,
         head: &TrackHead,
-        timeline: &Timeline,
+        timeline: &LoopTimeline,
         window: &SegmentWindow,
     ) -> String {
         let mut out = String::new();
@@ -138,7 +138,7 @@ impl Media {
         out: &mut String,
         track: usize,
         head: &TrackHead,
-        timeline: &Timeline,
+        timeline: &LoopTimeline,
         window: &SegmentWindow,
     ) -> std::fmt::Result {
         let scale = u64::from(head.scale);

@@ -30,8 +30,8 @@ pub(crate) use path::{ManifestRange, manifest};
 use clip::Clip;
 use path::LoopPath;
 
-/// Blocks: it reads files.
-pub(crate) fn answer(
+/// The bytes of a manifest, playlist or segment at this time. Blocks: it reads files.
+pub(crate) fn generate(
     media: &MediaDirectory,
     path: &MediaPath,
     now: UnixSeconds,

@@ -12,7 +12,6 @@ const NAME_MAX: usize = 64;
 pub(crate) enum ManifestRange {
     /// From some time ago up to the live point.
     Live,
-    /// From `start` up to `stop`, exclusive.
     Window {
         start: UnixSeconds,
         stop: UnixSeconds,

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::mp4_boxes::{Boxes, Fields, only};
 use super::retime::retime;
 use super::track::TrackHead;
-use super::{LoopError, ManifestRange, answer, manifest};
+use super::{LoopError, ManifestRange, generate, manifest};
 use crate::ports::media::MediaDirectory;
 use crate::types::{MediaPath, UnixSeconds};
 
@@ -39,7 +39,7 @@ impl Lab {
     }
 
     fn ask(&self, path: &str, now: UnixSeconds) -> Result<Vec<u8>, LoopError> {
-        answer(&self.media, &MediaPath::parse(path).unwrap(), now)
+        generate(&self.media, &MediaPath::parse(path).unwrap(), now)
     }
 
     fn text(&self, path: &str, now: UnixSeconds) -> String {

@@ -18,7 +18,7 @@ pub(super) const HLS_BACK: i64 = 3_600 + 300;
 pub(super) const HLS_PIECES_MAX: u64 = 50_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Timeline {
+pub(super) struct LoopTimeline {
     length: u64,
     scale: u64,
     pieces: u64,
@@ -31,7 +31,7 @@ pub(super) struct SegmentWindow {
     pub(super) is_open: bool,
 }
 
-impl Timeline {
+impl LoopTimeline {
     /// `length` is in ticks, `scale` in ticks per second. [`LoopError::Unfit`] if the segments are too
     /// short or too long for players.
     pub(super) fn new(length: u64, scale: u32, pieces: usize) -> Result<Self, LoopError> {
@@ -159,8 +159,8 @@ mod tests {
     use super::*;
 
     /// The demo's clip: ten seconds in five segments.
-    fn demo() -> Timeline {
-        Timeline::new(128_000, 12_800, 5).unwrap()
+    fn demo() -> LoopTimeline {
+        LoopTimeline::new(128_000, 12_800, 5).unwrap()
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
             assert_eq!(grid.newest(UnixSeconds(now)), newest, "{now}");
         }
         // 1.92 s each: the first ends within the second that begins at 1.
-        let film = Timeline::new(48, 25, 1).unwrap();
+        let film = LoopTimeline::new(48, 25, 1).unwrap();
         assert_eq!(film.newest(UnixSeconds(0)), None);
         assert_eq!(film.newest(UnixSeconds(1)), Some(0));
         assert_eq!(
@@ -228,12 +228,12 @@ mod tests {
 
     #[test]
     fn segments_of_an_unusable_length_are_rejected() {
-        assert!(Timeline::new(0, 25, 1).is_err());
-        assert!(Timeline::new(100, 0, 1).is_err());
-        assert!(Timeline::new(100, 25, 0).is_err());
-        assert!(Timeline::new(100, 25, 5).is_err());
-        assert!(Timeline::new(100, 25, 4).is_ok());
-        assert!(Timeline::new(61, 1, 1).is_err());
+        assert!(LoopTimeline::new(0, 25, 1).is_err());
+        assert!(LoopTimeline::new(100, 0, 1).is_err());
+        assert!(LoopTimeline::new(100, 25, 0).is_err());
+        assert!(LoopTimeline::new(100, 25, 5).is_err());
+        assert!(LoopTimeline::new(100, 25, 4).is_ok());
+        assert!(LoopTimeline::new(61, 1, 1).is_err());
     }
 
     proptest! {
@@ -242,7 +242,7 @@ mod tests {
             now in 0..10_000_000_000_i64, ticks in 1..60_u64, scale in 1..90_000_u32, pieces in 1..500_usize,
         ) {
             let length = ticks * u64::from(scale) * u64::try_from(pieces).unwrap();
-            let grid = Timeline::new(length + 7, scale, pieces);
+            let grid = LoopTimeline::new(length + 7, scale, pieces);
             prop_assume!(grid.is_ok());
             let grid = grid.unwrap();
             let (piece, second) = grid.piece();

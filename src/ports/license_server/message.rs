@@ -147,7 +147,6 @@ impl MessageSigner {
         Some((name, value))
     }
 
-    /// What is added to the query of the URL.
     pub(super) fn query(&self, about: &LicenseSubject) -> Option<String> {
         let text = match self.form {
             // Without characters that a query would have to escape.

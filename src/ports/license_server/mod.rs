@@ -27,7 +27,6 @@ pub(crate) use message::{LicenseSubject, MessageSettings, MessageSigner, Style};
 pub(crate) const LICENSE_MAX: usize = 64 * 1024;
 /// Maximum concurrent challenges per license server; further ones are refused at once.
 const AT_ONCE: usize = 256;
-/// Consecutive failures after which the circuit breaker opens.
 const FAILURES: u32 = 5;
 /// How long the circuit breaker stays open.
 const REST: Duration = Duration::from_secs(5);

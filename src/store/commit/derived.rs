@@ -18,7 +18,6 @@ use crate::store::{Store, StoreError};
 
 pub(in crate::store) type Publication = Box<dyn FnOnce() + Send>;
 
-/// Whether a commit has changed one of the watched tables.
 #[derive(Default)]
 pub struct TableWatch(AtomicBool);
 

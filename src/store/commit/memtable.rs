@@ -31,6 +31,9 @@ pub(in crate::store) struct Memtable {
 struct MemtableState {
     applying: Option<Arc<WriteBatch>>,
     waiting: WriteBatch,
+    /// Commits that the engine must not have before the WAL has them on disk, and the number of the last one.
+    unsynced: WriteBatch,
+    unsynced_number: u64,
     /// The number of the last commit in `waiting`.
     number: u64,
     /// The last commits that were taken for the engine, and that the engine has.
@@ -71,6 +74,28 @@ impl Memtable {
         self.changed.notify_all();
     }
 
+    /// Of a member of a fleet, whose WAL is synced after the answer. Were the engine ahead of the WAL after a power
+    /// cut, nothing would know the chain digest of its last commit, and the member could not follow. Returns the
+    /// bytes that wait for a sync.
+    pub(in crate::store) fn push_unsynced(&self, number: u64, batch: WriteBatch) -> usize {
+        let mut state = self.state.lock();
+        state.unsynced.merge(batch);
+        state.unsynced_number = number;
+        state.unsynced.bytes()
+    }
+
+    /// The WAL is synced up to the last commit.
+    pub(in crate::store) fn synced(&self) {
+        let mut state = self.state.lock();
+        if state.unsynced.is_empty() {
+            return;
+        }
+        let batch = std::mem::take(&mut state.unsynced);
+        state.waiting.merge(batch);
+        state.number = state.unsynced_number;
+        self.changed.notify_all();
+    }
+
     pub(in crate::store) fn pace(&self) {
         let mut state = self.state.lock();
         while state.stage == MemtableStage::Running && state.waiting.bytes() > PACED_BYTES {
@@ -81,9 +106,10 @@ impl Memtable {
     pub(in crate::store) fn get(&self, tree: TreeName, key: &[u8]) -> Option<NewValue> {
         let state = self.state.lock();
         state
-            // `waiting` holds the later change of a key that both batches have.
-            .waiting
+            // The later change of a key that several batches have.
+            .unsynced
             .get(tree, key)
+            .or_else(|| state.waiting.get(tree, key))
             .or_else(|| state.applying.as_ref()?.get(tree, key))
             .cloned()
     }
@@ -102,6 +128,7 @@ impl Memtable {
         // Later changes of a key override earlier ones.
         applying
             .chain(state.waiting.range(tree, from, to))
+            .chain(state.unsynced.range(tree, from, to))
             .map(|(key, change)| (key.clone(), change.clone()))
             .collect()
     }
@@ -171,7 +198,8 @@ impl Memtable {
     pub(in crate::store) fn reach(&self, number: u64) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         loop {
-            let empty = state.waiting.is_empty() && state.applying.is_none();
+            let empty =
+                state.waiting.is_empty() && state.unsynced.is_empty() && state.applying.is_none();
             match state.stage {
                 // An empty memtable counts at every stage, so that a closing store can still be checkpointed.
                 _ if empty || state.applied >= number => return Ok(()),
@@ -218,6 +246,33 @@ mod tests {
         memtable.drain().unwrap();
         memtable.end();
         assert!(!memtable.wait());
+    }
+
+    #[test]
+    fn unsynced_changes_are_read_and_reach_the_engine_after_the_sync() {
+        let memtable = Memtable::default();
+        memtable.push(1, batch(b"a", Some(b"1")), || true);
+        memtable.push_unsynced(2, batch(b"a", Some(b"2")));
+        let read = || memtable.get("t", b"a");
+        assert_eq!(read(), Some(Some(b"2".to_vec())));
+        let (number, taken) = memtable.next_batch().unwrap();
+        assert_eq!(
+            (number, taken.get("t", b"a").cloned()),
+            (1, Some(Some(b"1".to_vec())))
+        );
+        assert_eq!(read(), Some(Some(b"2".to_vec())));
+        assert_eq!(
+            memtable.range("t", b"", None)[&b"a"[..]],
+            Some(b"2".to_vec())
+        );
+        memtable.applied();
+        assert!(memtable.next_batch().is_none());
+        memtable.synced();
+        assert_eq!(read(), Some(Some(b"2".to_vec())));
+        assert_eq!(memtable.next_batch().unwrap().0, 2);
+        memtable.applied();
+        memtable.drain().unwrap();
+        assert_eq!(read(), None);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub enum Durability {
 }
 
 pub const SYNC_WITHIN: Duration = Duration::from_millis(500);
+/// Of a member of a fleet: bytes of commits that wait in memory for a sync of the WAL.
+const UNSYNCED_BYTES: usize = 1024 * 1024;
 
 /// Limits of one group: a commit must not wait for its sync indefinitely.
 const GROUP_JOBS: usize = 1_024;
@@ -71,10 +73,10 @@ pub(in crate::store) struct TransactionResult {
     pub(in crate::store) answer: CommitCallback,
 }
 
-pub(in crate::store) type Job = Box<dyn FnOnce(Txn<'_>) -> TransactionResult + Send>;
+pub(in crate::store) type WriterJob = Box<dyn FnOnce(Txn<'_>) -> TransactionResult + Send>;
 
-pub(in crate::store) enum Message {
-    Write(Durability, Job),
+pub(in crate::store) enum WriterMessage {
+    Write(Durability, WriterJob),
     /// Runs between two groups and holds up every commit until it returns.
     Exclusive(Box<dyn FnOnce(&mut Writer) + Send>),
     /// Like `Exclusive`, without the sync before it.
@@ -85,11 +87,11 @@ pub(in crate::store) enum Message {
 }
 
 pub(in crate::store) fn run_exclusive<R: Send + 'static>(
-    writer: &SyncSender<Message>,
+    writer: &SyncSender<WriterMessage>,
     work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<R, StoreError> {
     let (sender, receiver) = oneshot::channel();
-    let message = Message::Exclusive(Box::new(move |writer| {
+    let message = WriterMessage::Exclusive(Box::new(move |writer| {
         // The caller may have given up; the work is done all the same.
         let _ = sender.send(work(writer));
     }));
@@ -99,7 +101,7 @@ pub(in crate::store) fn run_exclusive<R: Send + 'static>(
 }
 
 /// All commits up to this number are in the WAL, and in the engine or memtable.
-pub(in crate::store) fn last_number(writer: &SyncSender<Message>) -> Result<u64, StoreError> {
+pub(in crate::store) fn last_number(writer: &SyncSender<WriterMessage>) -> Result<u64, StoreError> {
     run_exclusive(writer, |writer| Ok(writer.number))
 }
 
@@ -115,7 +117,7 @@ pub(in crate::store) struct Writer {
 }
 
 impl Writer {
-    pub(in crate::store) fn run(mut self, inbox: &Receiver<Message>) {
+    pub(in crate::store) fn run(mut self, inbox: &Receiver<WriterMessage>) {
         let mut held = None;
         // A message that ended a group is handled before the queue, to keep the order.
         loop {
@@ -124,15 +126,15 @@ impl Writer {
                 None => inbox.recv_timeout(self.sync_timeout()),
             };
             match first {
-                Ok(Message::Write(class, job)) => held = self.group(class, job, inbox),
-                Ok(Message::Exclusive(work)) => {
+                Ok(WriterMessage::Write(class, job)) => held = self.group(class, job, inbox),
+                Ok(WriterMessage::Exclusive(work)) => {
                     // `work` may read or roll the WAL and must find all commits synced.
                     self.sync_or_fail();
                     work(&mut self);
                 }
-                Ok(Message::Replicate(work)) => work(&mut self),
-                Ok(Message::Probe(probe)) => self.answer(probe),
-                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(WriterMessage::Replicate(work)) => work(&mut self),
+                Ok(WriterMessage::Probe(probe)) => self.answer_probe(probe),
+                Ok(WriterMessage::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => self.sync_or_fail(),
             }
         }
@@ -153,9 +155,9 @@ impl Writer {
     fn group(
         &mut self,
         mut class: Durability,
-        mut job: Job,
-        inbox: &Receiver<Message>,
-    ) -> Option<Message> {
+        mut job: WriterJob,
+        inbox: &Receiver<WriterMessage>,
+    ) -> Option<WriterMessage> {
         // One engine for the whole group: it cannot be replaced while its transactions run.
         let engine = self.core.engine();
         let mut group = WriteBatch::default();
@@ -179,12 +181,12 @@ impl Writer {
             // A probe is answered at once, so that a long group does not look like a hang.
             let following = loop {
                 match inbox.try_recv() {
-                    Ok(Message::Probe(probe)) => self.answer(probe),
+                    Ok(WriterMessage::Probe(probe)) => self.answer_probe(probe),
                     other => break other,
                 }
             };
             match following {
-                Ok(Message::Write(c, j)) => (class, job) = (c, j),
+                Ok(WriterMessage::Write(c, j)) => (class, job) = (c, j),
                 Ok(other) => {
                     next = Some(other);
                     break;
@@ -206,7 +208,7 @@ impl Writer {
         next
     }
 
-    fn answer(&self, probe: oneshot::Sender<Result<(), StoreError>>) {
+    fn answer_probe(&self, probe: oneshot::Sender<Result<(), StoreError>>) {
         // The receiver may have been dropped.
         let _ = probe.send(self.core.failure.get().map_or(Ok(()), Err));
     }
@@ -215,7 +217,7 @@ impl Writer {
     fn run_transaction(
         &self,
         engine: &dyn Engine,
-        job: Job,
+        job: WriterJob,
         group: &WriteBatch,
     ) -> Option<TransactionResult> {
         let txn = Txn {
@@ -268,14 +270,23 @@ impl Writer {
             self.or_fail(published)?;
             // After the table listeners: what they have marked stale is then replaced.
             publications.into_iter().for_each(|publish| publish());
-            self.apply_later(group);
+            self.apply_later(group)?;
         }
         Ok(())
     }
 
-    pub(in crate::store) fn apply_later(&self, group: WriteBatch) {
+    /// The engine takes what is pushed here, in a fleet once the WAL is synced.
+    pub(in crate::store) fn apply_later(&mut self, group: WriteBatch) -> Result<(), StoreError> {
+        if self.replica.is_some() && self.unsynced.is_some() {
+            let waiting = self.core.memtable.push_unsynced(self.number, group);
+            return match waiting > UNSYNCED_BYTES {
+                true => self.sync(),
+                false => Ok(()),
+            };
+        }
         let is_ready = || self.core.engine().is_ready();
         self.core.memtable.push(self.number, group, is_ready);
+        Ok(())
     }
 
     /// A group is one entry of a shared log, which takes less than the WAL.
@@ -344,6 +355,9 @@ impl Writer {
         let synced = self.log.sync();
         self.or_fail(synced)?;
         self.unsynced = None;
+        if self.replica.is_some() {
+            self.core.memtable.synced();
+        }
         self.core.counts.synced();
         Ok(())
     }

@@ -71,7 +71,6 @@ pub(in crate::store) struct Preparation {
     pub(in crate::store) lineage: Lineage,
     /// Describes the snapshot, for `rebuilt_from`.
     pub(in crate::store) from: String,
-    /// Set if the engine had to be rebuilt.
     pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
 }
 

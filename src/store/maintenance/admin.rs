@@ -1,8 +1,11 @@
 //! Maintenance operations for operators: verify, repair, compact, export, import, upgrade.
 
 use std::io::{BufRead, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
+use crate::store::files::{remove_file, replace_file};
 use crate::store::maintenance::dump::{self, Exported, Imported};
 use crate::store::maintenance::{compaction, disk_space, new_snapshot, thread};
 use crate::store::recovery::layout::StoreLayout;
@@ -189,6 +192,19 @@ impl Store {
         })
     }
 
+    /// Called before a change of a client is answered. From then on the backup that a format upgrade made lacks
+    /// something, so the package no longer puts the earlier version back with it. Later calls cost nothing.
+    pub fn finalize_upgrade(&self) -> Result<(), StoreError> {
+        let Some(disk) = &self.0.core.disk else {
+            return Ok(());
+        };
+        if disk.upgrade_is_reversible.load(Ordering::Acquire) {
+            remove_file(&disk.layout.upgrade_backup(), disk.layout.sync)?;
+            disk.upgrade_is_reversible.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
     /// Runs the upgrade steps to the format of the schema; returns whether there were any. After the
     /// first step older versions cannot open the store; a downgrade needs the backup made before it.
     pub(in crate::store) fn upgrade(&self, options: &Options) -> Result<bool, StoreError> {
@@ -208,6 +224,8 @@ impl Store {
             let backups = options.backups.as_deref().filter(|path| path.is_dir());
             let backup = self.back_up(backups.unwrap_or(&aside))?;
             tracing::info!(backup = %backup.path.display(), format, "upgrading the store; wrote a backup first");
+            let path = backup.path.as_os_str().as_bytes();
+            replace_file(&layout.upgrade_backup(), path, layout.sync)?;
             // Before the steps: an older version must not open a store that is half upgraded.
             identity.format = format;
             layout.write_identity(&identity)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::MutexGuard;
 
-use crate::store::files::{make_directory, rename, replace, with_suffix};
+use crate::store::files::{make_directory, rename, replace_file, with_suffix};
 use crate::store::maintenance::compaction::NEW_ENGINE;
 use crate::store::maintenance::disk_space;
 use crate::store::maintenance::new_snapshot;
@@ -308,7 +308,7 @@ impl Restore<'_> {
         };
         staging.build(&restored, lineage)?;
         // Before the offer: the next start must find note and store together.
-        replace(&layout.staged().restore_note(), self.restore_note, true)?;
+        replace_file(&layout.staged().restore_note(), self.restore_note, true)?;
         layout.mark_staged_complete()?;
         Ok(Restored {
             head,

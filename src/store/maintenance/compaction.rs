@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
 
-use crate::store::commit::writer::{Message, last_number, run_exclusive};
+use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::engine::Engine;
 use crate::store::files::size_of;
 use crate::store::maintenance::{disk_space, new_snapshot};
@@ -34,7 +34,7 @@ const CATCH_UPS: u32 = 16;
 
 pub(in crate::store) fn compact(
     core: &Arc<Shared>,
-    writer: &SyncSender<Message>,
+    writer: &SyncSender<WriterMessage>,
     now: i64,
 ) -> Result<(u64, u64), StoreError> {
     core.engine().wait_until_ready()?;
@@ -67,7 +67,7 @@ pub(in crate::store) fn compact(
 
 fn change_over(
     core: &Shared,
-    writer: &SyncSender<Message>,
+    writer: &SyncSender<WriterMessage>,
     engine: Arc<dyn Engine>,
     begin: u64,
 ) -> Result<Arc<dyn Engine>, StoreError> {
@@ -115,7 +115,7 @@ impl Waste {
     pub(in crate::store) fn compact_if_wasteful(
         &mut self,
         core: &Arc<Shared>,
-        writer: &SyncSender<Message>,
+        writer: &SyncSender<WriterMessage>,
         now: i64,
     ) -> Result<(), StoreError> {
         let Some(disk) = &core.disk else {

@@ -148,7 +148,6 @@ impl Space {
         NEEDS.get(met).copied()
     }
 
-    /// Returns free and total bytes as of the last check.
     pub(in crate::store) fn bytes(&self) -> (u64, u64) {
         (
             self.free.load(Ordering::Relaxed),

@@ -71,7 +71,6 @@ pub(in crate::store) fn write(
     Ok(exported)
 }
 
-/// Passes the records on in batches of about `batch` bytes.
 pub(in crate::store) fn read(
     input: &mut dyn BufRead,
     schema: &Schema,

@@ -1,4 +1,4 @@
-//! Makes the store of a new member of a fleet from a snapshot of another member.
+//! Makes the store of a member of a fleet from a snapshot of another member.
 
 use std::path::Path;
 
@@ -18,17 +18,21 @@ pub struct Join<'a> {
     pub schema: &'a Schema,
     /// Of the new store. Its backups are not those of the other member.
     pub instance: [u8; 16],
+    /// Whether a store that is there is replaced, and kept aside.
+    pub replace: bool,
 }
 
 impl Join<'_> {
     /// Unpacks the snapshot. Unlike a restored store, the new one continues the numbers and the timeline of
-    /// the snapshot, since it follows the same log. The directory has no store.
+    /// the snapshot, since it follows the same log.
     pub fn run(&self) -> Result<Position, StoreError> {
         let layout = StoreLayout::new(self.directory, true);
         let _lock = layout.lock()?;
-        if layout.exists() {
+        if layout.exists() && !self.replace {
             return Err(StoreError::NotEmpty);
         }
+        // The backups of a store stay its own. A damaged one may have lost its name.
+        let instance = layout.identity().map_or(self.instance, |own| own.instance);
         layout.clear_staged()?;
         let (head, report) = check_snapshot(self.snapshot, self.schema)?;
         check_format(head.format, self.schema.format())?;
@@ -46,7 +50,7 @@ impl Join<'_> {
             ancestors: Vec::new(),
         };
         let own = SnapshotHead {
-            instance: self.instance,
+            instance,
             ..head.clone()
         };
         let staging = Staging {
@@ -63,6 +67,11 @@ impl Join<'_> {
             history: head.history,
         })
     }
+}
+
+/// Fails if a process uses the store.
+pub fn check_unused(directory: &Path) -> Result<(), StoreError> {
+    StoreLayout::new(directory, true).lock().map(drop)
 }
 
 impl Store {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use crate::store::StoreError;
-use crate::store::commit::writer::{Message, Writer, run_exclusive};
+use crate::store::commit::writer::{Writer, WriterMessage, run_exclusive};
 use crate::store::engine::Engine;
 use crate::store::maintenance::thread::checkpoint;
 use crate::store::shared::{OnDisk, Shared};
@@ -17,7 +17,7 @@ use crate::store::wal::{Closed, Segment};
 
 pub(in crate::store) fn with_all_commits(
     core: &Shared,
-    writer: &SyncSender<Message>,
+    writer: &SyncSender<WriterMessage>,
     now: i64,
 ) -> Result<SnapshotHead, StoreError> {
     // The open segment is closed, so that its commits are part of the snapshot.
@@ -25,7 +25,6 @@ pub(in crate::store) fn with_all_commits(
     from_closed_segments(core, now)
 }
 
-/// From the current snapshot and the closed segments.
 pub(in crate::store) fn from_closed_segments(
     core: &Shared,
     now: i64,
@@ -51,6 +50,11 @@ pub(in crate::store) fn from_closed_segments(
     *snapshot = Some(made.clone());
     // Released before the checkpoint, which takes the same lock to retire segments.
     drop(snapshot);
+    // The checkpoint retires what the engine has too. One that is being rebuilt or has stalled gets there later, and
+    // with it a later checkpoint.
+    if core.engine().is_ready() {
+        let _ = core.memtable.reach(number);
+    }
     checkpoint(core)?;
     Ok(made)
 }
@@ -105,7 +109,7 @@ pub(in crate::store) fn from_idle_engine(
 /// Like [`from_idle_engine`], while commits continue.
 pub(in crate::store) fn from_running_engine(
     core: &Shared,
-    writer: &SyncSender<Message>,
+    writer: &SyncSender<WriterMessage>,
     now: i64,
 ) -> Result<SnapshotHead, StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
@@ -134,7 +138,7 @@ pub(in crate::store) fn from_running_engine(
 fn merge_scan_with_wal(
     core: &Shared,
     disk: &OnDisk,
-    writer: &SyncSender<Message>,
+    writer: &SyncSender<WriterMessage>,
     scanned: &Path,
     (begin, now): (u64, i64),
 ) -> Result<SnapshotHead, StoreError> {

@@ -12,7 +12,6 @@ const DAY: i64 = 86_400;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Retention<'a> {
-    /// Only backups of this store are pruned.
     pub instance: [u8; 16],
     /// Number of backups to keep per timeline.
     pub keep: usize,

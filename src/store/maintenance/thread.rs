@@ -8,8 +8,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use crate::descriptor_reserve;
 use crate::store::StoreError;
-use crate::store::commit::writer::{Message, last_number, run_exclusive};
+use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::engine::MemoryEngine;
 use crate::store::maintenance::compaction::Waste;
 use crate::store::maintenance::new_snapshot;
@@ -31,7 +32,7 @@ const LOG_BYTES: u64 = 16 * 1024 * 1024;
 
 pub(in crate::store) struct MaintenanceThread {
     pub(in crate::store) core: Weak<Shared>,
-    pub(in crate::store) writer: SyncSender<Message>,
+    pub(in crate::store) writer: SyncSender<WriterMessage>,
     pub(in crate::store) on_failure: crate::store::OnFailure,
     pub(in crate::store) backups: Option<PathBuf>,
     pub(in crate::store) clock: crate::store::SnapshotClock,
@@ -65,7 +66,7 @@ impl MaintenanceThread {
                 }
             }
             // Connections may have used the reserve up.
-            crate::store::files::fill_reserve();
+            descriptor_reserve::fill();
             if core.memtable.is_stalled() {
                 self.fall_back_to_memory(&core, disk);
             } else if !core.is_writable() && resumed.elapsed() >= RESUME_EVERY {

@@ -17,8 +17,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::store::StoreError;
-use crate::store::files::{at, make_directory, rename, replace, sync_directory, with_suffix};
+use crate::store::files::{at, make_directory, rename, replace_file, sync_directory, with_suffix};
 use crate::store::snapshot::history::Lineage;
+use crate::types::from_hex;
 
 /// How many entries of one kind are kept in `aside/`; older ones are deleted.
 const ASIDE_KEPT: usize = 2;
@@ -46,10 +47,8 @@ pub(in crate::store) struct Identity {
 #[must_use]
 pub fn has_data(directory: &Path) -> bool {
     let place = StoreLayout::new(directory, false);
-    let parts = [place.store(), place.restored()];
-    parts
-        .iter()
-        .any(|part| !matches!(part.try_exists(), Ok(false)))
+    let is_absent = |part: PathBuf| matches!(part.try_exists(), Ok(false));
+    !(is_absent(place.store()) && is_absent(place.restored()))
 }
 
 impl StoreLayout {
@@ -88,12 +87,8 @@ impl StoreLayout {
     /// Not opened before it is marked complete.
     pub(in crate::store) fn next_engine(&self) -> Result<EngineDir, StoreError> {
         let (current, others) = self.engines()?;
-        let last = others
-            .iter()
-            .chain(&current)
-            .map(|engine| engine.number)
-            .max();
-        let number = last.unwrap_or(0) + 1;
+        let numbers = others.iter().chain(&current).map(|engine| engine.number);
+        let number = numbers.max().unwrap_or(0) + 1;
         Ok(EngineDir {
             number,
             path: self.store().join(format!("sled.{number}")),
@@ -202,7 +197,7 @@ impl StoreLayout {
         let text = write(identity);
         // One after the other, so that a power cut leaves at least one of them whole.
         for name in ["identity", "identity.copy"] {
-            replace(&self.store().join(name), text.as_bytes(), self.sync)?;
+            replace_file(&self.store().join(name), text.as_bytes(), self.sync)?;
         }
         Ok(())
     }
@@ -249,10 +244,15 @@ impl StoreLayout {
         self.data.join("fleet").join("member.json")
     }
 
+    /// Names the backup of a format upgrade until a client changes something. `packaging/rollback` reads it.
+    pub(in crate::store) fn upgrade_backup(&self) -> PathBuf {
+        self.store().join("upgrade-backup")
+    }
+
     /// Marks the staged store as complete, so that the next start installs it.
     pub(in crate::store) fn mark_staged_complete(&self) -> Result<(), StoreError> {
         // An empty file that is renamed into place: it exists only if everything before it was synced.
-        Ok(replace(&self.staged().whole(), b"", self.sync)?)
+        Ok(replace_file(&self.staged().whole(), b"", self.sync)?)
     }
 
     fn whole(&self) -> PathBuf {
@@ -356,7 +356,7 @@ impl EngineDir {
 
     pub(in crate::store) fn mark_whole(&self, sync: bool) -> Result<(), StoreError> {
         // The engine's files were synced before; the mark must not survive without them.
-        replace(&self.path.join("whole"), b"", sync)?;
+        replace_file(&self.path.join("whole"), b"", sync)?;
         if sync && let Some(store) = self.path.parent() {
             sync_directory(store)?;
         }
@@ -369,7 +369,7 @@ impl EngineDir {
     }
 
     pub(in crate::store) fn mark_suspect(&self, reason: &str) -> Result<(), StoreError> {
-        Ok(replace(
+        Ok(replace_file(
             &self.path.join("suspect"),
             reason.as_bytes(),
             true,
@@ -413,12 +413,12 @@ fn parse(text: &str) -> Option<Identity> {
     // Versions before timelines wrote only the first three lines.
     let lineage = match value("timeline") {
         Some(current) => Lineage {
-            current: id(current)?,
+            current: from_hex(current)?,
             ancestors: value("ancestors")?
                 .split_whitespace()
                 .map(|ancestor| {
                     let (timeline, until) = ancestor.split_once(':')?;
-                    Some((id(timeline)?, until.parse().ok()?))
+                    Some((from_hex(timeline)?, until.parse().ok()?))
                 })
                 .collect::<Option<_>>()?,
         },
@@ -427,14 +427,10 @@ fn parse(text: &str) -> Option<Identity> {
     Some(Identity {
         format: value("format")?.parse().ok()?,
         reached: value("reached")?.parse().ok()?,
-        instance: id(value("instance")?)?,
+        instance: from_hex(value("instance")?)?,
         lineage,
         begun: value("begun") == Some("true"),
     })
-}
-
-fn id(hex: &str) -> Option<[u8; 16]> {
-    HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
 }
 
 const fn is_exchange_unsupported(errno: Errno) -> bool {

@@ -14,7 +14,7 @@ use crate::store::StoreError;
 pub(in crate::store) struct LoggedTree {
     /// Indexes of the segments that change the tree, in order.
     pub(in crate::store) segments: Vec<u32>,
-    sorted: OnceLock<Changes>,
+    sorted: OnceLock<LoggedChanges>,
     collecting: Mutex<()>,
 }
 
@@ -22,8 +22,8 @@ impl LoggedTree {
     /// Returns the changes, which `collect` reads if they are not in memory yet.
     pub(in crate::store) fn sorted(
         &self,
-        collect: impl FnOnce(&mut Changes) -> Result<(), StoreError>,
-    ) -> Result<&Changes, StoreError> {
+        collect: impl FnOnce(&mut LoggedChanges) -> Result<(), StoreError>,
+    ) -> Result<&LoggedChanges, StoreError> {
         // The changes of a large import take many megabytes, so only one thread collects them.
         let _collecting = match self.sorted.get() {
             Some(sorted) => return Ok(sorted),
@@ -32,7 +32,7 @@ impl LoggedTree {
         if let Some(sorted) = self.sorted.get() {
             return Ok(sorted);
         }
-        let mut changes = Changes::default();
+        let mut changes = LoggedChanges::default();
         collect(&mut changes)?;
         Ok(self.sorted.get_or_init(|| changes.sort()))
     }
@@ -41,7 +41,7 @@ impl LoggedTree {
 /// Changed keys and the positions of their values. A WAL can be as large as the snapshot and change
 /// a million keys, so entries are small.
 #[derive(Default)]
-pub(in crate::store) struct Changes {
+pub(in crate::store) struct LoggedChanges {
     keys: Vec<u8>,
     pub(in crate::store) entries: Vec<LoggedChange>,
 }
@@ -58,7 +58,7 @@ pub(in crate::store) struct LoggedChange {
 /// Marks a deleted key in place of a length. No value is this long.
 pub(in crate::store) const DELETED: u16 = u16::MAX;
 
-impl Changes {
+impl LoggedChanges {
     pub(in crate::store) fn push(
         &mut self,
         key: &[u8],

@@ -36,7 +36,6 @@ pub struct Entry {
     pub member: MemberId,
     /// Drawn for each plan: tells one's own entry from another at the same number.
     pub nonce: [u8; 16],
-    /// Format of the tables that the batch is written in.
     pub format: u32,
     /// Timeline, and chain digest of the predecessor.
     pub before: History,
@@ -58,7 +57,6 @@ pub enum EntryError {
 }
 
 impl Entry {
-    /// The history up to and including this entry.
     #[must_use]
     pub fn history(&self) -> History {
         self.before.after(self.number, &self.batch)

@@ -40,12 +40,16 @@ pub enum Appending {
 pub enum ReplicationError {
     #[error(transparent)]
     Log(#[from] SharedLogError),
-    #[error("entry {number} of the shared log does not continue the state of this member")]
+    #[error(
+        "entry {number} of the shared log does not continue the state of this member; run `playgate fleet reseed`"
+    )]
     Diverged { number: u64 },
-    #[error("the shared log ends at {head}, and this member has commits up to {applied}")]
+    #[error(
+        "the shared log ends at {head}, and this member has commits up to {applied}: a backup was restored here, and `playgate fleet reseed` gets the state of the others; or etcd was restored from an old copy, for which see docs/fleet.md"
+    )]
     LogIsBehind { head: u64, applied: u64 },
     #[error(
-        "entry {number} of the shared log has format {found}; this version reads up to {known}"
+        "entry {number} of the shared log has format {found}; this version reads up to {known}: install the version of the owner"
     )]
     Newer { number: u64, found: u32, known: u32 },
     /// The entry is in the shared log and not in the local store: only a restart can go on.

@@ -80,10 +80,18 @@ pub enum SharedLogError {
     /// It has not happened and will not.
     #[error("the shared log refused: {0}")]
     Refused(String),
-    #[error("the shared log begins at {first}: this member was away too long")]
+    #[error(
+        "the shared log begins at {first}: this member was away too long; run `playgate fleet reseed`"
+    )]
     Truncated { first: u64 },
     #[error("entry {number} of the shared log: {why}")]
     Damaged { number: u64, why: EntryError },
-    #[error("the shared log belongs to another fleet")]
+    #[error(
+        "the shared log belongs to another fleet: `fleet.endpoints` lead to another etcd, or to one that was emptied"
+    )]
     Foreign,
+    #[error(
+        "the fleet was dissolved, and member {into} continues alone; to use this data on its own, run `playgate fleet leave`"
+    )]
+    Dissolved { into: String },
 }

@@ -10,14 +10,13 @@ use super::{
     Role, SharedLog, SharedLogError,
 };
 use crate::store::commit::derived::Publication;
-use crate::store::commit::writer::{Message, Writer};
+use crate::store::commit::writer::{Writer, WriterMessage};
 use crate::store::write_batch::WriteBatch;
 use crate::store::{Store, StoreError};
 
 /// Between two attempts to find out what became of an append.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What makes an opened store a member of a fleet.
 pub struct Replication {
     pub fleet: FleetId,
     pub member: MemberId,
@@ -95,7 +94,7 @@ impl Store {
         work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
         let (sender, receiver) = oneshot::channel();
-        let message = Message::Replicate(Box::new(move |writer| {
+        let message = WriterMessage::Replicate(Box::new(move |writer| {
             let _ = sender.send(work(writer));
         }));
         self.0.inbox.send(message).map_err(|_| StoreError::Closed)?;
@@ -175,8 +174,7 @@ impl Writer {
             let published = writer.publish(&group);
             writer.or_fail(published)?;
             publications.into_iter().for_each(|publish| publish());
-            writer.apply_later(group);
-            Ok(())
+            writer.apply_later(group)
         })
     }
 
@@ -250,8 +248,7 @@ impl Writer {
         })?;
         self.append_own(entry.number, &entry.batch)?;
         self.publish(&group)?;
-        self.apply_later(group);
-        Ok(())
+        self.apply_later(group)
     }
 
     /// No error is transient here: the entry is in the shared log, and this store must not go on without it.
@@ -281,7 +278,9 @@ impl Writer {
             ) => StoreError::SharedLog(error),
             ReplicationError::Local(error) => self.core.failure.report(&error),
             error @ (ReplicationError::Log(
-                SharedLogError::Truncated { .. } | SharedLogError::Foreign,
+                SharedLogError::Truncated { .. }
+                | SharedLogError::Foreign
+                | SharedLogError::Dissolved { .. },
             )
             | ReplicationError::Diverged { .. }
             | ReplicationError::LogIsBehind { .. }

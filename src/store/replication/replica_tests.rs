@@ -13,8 +13,9 @@ use super::{
     Appended, Claim, Entry, MemberId, ReplicaStatus, Replication, Role, SharedLog, SharedLogError,
 };
 use crate::store::maintenance::backup::Restore;
+use crate::store::table::Schema;
 use crate::store::tests::{People, all, assert_sound, person, put, schema};
-use crate::store::{Durability, FleetAccess, Join, Options, Store, StoreError};
+use crate::store::{Durability, FleetAccess, FormatUpgrade, Join, Options, Store, StoreError};
 
 const FLEET: [u8; 16] = [9; 16];
 
@@ -167,6 +168,7 @@ fn fleet() -> (Arc<Mutex<MemoryLog>>, [Node; 3]) {
             snapshot: &snapshot,
             schema: &schema(),
             instance: [seed; 16],
+            replace: false,
         };
         assert_eq!(join.run(), Ok(at));
     }
@@ -324,6 +326,85 @@ fn store_of_a_member_is_opened_by_its_service_only() {
     mark(empty.path());
     let refused = open(empty.path(), FleetAccess::Member, 7).map(drop);
     assert_eq!(refused, Err(StoreError::NotJoined));
+}
+
+/// The procedure of `docs/fleet.md`.
+#[test]
+fn new_store_format_is_refused_in_a_fleet_and_begins_another_one_after_its_end() {
+    let (_, mut nodes) = fleet();
+    let path = nodes[0].directory.path().to_owned();
+    nodes[0].store = None;
+    let upgraded = || schema().upgraded_by(|store| put(store, 3, person("Lund", 32)));
+    let open_upgraded = |fleet, upgrade| {
+        let options = Options {
+            upgrade,
+            ..options(fleet, 8)
+        };
+        Store::open(&path, upgraded(), options)
+    };
+    let refused = open_upgraded(FleetAccess::Member, FormatUpgrade::Refuse).map(drop);
+    assert_eq!(refused, Err(StoreError::Older { found: 1, known: 2 }));
+    // The old version ends the fleet, and the new one upgrades the single node.
+    drop(open(&path, FleetAccess::Leave, 8).unwrap());
+    fs::remove_dir_all(path.join("fleet")).unwrap();
+    let single = open_upgraded(FleetAccess::Refuse, FormatUpgrade::Run).unwrap();
+    assert_eq!(all(&single).len(), 3);
+    let at = single.position().unwrap().unwrap();
+    let backups = tempfile::tempdir().unwrap();
+    let snapshot = single.back_up(backups.path()).unwrap().path;
+    drop(single);
+    let directory = tempfile::tempdir().unwrap();
+    let join = |schema: &Schema| {
+        let join = Join {
+            directory: directory.path(),
+            snapshot: &snapshot,
+            schema,
+            instance: [9; 16],
+            replace: false,
+        };
+        join.run()
+    };
+    // A machine that still has the old version.
+    assert_eq!(
+        join(&schema()),
+        Err(StoreError::Newer { found: 2, known: 1 })
+    );
+    assert_eq!(join(&upgraded()), Ok(at));
+}
+
+/// As `fleet reseed` does with a store that cannot follow.
+#[test]
+fn member_with_another_history_takes_a_copy_and_follows() {
+    let (_, mut nodes) = fleet();
+    let path = nodes[2].directory.path().to_owned();
+    nodes[0].put(3).unwrap();
+    nodes[2].tick().unwrap();
+    nodes[2].store = None;
+    drop(open(&path, FleetAccess::Leave, 8).unwrap());
+    assert!(nodes[2].start().is_err());
+    nodes[2].store = None;
+    let backups = tempfile::tempdir().unwrap();
+    let snapshot = nodes[0].store().back_up(backups.path()).unwrap().path;
+    let join = |replace| {
+        let join = Join {
+            directory: &path,
+            snapshot: &snapshot,
+            schema: &schema(),
+            instance: [7; 16],
+            replace,
+        };
+        join.run().map(drop)
+    };
+    assert_eq!(join(false), Err(StoreError::NotEmpty));
+    join(true).unwrap();
+    // The replaced store is kept.
+    assert!(path.join("aside").read_dir().unwrap().next().is_some());
+    nodes[2].start().unwrap();
+    nodes[0].put(4).unwrap();
+    for node in &mut nodes {
+        node.tick().unwrap();
+    }
+    assert_equal(&nodes);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use crate::store::StoreError;
-use crate::store::commit::writer::{Message, last_number, run_exclusive};
+use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::engine::Digest;
 use crate::store::maintenance::new_snapshot;
 use crate::store::shared::{OnDisk, Shared};
@@ -35,7 +35,7 @@ fn digest_of(key: &[u8], value: &[u8]) -> Digest {
 pub(in crate::store) fn against_durable_state(
     core: &Arc<Shared>,
     disk: &OnDisk,
-    writer: &SyncSender<Message>,
+    writer: &SyncSender<WriterMessage>,
 ) -> Result<(Vec<TableReport>, DurableStateReport, bool), StoreError> {
     // Keeps the files that are read here from being retired, and the engine from being replaced.
     let snapshot = disk.snapshot.lock();
@@ -111,7 +111,7 @@ fn compare(
 /// Reports the keys that differ although they did not change during the read.
 fn compare_again(
     core: &Arc<Shared>,
-    writer: &SyncSender<Message>,
+    writer: &SyncSender<WriterMessage>,
     mut expected: ExpectedRecord,
     report: &mut DurableStateReport,
 ) -> Result<(), StoreError> {

@@ -18,7 +18,7 @@ use std::vec;
 use crate::store::StoreError;
 use crate::store::commit::memory_table::RawChange;
 use crate::store::engine::KeyValue;
-use crate::store::recovery::logged_changes::{Changes, DELETED, LoggedTree};
+use crate::store::recovery::logged_changes::{DELETED, LoggedChanges, LoggedTree};
 use crate::store::snapshot::snapshot_reader::SnapshotReader;
 use crate::store::table::{Schema, TreeName};
 use crate::store::wal::{Segment, payload_at, read_frames};
@@ -169,11 +169,11 @@ impl DurableReader {
         Ok(())
     }
 
-    fn changes(&self, tree: TreeName) -> Result<Option<&Changes>, StoreError> {
+    fn changes(&self, tree: TreeName) -> Result<Option<&LoggedChanges>, StoreError> {
         let Some(logged) = self.logged.get(tree) else {
             return Ok(None);
         };
-        let collect = |changes: &mut Changes| {
+        let collect = |changes: &mut LoggedChanges| {
             for (index, log) in self.log_of(logged) {
                 let bytes = log.bytes()?;
                 self.visit_segment(log, &bytes, &mut |of, key, value| {
@@ -230,7 +230,11 @@ impl DurableReader {
         Ok(frames)
     }
 
-    fn logged_value(&self, changes: &Changes, at: usize) -> Result<Option<Vec<u8>>, StoreError> {
+    fn logged_value(
+        &self,
+        changes: &LoggedChanges,
+        at: usize,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
         let entry = changes.entries.get(at).ok_or(StoreError::Closed)?;
         if entry.length == DELETED {
             return Ok(None);

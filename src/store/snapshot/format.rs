@@ -21,6 +21,7 @@ use crate::store::snapshot::history::History;
 use crate::store::table::{Schema, TreeName};
 use crate::store::wal::{announced_size, frame, parse};
 use crate::store::write_batch::WriteBatch;
+use crate::types::from_hex;
 
 pub(in crate::store) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
 const FRAME_BYTES: usize = 256 * 1024;
@@ -85,10 +86,7 @@ impl SnapshotHead {
             records,
             mut notes,
         } = decode(bytes)?;
-        let mut id = |note| {
-            let hex = notes.remove(note)?;
-            HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()
-        };
+        let mut id = |note| from_hex(notes.remove(note)?);
         let history = History {
             // Files of versions before timelines have neither note.
             timeline: id(TIMELINE_NOTE).unwrap_or_default(),

@@ -118,7 +118,6 @@ impl Lineage {
         self.until(timeline).is_some_and(|until| number <= until)
     }
 
-    /// Like [`Lineage::holds`], for an engine.
     pub(in crate::store) fn holds_engine(&self, applied: CommitId) -> bool {
         // Written by a version that kept only the number, or new: nothing tells it apart.
         applied.timeline == UNKNOWN || self.holds(applied.timeline, applied.number)

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::store::commit::writer::last_number;
 use crate::store::engine::{Digest, Engine};
 use crate::store::snapshot::format::Triple;
-use crate::store::table::{Entry, Schema, TableInfo, TreeName};
+use crate::store::table::{IndexEntry, Schema, TableInfo, TreeName};
 use crate::store::txn::Txn;
 use crate::store::{Durability, Store, StoreError};
 
@@ -108,8 +108,8 @@ impl DurableStateReport {
 #[derive(Clone)]
 enum Suspect {
     Damaged(Vec<u8>),
-    Missing(Entry),
-    Stale(Entry),
+    Missing(IndexEntry),
+    Stale(IndexEntry),
 }
 
 /// Compares each table with its indexes in the engine, and with `repair` repairs the indexes.

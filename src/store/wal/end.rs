@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::store::files::{at, sync_directory, sync_file};
 use crate::store::snapshot::history::History;
+use crate::types::from_hex;
 
 const MAGIC: &[u8; 8] = b"PGEND\x00\x00\x01";
 /// One slot per sector, so that a torn write destroys at most one of them.
@@ -125,8 +126,7 @@ fn slots(bytes: &[u8]) -> impl Iterator<Item = (u64, End)> {
 pub(in crate::store) fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let hex: String = text.trim().split('-').collect();
-    let id = data_encoding::HEXLOWER.decode(hex.as_bytes());
-    id.ok().and_then(|id| id.try_into().ok()).unwrap_or([0; 16])
+    from_hex(hex).unwrap_or_default()
 }
 
 pub(super) struct EndFile {

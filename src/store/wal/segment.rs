@@ -377,7 +377,6 @@ pub(in crate::store) fn read_segment(
     read_frames(&fs::read(&segment.path)?, segment, each)
 }
 
-/// Like [`read_segment`], for the bytes of its file.
 pub(in crate::store) fn read_frames<'a>(
     bytes: &'a [u8],
     segment: &Segment,

@@ -10,7 +10,7 @@ const DEVICE = {
 };
 
 /** One call of the partner interface; the body of its answer. */
-async function call({ baseUrl, partnerToken }, method, path, headers = {}, body = undefined) {
+export async function call({ baseUrl, partnerToken }, method, path, headers = {}, body = undefined) {
   const answer = await fetch(new URL(path, baseUrl), {
     method,
     headers: { 'Service-AccessToken': partnerToken, ...headers },

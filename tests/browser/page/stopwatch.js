@@ -8,6 +8,7 @@ export class StopWatch {
   played = 0;
   waits = []; // the length of each wait in mid-play, in milliseconds
   bits = 0;
+  known = 0; // milliseconds of `played` in which the player names its bitrate; it may name none just after a wait
   stands = false; // whether the picture stands in mid-play
   #begin = performance.now();
   #moved = null; // when the position moved last
@@ -22,9 +23,9 @@ export class StopWatch {
 
   stop() {
     clearInterval(this.#timer);
-    const { startup, played, waits, bits } = this;
+    const { startup, played, waits, bits, known } = this;
     const waited = waits.reduce((sum, wait) => sum + wait, 0);
-    return { startup, played, waits, waited, bitrate: bits / played };
+    return { startup, played, waits, waited, bitrate: bits / known, known };
   }
 
   #look(video, bitrate) {
@@ -43,7 +44,11 @@ export class StopWatch {
     if (this.#moved === null) this.startup = now - this.#begin;
     else if (this.stands) this.waits.push(since);
     else this.played += since;
-    if (!this.stands) this.bits += since * bitrate();
+    const rate = bitrate();
+    if (!this.stands && rate > 0) {
+      this.bits += since * rate;
+      this.known += since;
+    }
     this.stands = false;
     this.#moved = now;
   }

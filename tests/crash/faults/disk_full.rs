@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::appliance::{Appliance, Launch, Started};
+use crate::harness::appliance::{Appliance, Launch};
 use crate::harness::client::Silence;
 use crate::harness::disk::Disk;
 use crate::harness::durability_model::AllowedLoss;
@@ -31,7 +31,7 @@ impl Scene {
     fn set(disk: Disk, name: &str) -> Self {
         let dice = Rng::of_test(name);
         let launch = launch(&disk);
-        let appliance = ready(&launch);
+        let appliance = launch.ready();
         let mut cast = Cast::new(&launch, &appliance).unwrap();
         cast.work(&appliance.address.clone(), Who::Usual, &dice, || {
             thread::park_timeout(Duration::from_millis(500));
@@ -112,7 +112,7 @@ impl Scene {
         let told = ["Input/output error", "Read-only file system"];
         assert!(told.iter().any(|told| log.contains(told)), "{log}");
         println!("it ended with 5, and is started again");
-        self.appliance = Some(ready(&launch(&self.disk)));
+        self.appliance = Some(launch(&self.disk).ready());
     }
 
     /// Whether it ends by itself within the time in which everything has to be synced.
@@ -147,7 +147,7 @@ impl Scene {
     fn start_again(&mut self) {
         let ended = self.appliance.take().expect("it runs").end();
         assert_eq!(ended, Some(0));
-        self.appliance = Some(ready(&launch(&self.disk)));
+        self.appliance = Some(launch(&self.disk).ready());
     }
 
     /// Nothing that was answered is missing.
@@ -169,14 +169,6 @@ impl Drop for Scene {
 
 fn launch(disk: &Disk) -> Launch {
     Launch::of(&disk.path().join("data"))
-}
-
-fn ready(launch: &Launch) -> Appliance {
-    match launch.start() {
-        Started::Ready(appliance) => appliance,
-        Started::Ended(code, log) => panic!("it ends with {code:?}: {log}"),
-        Started::Waiting(log) | Started::Hung(log) => panic!("it is not ready: {log}"),
-    }
 }
 
 /// Writes until there is no room for a single byte more.
@@ -304,7 +296,7 @@ fn a_start_on_a_read_only_disk_serves_reads() {
     let mut scene = Scene::set(disk, "start read-only");
     assert_eq!(scene.appliance.take().expect("it runs").end(), Some(0));
     scene.disk.remount("ro").unwrap();
-    scene.appliance = Some(ready(&launch(&scene.disk)));
+    scene.appliance = Some(launch(&scene.disk).ready());
     scene.reads_go_on();
     let told = scene.write();
     assert!(told.starts_with("503"), "{told}");

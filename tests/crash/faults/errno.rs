@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::faults::eio::{Calls, campaign};
-use crate::harness::appliance::{Appliance, Launch, Started};
+use crate::harness::appliance::{Appliance, Launch};
 use crate::harness::client::Connection;
 use crate::harness::disk::run;
 use crate::harness::durability_model::AllowedLoss;
+use crate::harness::process::{InTime as _, KilledOnDrop};
 use crate::harness::rng::{Rng, rounds, skip};
 use crate::harness::tail;
 use crate::harness::template::{Left, Template};
@@ -64,7 +65,7 @@ impl Scene {
     fn set(template: &Template, launch: &Launch) -> Self {
         Self {
             data: launch.data_dir.clone(),
-            appliance: ready(launch),
+            appliance: launch.ready(),
             cast: template.cast.clone(),
             signed_up: Vec::new(),
             refused: 0,
@@ -131,14 +132,6 @@ impl Scene {
     }
 }
 
-fn ready(launch: &Launch) -> Appliance {
-    match launch.start() {
-        Started::Ready(appliance) => appliance,
-        Started::Ended(code, log) => panic!("it ends with {code:?}: {}", tail(&log)),
-        Started::Waiting(log) | Started::Hung(log) => panic!("it is not ready: {}", tail(&log)),
-    }
-}
-
 /// A fault while the log goes on in another segment.
 struct Roll {
     inject: &'static str,
@@ -181,7 +174,7 @@ fn try_roll(template: &Template, roll: &Roll) {
     let mut backup = launch.order();
     backup.args(["backup", "create"]);
     let backup = backup.stdout(Stdio::null()).stderr(Stdio::piped());
-    let backup = backup.spawn().unwrap();
+    let mut backup = KilledOnDrop(backup.spawn().unwrap());
     scene.sign_up_for(WITHIN, |_| !tracer.met().is_empty());
     let met = tracer.met();
     assert!(!met.is_empty(), "{}: no call is met", roll.inject);
@@ -210,7 +203,7 @@ fn try_roll(template: &Template, roll: &Roll) {
         assert_eq!(scene.appliance.wait(Duration::ZERO), None, "{}", tail(&log));
         drop(tracer);
     }
-    let output = backup.wait_with_output().unwrap();
+    let output = backup.output_in_time();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     let name = roll.inject;
     println!(
@@ -223,7 +216,7 @@ fn try_roll(template: &Template, roll: &Roll) {
         "{name}: {told}"
     );
     scene.appliance.kill();
-    scene.all_are_there(&ready(&launch));
+    scene.all_are_there(&launch.ready());
 }
 
 #[test]
@@ -276,7 +269,7 @@ fn every_failed_sync_of_telemetry_ends_the_process() {
         assert_eq!(ended, Some(Some(5)), "{error}: {}", tail(&log));
         assert!(log.contains("failed to sync"), "{log}");
         drop(tracer);
-        let next = ready(&launch);
+        let next = launch.ready();
         let problems = [
             cast.problems(),
             cast.check(&next.address, &AllowedLoss::WHOLE, &dice),
@@ -346,7 +339,7 @@ fn the_log_continues_after_descriptor_exhaustion() {
     let (status, told) = import(&scene).unwrap();
     assert_eq!(status, 200, "{told}");
     scene.appliance.kill();
-    scene.all_are_there(&ready(&launch));
+    scene.all_are_there(&launch.ready());
 }
 
 /// Clients hold every connection that they get; the store goes on making files.
@@ -378,7 +371,7 @@ fn connections_leave_descriptors_for_the_store() {
     }
     drop(held);
     scene.appliance.kill();
-    scene.all_are_there(&ready(&Launch::of(&launch.data_dir)));
+    scene.all_are_there(&Launch::of(&launch.data_dir).ready());
 }
 
 /// The backup of a template.
@@ -426,7 +419,7 @@ fn a_restore_works_without_rename_exchange() {
         assert!(told.contains("(INJECTED)"), "{error}: {told}");
         assert!(kept(&data), "{error}");
         renames = told.matches(" rename(").count();
-        let mut appliance = ready(&Launch::of(&data));
+        let mut appliance = Launch::of(&data).ready();
         let log = appliance.log();
         assert!(!log.contains("cannot exchange two directories"), "{log}");
         appliance.end();
@@ -456,7 +449,7 @@ fn a_restore_works_without_rename_exchange() {
         ];
         let mut under: Vec<String> = under.map(str::to_owned).into();
         under.extend(["trace=renameat2", "-e", "inject=renameat2:error=EINVAL"].map(str::to_owned));
-        let mut appliance = ready(&Launch::of(&data).under(&under));
+        let mut appliance = Launch::of(&data).under(&under).ready();
         match kept(&data) {
             true => new += 1,
             false => old += 1,

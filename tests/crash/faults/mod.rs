@@ -5,6 +5,7 @@ mod disk_full;
 mod eio;
 mod errno;
 mod journal;
+mod large_store;
 mod power_cut;
 mod quality_figures;
 mod rollback;

@@ -40,7 +40,7 @@ impl Scene {
             .with("PLAYGATE_BACKUP_KEEP", kept)
             .with("PLAYGATE_BACKUP_AT", at);
         let dice = Rng::of_test(name);
-        let mut appliance = ready(&launch);
+        let mut appliance = launch.ready();
         let mut scene = Self {
             cast: Cast::new(&launch, &appliance).unwrap(),
             folder,
@@ -53,7 +53,7 @@ impl Scene {
         scene.work(&appliance);
         assert_eq!(appliance.end(), Some(0), "{}", appliance.log());
         scene.copy("data", "earlier");
-        let mut appliance = ready(&scene.launch);
+        let mut appliance = scene.launch.ready();
         scene.work(&appliance);
         scene.later = scene.back_up();
         scene.work(&appliance);
@@ -116,21 +116,12 @@ impl Scene {
     }
 }
 
-fn ready(launch: &Launch) -> Appliance {
-    match launch.start() {
-        Started::Ready(appliance) => appliance,
-        Started::Waiting(log) | Started::Hung(log) | Started::Ended(_, log) => {
-            panic!("it does not start:\n{}", tail(&log))
-        }
-    }
-}
-
 #[test]
 fn a_rollback_starts_a_new_timeline_and_keeps_every_backup() {
     let scene = Scene::set("rollback", "2", true);
     let before = scene.backups();
     scene.copy("earlier", "data");
-    let appliance = ready(&scene.launch);
+    let appliance = scene.launch.ready();
     assert!(
         appliance.log().contains("set back to an earlier state"),
         "{}",
@@ -148,7 +139,7 @@ fn a_rollback_starts_a_new_timeline_and_keeps_every_backup() {
 fn with_one_kept_backup_the_newest_is_kept() {
     let scene = Scene::set("keep one", "1", false);
     scene.copy("earlier", "data");
-    let appliance = ready(&scene.launch);
+    let appliance = scene.launch.ready();
     scene.go_on(&appliance);
     let made = scene.back_up();
     assert!(made.exists(), "it says that it made {}", made.display());
@@ -162,7 +153,7 @@ fn with_one_kept_backup_the_newest_is_kept() {
 fn a_log_is_not_replayed_on_a_backup_of_another_timeline() {
     let scene = Scene::set("abandoned", "1", false);
     scene.copy("earlier", "data");
-    let mut appliance = ready(&scene.launch);
+    let mut appliance = scene.launch.ready();
     scene.go_on(&appliance);
     appliance.kill();
     scene.lose_engine_and_base();
@@ -179,7 +170,7 @@ fn a_log_is_not_replayed_on_a_backup_of_another_timeline() {
 fn a_backup_of_the_same_timeline_replaces_a_lost_base() {
     let scene = Scene::set("same history", "1", false);
     scene.lose_engine_and_base();
-    let appliance = ready(&scene.launch);
+    let appliance = scene.launch.ready();
     let name = scene.later.file_name().unwrap().to_str().unwrap();
     let log = appliance.log();
     assert!(

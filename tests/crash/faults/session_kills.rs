@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::appliance::{Launch, Started};
+use crate::harness::appliance::Launch;
 use crate::harness::client::{Address, Connection, Silence};
 use crate::harness::rng::{Rng, rounds};
 use crate::workload::{Cast, Client, Keys, Stream, token, told};
@@ -218,7 +218,7 @@ fn at_once(
     address: &Address,
     report: &Mutex<Report>,
     what: impl Fn(usize, &mut Vec<Viewer>, &mut Connection, &mut Report) + Sync,
-    meanwhile: impl FnOnce(),
+    during: impl FnOnce(),
 ) {
     thread::scope(|scope| {
         for (nth, family) in families.iter_mut().enumerate() {
@@ -234,17 +234,8 @@ fn at_once(
                 all.problems.append(&mut own.problems);
             });
         }
-        meanwhile();
+        during();
     });
-}
-
-fn ready(launch: &Launch) -> crate::harness::appliance::Appliance {
-    match launch.start() {
-        Started::Ready(appliance) => appliance,
-        Started::Waiting(log) | Started::Ended(_, log) | Started::Hung(log) => {
-            panic!("it does not start: {log}")
-        }
-    }
 }
 
 #[test]
@@ -255,7 +246,7 @@ fn kills_neither_end_nor_revive_sessions() {
     let launch = Launch::of(&folder.path().join("data"))
         .with("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000")
         .with("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000");
-    let mut appliance = ready(&launch);
+    let mut appliance = launch.ready();
     let keys = Cast::new(&launch, &appliance).unwrap().keys;
     let mut line = appliance.line();
     let mut families: Vec<Vec<Viewer>> = (0..FAMILIES)
@@ -290,7 +281,7 @@ fn kills_neither_end_nor_revive_sessions() {
             thread::park_timeout(Duration::from_millis(20 + moment.below(1_000)));
             appliance.kill();
         });
-        appliance = ready(&launch);
+        appliance = launch.ready();
         slowest = slowest.max(appliance.ready_in);
         let check =
             |_: usize, family: &mut Vec<Viewer>, line: &mut Connection, own: &mut Report| {

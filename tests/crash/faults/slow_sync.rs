@@ -1,95 +1,27 @@
 //! Slow syncs: no confirmed change is lost, nothing hangs, and the watchdog of the service manager is
 //! fed.
 
-use std::os::unix::net::UnixDatagram;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
-use tempfile::TempDir;
-
-use crate::harness::appliance::{Appliance, Launch, Started, freeze, thaw};
+use crate::harness::appliance::{Launch, freeze, thaw};
 use crate::harness::disk::run;
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, rounds, skip};
+use crate::harness::service_manager::{ServiceManager, WATCHDOG};
 use crate::harness::tail;
 use crate::harness::template::{Left, Template};
 use crate::harness::tracer::Tracer;
 use crate::workload::Who;
-
-/// What the packaged unit gives: `WatchdogSec`.
-const WATCHDOG: Duration = Duration::from_secs(15);
-
-/// The socket of a service manager, and the longest time in which it was not fed.
-struct Manager {
-    folder: TempDir,
-    done: Arc<AtomicBool>,
-    listening: Option<JoinHandle<(u32, Duration)>>,
-}
-
-impl Manager {
-    fn listen() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = UnixDatagram::bind(folder.path().join("notify")).unwrap();
-        socket
-            .set_read_timeout(Some(Duration::from_millis(50)))
-            .unwrap();
-        let done = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&done);
-        let listening = thread::spawn(move || {
-            let (mut fed, mut gap) = (0, Duration::ZERO);
-            let mut last: Option<Instant> = None;
-            let mut bytes = [0; 4_096];
-            while !ended.load(Ordering::Relaxed) {
-                let length = socket.recv(&mut bytes).unwrap_or(0);
-                let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
-                if text.contains("WATCHDOG=1") {
-                    fed += 1;
-                    last = Some(Instant::now());
-                }
-                // One that is not over counts as well.
-                gap = gap.max(last.map_or(Duration::ZERO, |last| last.elapsed()));
-            }
-            (fed, gap)
-        });
-        Self {
-            folder,
-            done,
-            listening: Some(listening),
-        }
-    }
-
-    fn launch(&self, launch: Launch, limit: Duration) -> Launch {
-        let socket = self.folder.path().join("notify");
-        launch
-            .with("NOTIFY_SOCKET", socket.to_str().unwrap())
-            .with("WATCHDOG_USEC", &limit.as_micros().to_string())
-    }
-
-    /// How often it was fed, and the longest gap.
-    fn end(mut self) -> (u32, Duration) {
-        self.done.store(true, Ordering::Relaxed);
-        self.listening.take().unwrap().join().unwrap()
-    }
-}
-
-fn ready(launch: &Launch) -> Appliance {
-    match launch.start() {
-        Started::Ready(appliance) => appliance,
-        Started::Ended(code, log) => panic!("it ends with {code:?}: {}", tail(&log)),
-        Started::Waiting(log) | Started::Hung(log) => panic!("it is not ready: {}", tail(&log)),
-    }
-}
 
 /// Everybody works while each sync takes so long. The longest gap.
 fn slow_syncs(name: &str, delay: Duration, work: Duration, who: Who) -> Duration {
     let dice = Rng::of_test(name);
     let template = Template::make(Left::ByStop, &dice);
     let data = template.copy("data");
-    let manager = Manager::listen();
-    let mut appliance = ready(&manager.launch(Launch::of(&data), WATCHDOG));
+    let manager = ServiceManager::listen();
+    let mut appliance = manager.launch(Launch::of(&data), WATCHDOG).ready();
     let inject = format!("fdatasync,fsync:delay_exit={}", delay.as_micros());
     let tracer = Tracer::attach(appliance.process.id(), &inject, &[]);
     let mut cast = template.cast.clone();
@@ -119,7 +51,7 @@ fn slow_syncs(name: &str, delay: Duration, work: Duration, who: Who) -> Duration
     assert!(slow > 2 && done > 0 && fed > 0);
     appliance.kill();
     let problems = cast.check(
-        &ready(&Launch::of(&data)).address,
+        &Launch::of(&data).ready().address,
         &AllowedLoss::WHOLE,
         &dice,
     );
@@ -153,10 +85,10 @@ fn syncs_of_5_s_lose_nothing_and_keep_the_watchdog_fed() {
 #[test]
 fn a_hanging_process_stops_feeding_the_watchdog() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = Manager::listen();
+    let manager = ServiceManager::listen();
     let limit = Duration::from_secs(1);
     let launch = manager.launch(Launch::of(&folder.path().join("data")), limit);
-    let mut appliance = ready(&launch);
+    let mut appliance = launch.ready();
     thread::park_timeout(limit);
     freeze(appliance.process.id());
     thread::park_timeout(2 * limit);

@@ -12,9 +12,14 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::harness::client::{Address, Connection};
+use crate::harness::process::InTime as _;
+use crate::harness::tail;
 
 /// A start is ready within this time, whatever came before it; so says the promise.
 pub const READY_WITHIN: Duration = Duration::from_secs(10);
+
+/// More than the kernel takes to end a process whose disk is slow.
+const KILLED_WITHIN: Duration = Duration::from_secs(60);
 
 /// How often a start is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -128,6 +133,15 @@ impl Launch {
         self.spawn().ready()
     }
 
+    /// Starts it. The test fails if it does not become ready.
+    pub fn ready(&self) -> Appliance {
+        match self.start() {
+            Started::Ready(appliance) => appliance,
+            Started::Ended(code, log) => panic!("it ends with {code:?}: {}", tail(&log)),
+            Started::Waiting(log) | Started::Hung(log) => panic!("it is not ready: {}", tail(&log)),
+        }
+    }
+
     /// A command on the data directory, to be given its arguments.
     pub fn order(&self) -> Command {
         let mut command = self.command();
@@ -139,7 +153,7 @@ impl Launch {
 
     /// Runs a command on the data directory.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        self.order().args(arguments).output().unwrap()
+        self.order().args(arguments).output_in_time()
     }
 }
 
@@ -205,8 +219,7 @@ impl Starting {
     }
 
     fn give_up(&mut self) -> String {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        kill(&mut self.process);
         read_log(&self.side)
     }
 }
@@ -217,8 +230,7 @@ impl Appliance {
     }
 
     pub fn kill(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        kill(&mut self.process);
     }
 
     pub fn ask_to_end(&self) {
@@ -270,7 +282,7 @@ fn maintenance(ops: &Path) -> Option<String> {
 }
 
 /// What the threads of a process are doing, as far as the kernel knows.
-fn threads(pid: u32) -> String {
+pub fn threads(pid: u32) -> String {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let of = |task: &Path, name: &str| {
         let text = fs::read_to_string(task.join(name)).unwrap_or_default();
@@ -297,7 +309,16 @@ pub fn thaw(pid: u32) {
     signal("CONT", pid);
 }
 
-fn signal(name: &str, pid: u32) {
+/// Kills a process. One that a tracer holds ends only when the tracer lets it, so that is not waited for without end.
+fn kill(process: &mut Child) {
+    let _ = process.kill();
+    if wait(process, KILLED_WITHIN).is_none() {
+        let threads = threads(process.id());
+        println!("killed, and not ended within {KILLED_WITHIN:?}:\n{threads}");
+    }
+}
+
+pub fn signal(name: &str, pid: u32) {
     let status = Command::new("kill")
         .args([format!("-{name}"), pid.to_string()])
         .stderr(Stdio::null())
@@ -307,7 +328,7 @@ fn signal(name: &str, pid: u32) {
 }
 
 /// `None` if it still runs; otherwise its exit code, if it has one.
-fn wait(process: &mut Child, patience: Duration) -> Option<Option<i32>> {
+pub fn wait(process: &mut Child, patience: Duration) -> Option<Option<i32>> {
     let until = Instant::now() + patience;
     loop {
         if let Some(status) = process.try_wait().unwrap() {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::appliance::Launch;
+use crate::harness::process::InTime as _;
 
 pub struct BackgroundCommand {
     command: Command,
@@ -47,10 +48,10 @@ impl BackgroundCommand {
 
     /// Waits for the one that goes on.
     pub fn finish(&mut self) {
-        let Some(running) = self.running.take() else {
+        let Some(mut running) = self.running.take() else {
             return;
         };
-        let output = running.wait_with_output().unwrap();
+        let output = running.output_in_time();
         if output.status.success() {
             self.done += 1;
             let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();

@@ -3,11 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
+
+// Of the crash tests and of those of a fleet, which use this file.
+use super::process::InTime as _;
 
 /// The ext4 shutdown request, without flushing the journal: what is not on the disk never gets
 /// there. perl comes with every Debian, and a request of its own needs no `unsafe` of ours.
@@ -77,7 +80,8 @@ impl Disk {
         Ok(())
     }
 
-    /// From here on nothing reaches the disk any more, not even what the journal holds.
+    /// From here on nothing reaches the disk any more, not even what the journal holds. A sync that is under way may
+    /// still report success: where that counts, stop the process before.
     pub fn cut(&self) {
         run(Command::new("perl").args(["-e", SHUTDOWN]).arg(&self.mount)).unwrap();
     }
@@ -108,7 +112,7 @@ impl Disk {
         };
         for _ in 0..500 {
             let mut devices = Command::new("losetup");
-            let output = devices.arg("--associated").arg(image).output().unwrap();
+            let output = devices.arg("--associated").arg(image).output_in_time();
             if output.stdout.is_empty() {
                 return;
             }
@@ -150,6 +154,19 @@ impl Disk {
     }
 }
 
+impl Disk {
+    /// Replaces the image, which is not mounted, by one that was kept.
+    #[allow(dead_code, reason = "of the campaign of the fleet")]
+    pub fn put_back(&self, place: &Path) {
+        if let Kind::Image(image) = &self.kind {
+            run(Command::new("cp")
+                .arg("--sparse=always")
+                .args([place, image.as_path()]))
+            .unwrap();
+        }
+    }
+}
+
 impl Drop for Disk {
     fn drop(&mut self) {
         if self.mounted {
@@ -161,9 +178,14 @@ impl Drop for Disk {
 
 /// Runs a command; what it said if it failed.
 pub fn run(command: &mut Command) -> Result<(), String> {
-    let output = command
-        .output()
-        .map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+    let started = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let output = started
+        .map_err(|error| format!("{}: {error}", command.get_program().display()))?
+        .output_in_time();
     if output.status.success() {
         return Ok(());
     }

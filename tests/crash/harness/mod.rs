@@ -8,7 +8,9 @@
 //! | `background_command` | a command that is repeated during a round |
 //! | `disk` | file systems that can be cut off, filled up and made read-only |
 //! | `durability_model` | the states that a fact may have after a fault, given the responses |
+//! | `process`, `raw_http` | of the integration tests: processes with a deadline; HTTP in exact bytes |
 //! | `rng` | the seed, how many rounds, and how a test is skipped |
+//! | `service_manager` | stands in for systemd, and measures the gaps between notifications that feed the watchdog |
 //! | `summary` | the outcomes of rounds, as a table |
 //! | `template` | a data directory with its ledger, copied and damaged by tests |
 //! | `tracer` | strace on a running process, to fail or delay its system calls |
@@ -19,9 +21,13 @@ pub mod client;
 pub mod disk;
 pub mod durability_model;
 #[allow(dead_code, reason = "the integration tests use the rest")]
+#[path = "../../it/support/process.rs"]
+pub mod process;
+#[allow(dead_code, reason = "the integration tests use the rest")]
 #[path = "../../it/support/raw_http.rs"]
 pub mod raw_http;
 pub mod rng;
+pub mod service_manager;
 pub mod summary;
 pub mod template;
 pub mod tracer;
@@ -65,7 +71,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The command that is given again and again meanwhile.
+    /// The command that is repeated during the phase.
     pub fn command(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Backup => Some(&["backup", "create", "--json"]),

@@ -63,7 +63,7 @@ pub fn rounds(short: u64, long: u64) -> u64 {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub fn number(variable: &str) -> Option<u64> {
     let text = std::env::var_os(variable)?;
     let number = text.to_str().and_then(|text| text.parse().ok());
     Some(number.unwrap_or_else(|| panic!("{variable} is not a number: {text:?}")))

@@ -10,7 +10,7 @@ use crate::harness::Phase;
 struct Row {
     rounds: u32,
     answered: u64,
-    /// Commands that were done meanwhile.
+    /// Commands that were done during the rounds.
     ordered: u64,
     lost: u32,
     wrong: u32,

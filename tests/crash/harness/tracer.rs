@@ -1,18 +1,23 @@
 //! Attaches strace to a running process, to fail or delay some of its system calls.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long strace may take to hold every thread of a process.
-const ATTACH_WITHIN: Duration = Duration::from_secs(10);
+use crate::harness::appliance::{signal, threads, wait};
+use crate::harness::process::KilledOnDrop;
+use crate::harness::tail;
+
+/// How long strace may take to hold every thread of a process, and to let them go.
+const WITHIN: Duration = Duration::from_secs(10);
 
 pub struct Tracer {
-    strace: Child,
+    strace: KilledOnDrop,
+    pid: u32,
     folder: TempDir,
 }
 
@@ -31,35 +36,64 @@ impl Tracer {
             command.arg("-P").arg(path);
         }
         command.args(["-p", &pid.to_string()]);
-        let strace = command.stderr(Stdio::null()).spawn().unwrap();
+        let log = File::create(folder.path().join("log")).unwrap();
+        let tracer = Self {
+            strace: KilledOnDrop(command.stderr(log).spawn().unwrap()),
+            pid,
+            folder,
+        };
         let began = Instant::now();
         while !is_traced(pid) {
-            assert!(began.elapsed() < ATTACH_WITHIN, "strace does not attach");
+            if began.elapsed() > WITHIN {
+                panic!("strace does not attach: {}", tracer.give_up());
+            }
             thread::park_timeout(Duration::from_millis(10));
         }
-        Self { strace, folder }
+        tracer
     }
 
     /// The calls that were met so far.
     pub fn met(&self) -> Vec<String> {
-        let trace = fs::read_to_string(self.folder.path().join("trace")).unwrap_or_default();
+        let trace = self.read("trace");
         let met = trace
             .lines()
             .filter(|line| line.contains("INJECTED") || line.contains("DELAYED"));
         met.map(str::to_owned).collect()
     }
 
-    fn end(&mut self) {
-        let pid = self.strace.id().to_string();
-        // Asked to end, it leaves the process whole.
-        let _ = Command::new("kill").args(["-TERM", &pid]).status();
-        let _ = self.strace.wait();
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
+    }
+
+    /// Kills strace and the process, whose threads strace may have stopped for ever. What was seen of them.
+    fn give_up(&self) -> String {
+        let seen = format!(
+            "the process:\n{}\nstrace:\n{}\n{}\n{}",
+            threads(self.pid),
+            threads(self.strace.id()),
+            self.read("log"),
+            tail(&self.read("trace")),
+        );
+        signal("KILL", self.strace.id());
+        signal("KILL", self.pid);
+        seen
     }
 }
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        self.end();
+        // Asked to end, it leaves the process whole.
+        self.strace.terminate();
+        if wait(&mut self.strace, WITHIN).is_some() {
+            return;
+        }
+        let why = format!("strace does not let the process go: {}", self.give_up());
+        // A second panic would end the whole run.
+        if thread::panicking() {
+            println!("{why}");
+        } else {
+            panic!("{why}");
+        }
     }
 }
 
@@ -72,4 +106,29 @@ fn is_traced(pid: u32) -> bool {
         // A thread that has just ended has no status.
         status.is_empty() || !status.contains("TracerPid:\t0\n")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::harness::appliance::freeze;
+    use crate::harness::disk::run;
+    use crate::harness::rng::skip;
+
+    #[test]
+    fn a_tracer_that_hangs_is_killed_with_its_process() {
+        if let Err(why) = run(Command::new("strace").arg("-V")) {
+            return skip("a tracer that hangs", &why);
+        }
+        let mut traced = KilledOnDrop(Command::new("sleep").arg("60").spawn().unwrap());
+        let tracer = Tracer::attach(traced.id(), "fdatasync:error=EIO", &[]);
+        freeze(tracer.strace.id());
+        let ended = catch_unwind(AssertUnwindSafe(|| drop(tracer)));
+        let why = *ended.unwrap_err().downcast::<String>().unwrap();
+        assert!(why.contains("strace does not let the process go"), "{why}");
+        assert!(why.contains("strace State:\tT (stopped)"), "{why}");
+        assert_eq!(wait(&mut traced, WITHIN), Some(None));
+    }
 }

@@ -207,9 +207,9 @@ impl Cast {
         })
     }
 
-    /// Lets everybody work until nobody hears an answer any more, or `meanwhile` is over and wants
+    /// Lets everybody work until nobody hears an answer any more, or `during` is over and wants
     /// no more work.
-    pub fn work(&mut self, address: &Address, who: Who, dice: &Rng, meanwhile: impl FnOnce()) {
+    pub fn work(&mut self, address: &Address, who: Who, dice: &Rng, during: impl FnOnce()) {
         let enough = AtomicBool::new(false);
         thread::scope(|scope| {
             for (nth, actor) in self.everybody(who).enumerate() {
@@ -229,7 +229,7 @@ impl Cast {
                     }
                 });
             }
-            meanwhile();
+            during();
             enough.store(true, Ordering::Relaxed);
         });
     }

@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use super::{Demo, address, with_result};
+use crate::support::demo::Demo;
+use crate::support::lab_report::with_result;
 use crate::support::raw_http::{Answer, ask, request};
 
 /// Seconds between scenes, so that none is in the period of another.
@@ -35,7 +36,7 @@ impl<'a> Client<'a> {
     fn new(demo: &'a Demo) -> Self {
         Self {
             demo,
-            ops: address(&demo.told["opsUrl"]),
+            ops: demo.address("opsUrl"),
             moved: Cell::new(0),
             begun: Cell::new(0),
             bearer: RefCell::default(),
@@ -47,7 +48,7 @@ impl<'a> Client<'a> {
     }
 
     fn operate(&self, method: &str, target: &str, body: &Value) -> Answer {
-        let token = self.demo.told["operatorToken"].as_str().unwrap();
+        let token = self.demo.text("operatorToken");
         let bearer = format!("Bearer {token}");
         let headers = [("Authorization", bearer.as_str())];
         let answer = ask(

@@ -81,12 +81,12 @@ const XMLTV: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 "#;
 
 /// A server with everything that routes lead to, and limits that few requests meet.
-pub struct Ground {
-    pub house: TestServer,
+pub struct ServerFixture {
+    pub server: TestServer,
     _folder: TempDir,
 }
 
-impl Ground {
+impl ServerFixture {
     pub fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -132,22 +132,22 @@ impl Ground {
         let data = folder.path().join("store");
         fs::create_dir(&data).unwrap();
         let store = |_: &Path| {
-            // Nothing here is about power cuts.
+            // The test cuts no power.
             let options = Options {
                 sync: false,
                 ..Options::default()
             };
             Store::open(&data, domain::schema(), options).unwrap()
         };
-        let house = TestServer::of(Some(path), store, &[]);
+        let server = TestServer::of(Some(path), store, &[]);
         Self {
-            house,
+            server,
             _folder: folder,
         }
     }
 }
 
-/// A license server that gives everybody the same license. Its address; it ends with the tests.
+/// Starts a license server that returns the same license to every request. Returns its address.
 fn license_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/l", listener.local_addr().unwrap());
@@ -184,13 +184,13 @@ fn is_whole(bytes: &[u8]) -> bool {
     bytes.len() >= end + 4 + length
 }
 
-/// The people and things of one act.
-pub struct Cast {
-    /// What goes into a place of a request: by `label/name` for one route, or by name for all.
+/// Users, tokens and objects of one batch.
+pub struct BatchData {
+    /// Values of parameters and members: by `label/name` for one route, or by name for all.
     values: BTreeMap<String, String>,
-    /// Bodies that are no JSON object of the description, by route.
+    /// Bodies that are not JSON objects, by route.
     bodies: BTreeMap<&'static str, Vec<Vec<u8>>>,
-    /// One token of every kind, to be tried in each other's places.
+    /// One token of each kind, to be tried where another kind is required.
     pub tokens: Vec<String>,
     pub partner: String,
     pub admin: String,
@@ -205,14 +205,14 @@ fn text(answer: &Answer, name: &str) -> String {
         .to_owned()
 }
 
-impl Cast {
-    /// What the request of a route has in a place of this name.
+impl BatchData {
+    /// Returns the value of a parameter or member in requests of a route.
     pub fn value(&self, label: &str, name: &str) -> Option<&str> {
         let own = self.values.get(&format!("{label}/{name}"));
         own.or_else(|| self.values.get(name)).map(String::as_str)
     }
 
-    /// Whether this route has something of its own in that place.
+    /// Whether the route has its own value for that name.
     pub fn has_own(&self, label: &str, name: &str) -> bool {
         self.values.contains_key(&format!("{label}/{name}"))
     }
@@ -221,43 +221,43 @@ impl Cast {
         self.bodies.get(label).map(Vec::as_slice)
     }
 
-    /// Puts the catalogue and the clock right and makes everybody anew. That this succeeds is half of
-    /// what shows that the house is well.
-    pub fn call(ground: &Ground, act: u64) -> Self {
-        let house = &ground.house;
-        if let Some(lab) = &house.services.lab_clock {
+    /// Restores the catalogue and the clock, and creates operator, partner and users of a batch. It also
+    /// checks that the server still works after the batches before.
+    pub fn create(fixture: &ServerFixture, batch: u64) -> Self {
+        let server = &fixture.server;
+        if let Some(lab) = &server.services.lab_clock {
             lab.set_offset(0);
         }
-        let operator = house
+        let operator = server
             .services
             .operators
-            .add(&format!("Eva{act}"), Role::Admin, NOON)
+            .add(&format!("Eva{batch}"), Role::Admin, NOON)
             .unwrap()
             .wait();
-        let partner = house
+        let partner = server
             .services
             .partners
-            // Its developers may read the request journal.
-            .add(&format!("Acme{act}"), PartnerKind::Lab, NOON)
+            // The journal keeps all requests of lab partners.
+            .add(&format!("Acme{batch}"), PartnerKind::Lab, NOON)
             .unwrap()
             .wait();
         let (admin, partner) = (operator.unwrap().1, partner.unwrap().1);
-        let call = Call {
-            house,
-            act,
+        let setup = Setup {
+            server,
+            batch,
             admin: admin.reveal(),
             partner: partner.reveal(),
         };
-        call.operator("POST", "catalog/import?accept=true", CATALOGUE);
-        call.operator("POST", "epg/import?accept", &guide());
+        setup.operator("POST", "catalog/import?accept=true", CATALOGUE);
+        setup.operator("POST", "epg/import?accept", &guide());
 
-        let email = call.email("ann");
+        let email = setup.email("ann");
         let body = json!({"identity": email, "accessKey": PASSWORD, "name": "Ann"});
         let sign_up = "/api/login/v2/auth/email";
-        let signed_up = house.partner_with(call.partner, "PUT", sign_up, &body);
+        let signed_up = server.partner_with(setup.partner, "PUT", sign_up, &body);
         let ann = viewer(&signed_up);
-        house.services.journal.flush().unwrap();
-        let mut cast = Self {
+        server.services.journal.flush().unwrap();
+        let mut data = Self {
             values: BTreeMap::new(),
             bodies: BTreeMap::new(),
             tokens: vec![
@@ -270,39 +270,39 @@ impl Cast {
             user: ann.token.clone(),
         };
         for (place, value) in STANDING {
-            cast.set(place, value);
+            data.set(place, value);
         }
-        cast.set("request", signed_up.header("x-request-id").unwrap());
-        cast.users(&call, &ann, &email);
-        cast.spares(&call);
-        cast.players(&call);
-        cast.mails(&call, &email);
-        // Of Ann's session, which the journal has once it is written.
-        cast.set("admin_conformance/partner", format!("Acme{act}"));
-        house.services.journal.flush().unwrap();
-        let backups = call.done("GET", "backups", &Value::Null).json();
+        data.set("request", signed_up.header("x-request-id").unwrap());
+        data.users(&setup, &ann, &email);
+        data.spares(&setup);
+        data.players(&setup);
+        data.mails(&setup, &email);
+        // The report needs the requests of Ann's session in the journal.
+        data.set("admin_conformance/partner", format!("Acme{batch}"));
+        server.services.journal.flush().unwrap();
+        let backups = setup.done("GET", "backups", &Value::Null).json();
         if let Some(name) = backups[0]["name"].as_str() {
-            cast.set("backup", name);
+            data.set("backup", name);
         }
-        cast
+        data
     }
 
     fn set(&mut self, place: &str, value: impl Into<String>) {
         self.values.insert(place.to_owned(), value.into());
     }
 
-    /// Ann, who does all that users do, and Bob, to whom operators do it.
-    fn users(&mut self, call: &Call<'_>, ann: &Viewer, email: &str) {
-        let partner = format!("Acme{}", call.act);
+    /// Ann sends the requests of users; operators change Bob.
+    fn users(&mut self, setup: &Setup<'_>, ann: &Viewer, email: &str) {
+        let partner = format!("Acme{}", setup.batch);
         let pin = format!("users/{}/pin?partner={partner}", ann.id);
-        call.done("PUT", &pin, &json!({"pinCode": "1234"}));
-        let bob = json!({"email": call.email("bob")});
+        setup.done("PUT", &pin, &json!({"pinCode": "1234"}));
+        let bob = json!({"email": setup.email("bob")});
         let bob = text(
-            &call.done("POST", &format!("users?partner={partner}"), &bob),
+            &setup.done("POST", &format!("users?partner={partner}"), &bob),
             "userId",
         );
         let grant = format!("users/{bob}/grants/extra?partner={partner}");
-        call.done("PUT", &grant, &Value::Null);
+        setup.done("PUT", &grant, &Value::Null);
         for place in ["userId", "admin_export_telemetry/user", "after"] {
             self.set(place, &ann.id);
         }
@@ -310,22 +310,25 @@ impl Cast {
             self.set(place, email);
         }
         self.set("user", bob);
-        self.set("sign_up/identity", call.email("new"));
-        self.set("admin_add_user/email", call.email("made"));
+        self.set("sign_up/identity", setup.email("new"));
+        self.set("admin_add_user/email", setup.email("made"));
         for label in USERS_OF_PARTNER {
             self.set(&format!("{label}/partner"), &partner);
         }
     }
 
-    /// Those that may be removed.
-    fn spares(&mut self, call: &Call<'_>) {
-        let (partner, operator) = (format!("Spare{}", call.act), format!("Helper{}", call.act));
-        call.done("POST", "partners", &json!({"name": partner, "kind": "lab"}));
+    /// Objects that requests may remove.
+    fn spares(&mut self, setup: &Setup<'_>) {
+        let (partner, operator) = (
+            format!("Spare{}", setup.batch),
+            format!("Helper{}", setup.batch),
+        );
+        setup.done("POST", "partners", &json!({"name": partner, "kind": "lab"}));
         let fault = json!({"route": "live", "do": {"cut": "head"}});
-        let fault = call.done("POST", &format!("partners/{partner}/faults"), &fault);
+        let fault = setup.done("POST", &format!("partners/{partner}/faults"), &fault);
         self.set("fault", text(&fault, "faultId"));
         let al = json!({"name": operator, "role": "agent"});
-        let al = call.done("POST", "operators", &al);
+        let al = setup.done("POST", "operators", &al);
         self.tokens.push(text(&al, "token"));
         for (path, place) in [
             (
@@ -337,20 +340,20 @@ impl Cast {
                 "admin_revoke_operator_token/token",
             ),
         ] {
-            let made = call.done("POST", &path, &Value::Null);
+            let made = setup.done("POST", &path, &Value::Null);
             self.set(place, text(&made, "tokenId"));
         }
         self.set("partner", partner);
         self.set("operator", operator);
         for place in ["admin_add_partner/name", "admin_add_operator/name"] {
-            self.set(place, format!("New{}", call.act));
+            self.set(place, format!("New{}", setup.batch));
         }
     }
 
-    /// Sessions of every system, and one that may be ended.
-    fn players(&mut self, call: &Call<'_>) {
+    /// A session for each DRM system, and one that may be ended.
+    fn players(&mut self, setup: &Setup<'_>) {
         for (label, drm, protocol) in PLAYERS {
-            let started = call.play(&self.user, label, drm, protocol);
+            let started = setup.start_playback(&self.user, label, drm, protocol);
             for (name, value) in started["headers"].as_object().unwrap() {
                 let value = value.as_str().unwrap();
                 let place = if label.is_empty() {
@@ -382,16 +385,18 @@ impl Cast {
         self.set("sessionId", spare);
     }
 
-    /// A mail with a reset token, and the bodies that are no JSON object of the description.
-    fn mails(&mut self, call: &Call<'_>, email: &str) {
+    /// A mail with a reset token, and bodies that are not JSON objects.
+    fn mails(&mut self, setup: &Setup<'_>, email: &str) {
         let send = "/api/login/v2/password/send-reset-password";
         let body = json!({"email": email});
-        call.house.partner_with(call.partner, "POST", send, &body);
-        let mails = call.done("GET", "mail", &Value::Null).json();
+        setup
+            .server
+            .partner_with(setup.partner, "POST", send, &body);
+        let mails = setup.done("GET", "mail", &Value::Null).json();
         let is_ours = |mail: &&Value| mail["kind"] == "reset" && mail["to"] == email;
         let mail = mails.as_array().unwrap().iter().find(is_ours).unwrap();
         let mail = mail["id"].as_str().unwrap();
-        let shown = call.done("GET", &format!("mail/{mail}"), &Value::Null);
+        let shown = setup.done("GET", &format!("mail/{mail}"), &Value::Null);
         let shown = text(&shown, "text");
         let (_, reset) = shown.split_once("token=").unwrap();
         let reset = reset.split_whitespace().next().unwrap();
@@ -423,7 +428,7 @@ impl Cast {
     }
 }
 
-/// What plays: the route that its headers are for, and with what. The first is for all others.
+/// DRM system and protocol of the player whose session a route gets. The first row is for the routes that have none.
 const PLAYERS: [(&str, &str, &str); 5] = [
     ("", "clearkey", "dash"),
     ("end_playback", "clearkey", "dash"),
@@ -432,7 +437,7 @@ const PLAYERS: [(&str, &str, &str); 5] = [
     ("license_fairplay", "fairplay", "hls"),
 ];
 
-/// The routes whose `partner` is that of a user.
+/// Routes whose parameter `partner` is the partner of the user.
 const USERS_OF_PARTNER: [&str; 15] = [
     "admin_users",
     "admin_add_user",
@@ -451,7 +456,7 @@ const USERS_OF_PARTNER: [&str; 15] = [
     "admin_export_telemetry",
 ];
 
-/// What is called the same in every act.
+/// Values that are the same in every batch.
 const STANDING: [(&str, &str); 31] = [
     ("assetId", "film"),
     ("asset", "film"),
@@ -487,16 +492,16 @@ const STANDING: [(&str, &str); 31] = [
     ("If-Range", "\"x\""),
 ];
 
-/// Speaks for this act's operator and partner.
-struct Call<'a> {
-    house: &'a TestServer,
-    act: u64,
+/// Sends requests as the operator and the partner of the batch.
+struct Setup<'a> {
+    server: &'a TestServer,
+    batch: u64,
     admin: &'a str,
     partner: &'a str,
 }
 
-impl Call<'_> {
-    /// What an operator does, and what succeeds.
+impl Setup<'_> {
+    /// Sends a request of an operator that must succeed.
     fn done(&self, method: &str, target: &str, body: &Value) -> Answer {
         let body = if body.is_null() {
             String::new()
@@ -506,16 +511,16 @@ impl Call<'_> {
         self.operator(method, target, &body)
     }
 
-    /// An address that nobody else has.
+    /// A unique e-mail address.
     fn email(&self, name: &str) -> String {
-        format!("{name}{}@example.com", self.act)
+        format!("{name}{}@example.com", self.batch)
     }
 
     fn operator(&self, method: &str, target: &str, body: &str) -> Answer {
         let bearer = format!("Bearer {}", self.admin);
         let target = format!("/admin/v1/{target}");
         let bytes = request(method, &target, &[("Authorization", &bearer)], body);
-        let answer = ask(self.house.ops, bytes);
+        let answer = ask(self.server.ops, bytes);
         let said = String::from_utf8_lossy(&answer.body);
         assert!(
             answer.status < 300,
@@ -525,8 +530,8 @@ impl Call<'_> {
         answer
     }
 
-    /// From the entitlement to a running session of `film`: the answer of the preflight.
-    fn play(&self, user: &str, label: &str, drm: &str, protocol: &str) -> Value {
+    /// Starts a session of `film`. Returns the response of the preflight.
+    fn start_playback(&self, user: &str, label: &str, drm: &str, protocol: &str) -> Value {
         let bearer = format!("Bearer {user}");
         let device = if label.is_empty() { "tv" } else { label };
         let mut headers = vec![
@@ -534,7 +539,7 @@ impl Call<'_> {
             ("Authorization", &bearer),
         ];
         let post = |target: &str, headers: &[(&str, &str)]| {
-            let answer = ask(self.house.public, request("POST", target, headers, ""));
+            let answer = ask(self.server.public, request("POST", target, headers, ""));
             let said = String::from_utf8_lossy(&answer.body);
             assert_eq!(answer.status, 200, "{target}: {said}");
             answer

@@ -1,13 +1,13 @@
 //! Mutated requests of every route of both listeners, by the hundred thousand: the server answers in
 //! well-formed HTTP or closes the connection, does not fail or panic, and its store stays sound.
 //!
-//! Requests come in batches ("acts") of a hundred with their own fixtures. An act depends on the seed,
-//! its number, and tokens of the acts before it on the same server. A failing act is therefore repeated
-//! by itself, or with those before it:
+//! Requests come in batches of a hundred with their own users and objects. A batch depends on the seed, its
+//! number, and tokens of the batches before it on the same server. A failing batch is therefore repeated alone,
+//! or together with those before it:
 //!
 //! ```console
 //! $ PLAYGATE_MUTATIONS=10000000 cargo test --test it mutations -- --nocapture
-//! $ PLAYGATE_MUTATION_SEED=7 PLAYGATE_MUTATION_ACT=42 cargo test --test it mutations -- --nocapture
+//! $ PLAYGATE_MUTATION_SEED=7 PLAYGATE_MUTATION_BATCH=42 cargo test --test it mutations -- --nocapture
 //! ```
 
 mod fixtures;
@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 use playgate::http::routing::router::RouteSet;
 use serde_json::Value;
 
-use crate::mutations::fixtures::{Cast, Ground};
-use crate::mutations::oracle::{judge, read};
+use crate::mutations::fixtures::{BatchData, ServerFixture};
+use crate::mutations::oracle::{check_response, read};
 use crate::mutations::seed_requests::{Request, routes};
 use rng::Rng;
 
@@ -39,17 +39,17 @@ use crate::support::gate_only::GateOnly;
 use crate::support::openapi_conformance::compare;
 use crate::support::raw_http::{Answer, request};
 
-/// Requests for every change.
+/// Number of requests in every test run.
 const SHORT: u64 = 100_000;
-/// Their seed: they fail for the change and not by chance.
+/// Seed of every test run, so that a failure is due to the change.
 const SEED: u64 = 1;
-/// Requests of one act.
-const ACT: u64 = 100;
-/// Acts that one server sees.
-const ACTS_OF_A_HOUSE: u64 = 24;
-/// How long a server may be silent.
+/// Requests in a batch.
+const BATCH: u64 = 100;
+/// Batches that are sent to one server.
+const BATCHES_PER_SERVER: u64 = 24;
+/// How long a server may take to respond.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The routes that cannot succeed here: the process would have to begin again.
+/// Routes that cannot succeed here, because the process would have to restart.
 const WITHOUT_SUCCESS: [&str; 3] = [
     "admin_restore_backup",
     "admin_restore_sent_backup",
@@ -57,8 +57,8 @@ const WITHOUT_SUCCESS: [&str; 3] = [
     "front_page",
 ];
 
-/// What a viewer does from the login on; signing up and preflight are done where a cast is called.
-const MAIN_JOB: [&str; 12] = [
+/// Steps of a viewer after the login. `BatchData::create` does the sign-up and the preflight.
+const VIEWER_STEPS: [&str; 12] = [
     "login",
     "read_user",
     "live",
@@ -73,21 +73,21 @@ const MAIN_JOB: [&str; 12] = [
     "logout",
 ];
 
-/// What is sent.
+/// A request, perhaps corrupted, as it is sent.
 struct Sent {
     number: u64,
     label: &'static str,
     table: RouteSet,
     method: String,
     bytes: Vec<u8>,
-    /// Whether it is a request still, of which it is known where it ends.
+    /// Whether it is still a well-formed request, whose end is known.
     whole: bool,
-    /// Whether anything may follow: it neither is spoilt nor asks for the connection's end. A server
-    /// that has been told of the end reads no further, and what lies unread resets the connection.
+    /// Whether another request may follow: it is well-formed and does not send `Connection: close`. After
+    /// that header the server reads no further, and unread bytes reset the connection.
     more: bool,
 }
 
-/// What came of the requests: by route, the answers by the hundred of their status.
+/// Counts of responses, by status and by route and status class.
 #[derive(Default)]
 struct Tally {
     sent: u64,
@@ -118,7 +118,7 @@ impl Tally {
     }
 }
 
-/// Something that must not be.
+/// A response or an effect that is not allowed.
 struct Failure {
     why: String,
     /// What was sent on the connection.
@@ -126,7 +126,7 @@ struct Failure {
     number: u64,
 }
 
-/// A server under fire.
+/// The server that requests are sent to.
 struct Target<'a> {
     public: SocketAddr,
     ops: SocketAddr,
@@ -141,99 +141,101 @@ impl Target<'_> {
         }
     }
 
-    /// Sends all on connections of several requests each, and looks at every answer.
+    /// Sends all requests, several on each connection, and checks every response.
     fn fire(&self, mut sent: &[Sent], rng: &mut Rng, tally: &mut Tally) -> Result<(), Failure> {
         tally.sent += sent.len() as u64;
         while let Some(first) = sent.first() {
-            // Several at once on one connection, up to one that nobody knows the end of.
+            // Several on one connection, up to a request whose end is unknown.
             let most = 1 + rng.index(6);
             let alike = |next: &&Sent| next.table == first.table;
             let mut length = sent.iter().take(most).take_while(alike).count();
             if let Some(last) = sent[..length].iter().position(|one| !one.more) {
                 length = last + 1;
             }
-            let batch = &sent[..length];
-            let done = self.exchange(batch, tally).map_err(|(at, why)| Failure {
+            let group = &sent[..length];
+            let done = self.exchange(group, tally).map_err(|(at, why)| Failure {
                 why,
-                bytes: batch.iter().map(|one| one.bytes.clone()).collect(),
-                number: batch[at].number,
+                bytes: group.iter().map(|one| one.bytes.clone()).collect(),
+                number: group[at].number,
             })?;
             sent = &sent[done..];
         }
         Ok(())
     }
 
-    /// How many of the batch are done with: an answer that ends the connection leaves the others.
-    fn exchange(&self, batch: &[Sent], tally: &mut Tally) -> Result<usize, (usize, String)> {
+    /// Returns how many requests of the group were answered: a response that ends the connection leaves the
+    /// others unanswered.
+    fn exchange(&self, group: &[Sent], tally: &mut Tally) -> Result<usize, (usize, String)> {
         let panics = (self.panics)();
-        let bytes = batch
+        let bytes = group
             .iter()
             .map(|one| one.bytes.as_slice())
             .collect::<Vec<_>>()
             .concat();
-        let (heard, reset) =
-            converse(self.address(batch[0].table), &bytes).map_err(|why| (0, why))?;
-        let methods: Vec<&str> = batch.iter().map(|one| one.method.as_str()).collect();
-        let answers = read(heard, &methods).map_err(|why| (0, why));
+        let (received, reset) =
+            exchange_bytes(self.address(group[0].table), &bytes).map_err(|why| (0, why))?;
+        let methods: Vec<&str> = group.iter().map(|one| one.method.as_str()).collect();
+        let answers = read(received, &methods).map_err(|why| (0, why));
         if (self.panics)() != panics {
             return Err((0, "a panic".to_owned()));
         }
-        // Behind what ends a connection the server reads no further; what lies unread then resets it, and
-        // an answer that is still on its way is lost with it. By themselves all have to be answered.
-        if reset && answers.is_err() && batch.len() > 1 {
-            for (nth, one) in batch.iter().enumerate() {
+        // After a request that ends the connection the server reads no further. Unread bytes then reset the
+        // connection, and a response in flight is lost. Sent alone, each request must be answered.
+        if reset && answers.is_err() && group.len() > 1 {
+            for (nth, one) in group.iter().enumerate() {
                 let alone = self.exchange(std::slice::from_ref(one), tally);
                 alone.map_err(|(_, why)| (nth, why))?;
             }
-            return Ok(batch.len());
+            return Ok(group.len());
         }
-        if reset && answers.is_err() && !batch[0].whole {
+        if reset && answers.is_err() && !group[0].whole {
             tally.closed += 1;
             return Ok(1);
         }
         let answers = answers?;
         for (nth, answer) in answers.iter().enumerate() {
-            let at = nth.min(batch.len() - 1);
-            judge(answer).map_err(|why| (at, why))?;
-            let one = &batch[at];
+            let at = nth.min(group.len() - 1);
+            check_response(answer).map_err(|why| (at, why))?;
+            let one = &group[at];
             tally.count(one.label, answer);
             if one.whole {
                 described(&one.bytes, answer).map_err(|why| (at, why))?;
             }
         }
         match answers.len() {
-            0 if batch[0].whole => Err((0, "closed without an answer".to_owned())),
+            0 if group[0].whole => Err((0, "closed without an answer".to_owned())),
             0 => {
                 tally.closed += 1;
                 Ok(1)
             }
-            // The last of them may have had no answer, or several.
-            many if !batch[batch.len() - 1].whole && many + 1 >= batch.len() => Ok(batch.len()),
-            many => Ok(many.min(batch.len())),
+            // The last request may have had no response, or several.
+            many if !group[group.len() - 1].whole && many + 1 >= group.len() => Ok(group.len()),
+            many => Ok(many.min(group.len())),
         }
     }
 }
 
-/// Sends the bytes and no more; what comes until the server closes, and whether it did so by a reset.
-fn converse(address: SocketAddr, bytes: &[u8]) -> Result<(Vec<u8>, bool), String> {
+/// Sends the bytes and closes the sending side. Returns what the server sent, and whether it reset the
+/// connection.
+fn exchange_bytes(address: SocketAddr, bytes: &[u8]) -> Result<(Vec<u8>, bool), String> {
     let mut stream =
         TcpStream::connect(address).map_err(|error| format!("no connection: {error}"))?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     stream.set_nodelay(true).unwrap();
-    // It may have closed already; what it answered is what counts.
+    // The server may have closed already: only its response counts.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
-    let mut heard = Vec::new();
-    match stream.read_to_end(&mut heard) {
-        Ok(_) => Ok((heard, false)),
-        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok((heard, true)),
+    let mut received = Vec::new();
+    match stream.read_to_end(&mut received) {
+        Ok(_) => Ok((received, false)),
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok((received, true)),
         Err(error) => Err(format!("neither an answer nor an end: {error}")),
     }
 }
 
-/// Whether the answer to a whole request is one that the description knows. What is wrong with a head
-/// is refused before it is known which route it is for.
+/// Checks that the response to a well-formed request is described. An invalid head is refused before the
+/// route is known, so those errors are not described for each route.
 fn described(bytes: &[u8], answer: &Answer) -> Result<(), String> {
     const OF_THE_HEAD: [&str; 4] = [
         "INVALID_REQUEST",
@@ -254,18 +256,18 @@ fn described(bytes: &[u8], answer: &Answer) -> Result<(), String> {
     })
 }
 
-/// The requests of an act.
-fn play(act: u64, cast: &Cast, rng: &Rng) -> Vec<Sent> {
+/// Makes the requests of a batch.
+fn requests_of_batch(batch: u64, data: &BatchData, rng: &Rng) -> Vec<Sent> {
     let routes = routes();
     let of = |number: u64| {
         let mut rng = rng.split(number);
         let route = routes[rng.index(routes.len())];
-        let mut request = Request::seed(route, cast, &mut rng);
-        // One in eight goes as it is; of the others most are still requests.
+        let mut request = Request::seed(route, data, &mut rng);
+        // One in eight is sent unchanged; most of the others are still well-formed.
         let kind = rng.below(8);
         if kind > 0 {
             for _ in 0..=rng.below(3) {
-                mutators::reshape(&mut request, cast, &mut rng);
+                mutators::mutate(&mut request, data, &mut rng);
             }
         }
         let ends =
@@ -274,11 +276,11 @@ fn play(act: u64, cast: &Cast, rng: &Rng) -> Vec<Sent> {
         let whole = kind < 6 || request.method == "HEAD";
         if !whole {
             for _ in 0..=rng.below(4) {
-                mutators::spoil(&mut bytes, &mut rng);
+                mutators::corrupt(&mut bytes, &mut rng);
             }
         }
         Sent {
-            number: act * ACT + number,
+            number: batch * BATCH + number,
             label: request.label,
             table: request.table,
             method: request.method,
@@ -287,86 +289,85 @@ fn play(act: u64, cast: &Cast, rng: &Rng) -> Vec<Sent> {
             more: whole && !ends,
         }
     };
-    (0..ACT).map(of).collect()
+    (0..BATCH).map(of).collect()
 }
 
-/// Plays one act on a server, its first requests left out.
-fn act(
-    ground: &Ground,
+/// Sends a batch to a server, without its first `skip` requests.
+fn run_batch(
+    fixture: &ServerFixture,
     seed: u64,
-    act: u64,
+    batch: u64,
     skip: usize,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
-    let rng = Rng::of_nothing().split(seed).split(act);
-    let called = catch_unwind(AssertUnwindSafe(|| Cast::call(ground, act)));
-    let cast = called.map_err(|_| Failure {
-        why: "a main job fails before the act; what led to it lies in the acts before".to_owned(),
+    let rng = Rng::of_nothing().split(seed).split(batch);
+    let called = catch_unwind(AssertUnwindSafe(|| BatchData::create(fixture, batch)));
+    let data = called.map_err(|_| Failure {
+        why: "the data of the batch cannot be created; an earlier batch caused this".to_owned(),
         bytes: Vec::new(),
-        number: act * ACT,
+        number: batch * BATCH,
     })?;
-    let server = &ground.house;
+    let server = &fixture.server;
     let panics = &server.http.metrics.panics;
     let target = Target {
         public: server.public,
         ops: server.ops,
         panics: &|| panics.get(),
     };
-    let sent = play(act, &cast, &rng);
+    let sent = requests_of_batch(batch, &data, &rng);
     target.fire(&sent[skip..], &mut rng.split(u64::MAX), tally)
 }
 
-/// Plays the acts of a server; its end compares indexes and records.
-fn server(seed: u64, acts: impl Iterator<Item = u64>) -> Result<Tally, (u64, Failure)> {
-    let ground = Ground::open();
+/// Sends batches to one server. Stopping it compares indexes and records.
+fn run_server(seed: u64, batches: impl Iterator<Item = u64>) -> Result<Tally, (u64, Failure)> {
+    let fixture = ServerFixture::open();
     let mut tally = Tally::default();
     let mut last = 0;
-    for number in acts {
-        act(&ground, seed, number, 0, &mut tally).map_err(|failure| (number, failure))?;
+    for number in batches {
+        run_batch(&fixture, seed, number, 0, &mut tally).map_err(|failure| (number, failure))?;
         last = number;
     }
     let whole = catch_unwind(AssertUnwindSafe(|| {
-        let cast = Cast::call(&ground, last + 1);
-        for label in MAIN_JOB {
-            let (status, told) = ask(&ground, label, &cast);
+        let data = BatchData::create(&fixture, last + 1);
+        for label in VIEWER_STEPS {
+            let (status, told) = send_seed(&fixture, label, &data);
             assert!((200..300).contains(&status), "{told}");
         }
-        drop(ground);
+        drop(fixture);
     }));
     whole.map(|()| tally).map_err(|_| {
-        let why =
-            "the server does not serve a main job afterwards, or its store is not sound".to_owned();
+        let why = "a viewer is not served afterwards, or the store is damaged".to_owned();
         (
             last,
             Failure {
                 why,
                 bytes: Vec::new(),
-                number: last * ACT,
+                number: last * BATCH,
             },
         )
     })
 }
 
-/// The act with which the server of an act begins.
-const fn first_of_house(act: u64) -> u64 {
-    act / ACTS_OF_A_HOUSE * ACTS_OF_A_HOUSE
+/// Returns the first batch on the server of this batch.
+const fn first_batch_of_server(batch: u64) -> u64 {
+    batch / BATCHES_PER_SERVER * BATCHES_PER_SERVER
 }
 
-/// Plays a failure again with ever more of what was before it, and tells the least that repeats it.
-fn told(seed: u64, number: u64, failure: &Failure) -> String {
-    let place = usize::try_from(failure.number - number * ACT).unwrap();
+/// Repeats a failure with more and more of the requests before it, and describes the shortest way to repeat it.
+fn describe_failure(seed: u64, number: u64, failure: &Failure) -> String {
+    let place = usize::try_from(failure.number - number * BATCH).unwrap();
     let mut least = format!(
-        "the acts {}..={number}, one after the other",
-        first_of_house(number)
+        "the batches {}..={number}, in order",
+        first_batch_of_server(number)
     );
     for before in [0, 1, 4, 16, 100] {
         let skip = place.saturating_sub(before);
-        let ground = Ground::open();
-        let again = act(&ground, seed, number, skip, &mut Tally::default());
-        // What has failed need not be sound at its end.
-        std::mem::forget(ground);
+        let fixture = ServerFixture::open();
+        let again = run_batch(&fixture, seed, number, skip, &mut Tally::default());
+        // Not dropped: the check of the store at its end may fail too.
+        std::mem::forget(fixture);
         if again.is_err() {
-            least = format!("act {number} from its request {skip} on");
+            least = format!("batch {number} from its request {skip} on");
             break;
         }
     }
@@ -376,7 +377,7 @@ fn told(seed: u64, number: u64, failure: &Failure) -> String {
         .map(|bytes| format!("  b\"{}\"", bytes.escape_ascii()))
         .collect();
     format!(
-        "{}\nrequest {}; repeated by {least}: PLAYGATE_MUTATION_SEED={seed} PLAYGATE_MUTATION_ACT={number}\n\
+        "{}\nrequest {}; repeated by {least}: PLAYGATE_MUTATION_SEED={seed} PLAYGATE_MUTATION_BATCH={number}\n\
          on one connection:\n{}",
         failure.why,
         failure.number,
@@ -399,26 +400,26 @@ fn mutated_requests_get_valid_responses_and_harm_nothing() {
     });
     let began = Instant::now();
     println!("PLAYGATE_MUTATION_SEED={seed}");
-    if let Some(only) = number("PLAYGATE_MUTATION_ACT") {
-        // Alone, or with those before it on its server.
-        for first in [only, first_of_house(only)] {
-            if let Err((number, failure)) = server(seed, first..=only) {
-                panic!("{}", told(seed, number, &failure));
+    if let Some(only) = number("PLAYGATE_MUTATION_BATCH") {
+        // Alone, then with the batches before it on its server.
+        for first in [only, first_batch_of_server(only)] {
+            if let Err((number, failure)) = run_server(seed, first..=only) {
+                panic!("{}", describe_failure(seed, number, &failure));
             }
         }
         return;
     }
-    let acts = long.unwrap_or(SHORT).div_ceil(ACT);
+    let batches = long.unwrap_or(SHORT).div_ceil(BATCH);
     let next = AtomicU64::new(0);
     let total = Mutex::new(Tally::default());
     let failed = Mutex::new(None);
     let work = || {
         loop {
-            let first = next.fetch_add(ACTS_OF_A_HOUSE, Ordering::SeqCst);
-            if first >= acts || failed.lock().unwrap().is_some() {
+            let first = next.fetch_add(BATCHES_PER_SERVER, Ordering::SeqCst);
+            if first >= batches || failed.lock().unwrap().is_some() {
                 return;
             }
-            match server(seed, first..(first + ACTS_OF_A_HOUSE).min(acts)) {
+            match run_server(seed, first..(first + BATCHES_PER_SERVER).min(batches)) {
                 Ok(tally) => total.lock().unwrap().add(tally),
                 Err(failure) => drop(failed.lock().unwrap().get_or_insert(failure)),
             }
@@ -430,12 +431,12 @@ fn mutated_requests_get_valid_responses_and_harm_nothing() {
         }
     });
     if let Some((number, failure)) = failed.into_inner().unwrap() {
-        panic!("{}", told(seed, number, &failure));
+        panic!("{}", describe_failure(seed, number, &failure));
     }
     let tally = total.into_inner().unwrap();
     report(&tally, began.elapsed());
-    if acts >= SHORT.div_ceil(ACT) {
-        reached(&tally);
+    if batches >= SHORT.div_ceil(BATCH) {
+        check_coverage(&tally);
     }
 }
 
@@ -455,8 +456,8 @@ fn report(tally: &Tally, took: Duration) {
     }
 }
 
-/// Whether every route was really reached, and really refused something.
-fn reached(tally: &Tally) {
+/// Checks that every route succeeded at least once and refused at least once.
+fn check_coverage(tally: &Tally) {
     for (_, route, _) in routes() {
         let label = route.label;
         let [_, _, good, moved, refused, _] = tally.routes.get(label).copied().unwrap_or_default();
@@ -468,17 +469,21 @@ fn reached(tally: &Tally) {
     }
 }
 
-/// The status of the answer to a route's request as it should be, and what went to and fro.
-fn ask(ground: &Ground, label: &str, cast: &Cast) -> (u16, String) {
+/// Sends the unchanged request of a route. Returns the status, and request and response as text.
+fn send_seed(fixture: &ServerFixture, label: &str, data: &BatchData) -> (u16, String) {
     let routes = routes();
     let route = routes.iter().find(|(_, route, _)| route.label == label);
-    let request = Request::seed(*route.unwrap(), cast, &mut Rng::of_nothing());
+    let request = Request::seed(*route.unwrap(), data, &mut Rng::of_nothing());
     let address = match request.table {
-        RouteSet::Public => ground.house.public,
-        RouteSet::Ops => ground.house.ops,
+        RouteSet::Public => fixture.server.public,
+        RouteSet::Ops => fixture.server.ops,
     };
     let bytes = request.bytes();
-    let answers = read(converse(address, &bytes).unwrap().0, &[&request.method]).unwrap();
+    let answers = read(
+        exchange_bytes(address, &bytes).unwrap().0,
+        &[&request.method],
+    )
+    .unwrap();
     let body = String::from_utf8_lossy(&answers[0].body);
     let told = format!(
         "{label}: {} {body}\n  {}",
@@ -490,11 +495,11 @@ fn ask(ground: &Ground, label: &str, cast: &Cast) -> (u16, String) {
 
 #[test]
 fn every_route_has_a_request_that_succeeds() {
-    let ground = Ground::open();
+    let fixture = ServerFixture::open();
     let mut wrong = Vec::new();
     for (nth, (_, route, _)) in routes().into_iter().enumerate() {
-        let cast = Cast::call(&ground, nth as u64);
-        let (status, told) = ask(&ground, route.label, &cast);
+        let data = BatchData::create(&fixture, nth as u64);
+        let (status, told) = send_seed(&fixture, route.label, &data);
         if (200..400).contains(&status) == WITHOUT_SUCCESS.contains(&route.label) {
             wrong.push(told);
         }
@@ -528,7 +533,7 @@ fn a_panic_is_detected() {
     assert!(fire(tokens.partner.reveal(), &counted).is_ok());
     let found = fire(tokens.panicking.reveal(), &counted).unwrap_err();
     assert_eq!(found.why, "a panic");
-    // Were it not counted, its answer would tell.
+    // Even if the panic were not counted, its 500 is a failure.
     let found = fire(tokens.panicking.reveal(), &|| 0).unwrap_err();
     assert!(found.why.starts_with("a failure: 500"), "{}", found.why);
     assert_eq!(found.number, 1);
@@ -545,10 +550,11 @@ fn invalid_responses_are_detected() {
     let error = |code: &str| {
         format!("{{\"error\":{{\"message\":\"m\",\"user_message\":\"u\",\"code\":\"{code}\"}}}}")
     };
-    let judged =
-        |text: String| read(text.into_bytes(), &["GET"]).and_then(|answers| judge(&answers[0]));
-    assert_eq!(judged(answer("404", &error("PATH_NOT_FOUND"))), Ok(()));
-    assert_eq!(judged(answer("552", &error("NO_LIVE_RIGHTS"))), Ok(()));
+    let checked = |text: String| {
+        read(text.into_bytes(), &["GET"]).and_then(|answers| check_response(&answers[0]))
+    };
+    assert_eq!(checked(answer("404", &error("PATH_NOT_FOUND"))), Ok(()));
+    assert_eq!(checked(answer("552", &error("NO_LIVE_RIGHTS"))), Ok(()));
     for (status, body) in [
         ("500", error("INTERNAL")),
         ("503", error("OVERLOADED")),
@@ -562,7 +568,7 @@ fn invalid_responses_are_detected() {
         ("404", String::new()),
         ("199", String::new()),
     ] {
-        assert!(judged(answer(status, &body)).is_err(), "{status} {body}");
+        assert!(checked(answer(status, &body)).is_err(), "{status} {body}");
     }
     for text in [
         "nonsense",

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::mutations::fixtures::Cast;
+use crate::mutations::fixtures::BatchData;
 use crate::mutations::rng::Rng;
 use crate::mutations::seed_requests::{Body, Request, escaped};
 use crate::support::playback_fixture::PLAY_HEADERS;
 
-/// Values that parsers stumble over.
+/// Values that parsers often get wrong.
 const ODD: [&str; 58] = [
     "",
     " ",
@@ -69,7 +69,7 @@ const ODD: [&str; 58] = [
     "bytes=0-",
 ];
 
-/// Headers that mean something somewhere, beside those of players.
+/// Headers with a meaning in some route, without those of players.
 const HEADERS: [&str; 22] = [
     "Service-AccessToken",
     "Authorization",
@@ -95,7 +95,7 @@ const HEADERS: [&str; 22] = [
     "Trailer",
 ];
 
-/// What those headers say.
+/// Values of those headers.
 const SAYINGS: [&str; 32] = [
     "gzip",
     "gzip;q=0",
@@ -139,30 +139,30 @@ fn pick<'a>(rng: &mut Rng, words: &[&'a str]) -> &'a str {
     words[rng.index(words.len())]
 }
 
-/// An odd value: a word, a token of another kind, or far too much.
-fn odd(rng: &mut Rng, cast: &Cast) -> String {
+/// An unusual value: a word, a token of another kind, or a very long text.
+fn odd(rng: &mut Rng, data: &BatchData) -> String {
     match rng.below(12) {
         0 => "x".repeat(1 << rng.below(15)),
         1 => pick(rng, &ODD).repeat(usize::try_from(rng.below(300)).unwrap()),
-        2 | 3 if !cast.tokens.is_empty() => cast.tokens[rng.index(cast.tokens.len())].clone(),
+        2 | 3 if !data.tokens.is_empty() => data.tokens[rng.index(data.tokens.len())].clone(),
         4 => format!("{}{}", pick(rng, &ODD), pick(rng, &ODD)),
         _ => pick(rng, &ODD).to_owned(),
     }
 }
 
-/// Spoils a request so that it still is one: what is asked for is still answered once.
-pub fn reshape(request: &mut Request, cast: &Cast, rng: &mut Rng) {
+/// Changes a request and keeps it well-formed: it still gets exactly one response.
+pub fn mutate(request: &mut Request, data: &BatchData, rng: &mut Rng) {
     match rng.below(14) {
-        0..=3 if !matches!(request.body, Body::None) => body(request, cast, rng),
-        4..=5 => query(request, cast, rng),
-        6..=9 => header(request, cast, rng),
-        10..=11 => path(request, cast, rng),
+        0..=3 if !matches!(request.body, Body::None) => body(request, data, rng),
+        4..=5 => query(request, data, rng),
+        6..=9 => header(request, data, rng),
+        10..=11 => path(request, data, rng),
         12 => request.method = pick(rng, &METHODS).to_owned(),
         _ => framing(request, rng),
     }
 }
 
-fn query(request: &mut Request, cast: &Cast, rng: &mut Rng) {
+fn query(request: &mut Request, data: &BatchData, rng: &mut Rng) {
     let length = request.query.len();
     if length == 0 || rng.once_in(5) {
         let name = pick(
@@ -178,37 +178,37 @@ fn query(request: &mut Request, cast: &Cast, rng: &mut Rng) {
                 "x",
             ],
         );
-        request.query.push((name.to_owned(), odd(rng, cast)));
+        request.query.push((name.to_owned(), odd(rng, data)));
         return;
     }
     let at = rng.index(length);
     match rng.below(5) {
         0 => drop(request.query.remove(at)),
         1 => request.query.push(request.query[at].clone()),
-        2 => request.query[at].0 = odd(rng, cast),
+        2 => request.query[at].0 = odd(rng, data),
         3 => {
             let many = 1 << rng.below(9);
             request.query[at].1 = vec![request.query[at].1.clone(); many].join(",");
         }
-        _ => request.query[at].1 = odd(rng, cast),
+        _ => request.query[at].1 = odd(rng, data),
     }
 }
 
-/// The value as a header may carry it: a line break would be the beginning of another one.
+/// Removes line breaks, which would begin another header.
 fn carried(text: &str) -> Vec<u8> {
     text.bytes()
         .filter(|byte| *byte >= b' ' && *byte != 0x7f)
         .collect()
 }
 
-fn header(request: &mut Request, cast: &Cast, rng: &mut Rng) {
+fn header(request: &mut Request, data: &BatchData, rng: &mut Rng) {
     let length = request.headers.len();
     let at = rng.index(length);
     match rng.below(8) {
         0..=4 if length == 0 => {}
         0 => drop(request.headers.remove(at)),
         1 => request.headers.push(request.headers[at].clone()),
-        2 => request.headers[at].1 = carried(&odd(rng, cast)),
+        2 => request.headers[at].1 = carried(&odd(rng, data)),
         3 => {
             let mut value = request.headers[at].1.clone();
             let length = value.len();
@@ -218,9 +218,9 @@ fn header(request: &mut Request, cast: &Cast, rng: &mut Rng) {
             request.headers[at].1 = value;
         }
         4 => {
-            let token = cast
+            let token = data
                 .tokens
-                .get(rng.index(cast.tokens.len()))
+                .get(rng.index(data.tokens.len()))
                 .cloned()
                 .unwrap_or_default();
             let value = if rng.once_in(2) {
@@ -234,7 +234,7 @@ fn header(request: &mut Request, cast: &Cast, rng: &mut Rng) {
             let known = [&HEADERS[..], &PLAY_HEADERS].concat();
             let name = pick(rng, &known).to_owned();
             let value = if rng.once_in(3) {
-                odd(rng, cast)
+                odd(rng, data)
             } else {
                 pick(rng, &SAYINGS).to_owned()
             };
@@ -243,7 +243,7 @@ fn header(request: &mut Request, cast: &Cast, rng: &mut Rng) {
     }
 }
 
-fn path(request: &mut Request, cast: &Cast, rng: &mut Rng) {
+fn path(request: &mut Request, data: &BatchData, rng: &mut Rng) {
     let mut segments: Vec<String> = request.path.split('/').map(str::to_owned).collect();
     if segments.len() < 2 {
         return;
@@ -258,7 +258,7 @@ fn path(request: &mut Request, cast: &Cast, rng: &mut Rng) {
             rng,
             &["%", "%zz", "%00", "%2e", "%2F", ";x", "%c3%28", "%ed%a0%80"],
         )),
-        _ => segments[at] = escaped(&odd(rng, cast)),
+        _ => segments[at] = escaped(&odd(rng, data)),
     }
     request.path = segments.join("/");
     if !request.path.starts_with('/') {
@@ -296,10 +296,10 @@ fn sent(body: &Body) -> Option<Vec<u8>> {
     }
 }
 
-fn body(request: &mut Request, cast: &Cast, rng: &mut Rng) {
+fn body(request: &mut Request, data: &BatchData, rng: &mut Rng) {
     match &mut request.body {
-        Body::Json(value) if !rng.once_in(6) => json(value, cast, rng),
-        // As text: members twice, what breaks off, what is no JSON.
+        Body::Json(value) if !rng.once_in(6) => json(value, data, rng),
+        // As text: repeated members, truncated objects, text that is not JSON.
         other => {
             let mut bytes = sent(other).unwrap_or_default();
             if rng.once_in(3)
@@ -308,20 +308,20 @@ fn body(request: &mut Request, cast: &Cast, rng: &mut Rng) {
                 let member = format!(
                     "\"{}\":{},",
                     pick(rng, &["identity", "name", "email", "live"]),
-                    any(rng, cast)
+                    any(rng, data)
                 );
                 bytes.splice(at + 1..at + 1, member.into_bytes());
             } else {
-                spoil(&mut bytes, rng);
+                corrupt(&mut bytes, rng);
             }
             *other = Body::Bytes(bytes);
         }
     }
 }
 
-/// Spoils one place of a JSON value.
-fn json(value: &mut Value, cast: &Cast, rng: &mut Rng) {
-    // One step down, as often as the rng say.
+/// Changes one part of a JSON value.
+fn json(value: &mut Value, data: &BatchData, rng: &mut Rng) {
+    // Descends a random number of levels.
     let deeper = !rng.once_in(3);
     match value {
         Value::Object(members) if deeper && !members.is_empty() => {
@@ -331,10 +331,10 @@ fn json(value: &mut Value, cast: &Cast, rng: &mut Rng) {
                 0 => drop(members.remove(&name)),
                 1 => {
                     let member = members.remove(&name).unwrap();
-                    members.insert(odd(rng, cast), member);
+                    members.insert(odd(rng, data), member);
                 }
-                2 => drop(members.insert(odd(rng, cast), any(rng, cast))),
-                _ => json(&mut members[&name], cast, rng),
+                2 => drop(members.insert(odd(rng, data), any(rng, data))),
+                _ => json(&mut members[&name], data, rng),
             }
         }
         Value::Array(items) if deeper && !items.is_empty() => {
@@ -342,15 +342,15 @@ fn json(value: &mut Value, cast: &Cast, rng: &mut Rng) {
             match rng.below(6) {
                 0 => drop(items.remove(at)),
                 1 => *items = vec![items[at].clone(); 1 << rng.below(11)],
-                _ => json(&mut items[at], cast, rng),
+                _ => json(&mut items[at], data, rng),
             }
         }
-        _ => *value = any(rng, cast),
+        _ => *value = any(rng, data),
     }
 }
 
 /// A JSON value of any type.
-fn any(rng: &mut Rng, cast: &Cast) -> Value {
+fn any(rng: &mut Rng, data: &BatchData) -> Value {
     match rng.below(12) {
         0 => Value::Null,
         1 => rng.once_in(2).into(),
@@ -365,11 +365,11 @@ fn any(rng: &mut Rng, cast: &Cast) -> Value {
             (0..rng.below(100)).fold(Value::Null, nest)
         }
         9 => rng.below(300).into(),
-        _ => odd(rng, cast).into(),
+        _ => odd(rng, data).into(),
     }
 }
 
-/// Pieces that mean something to a reader of bytes.
+/// Byte sequences with a meaning for HTTP parsers.
 const PIECES: [&[u8]; 36] = [
     b"\r\n",
     b"\n",
@@ -409,8 +409,8 @@ const PIECES: [&[u8]; 36] = [
     b"<!DOCTYPE x [",
 ];
 
-/// Spoils bytes in one place.
-pub fn spoil(bytes: &mut Vec<u8>, rng: &mut Rng) {
+/// Corrupts bytes in one place.
+pub fn corrupt(bytes: &mut Vec<u8>, rng: &mut Rng) {
     let at = rng.index(bytes.len() + 1);
     let end = (at + usize::try_from(1 << rng.below(8)).unwrap()).min(bytes.len());
     match rng.below(9) {
@@ -429,7 +429,7 @@ pub fn spoil(bytes: &mut Vec<u8>, rng: &mut Rng) {
             bytes.splice(at..at, piece);
         }
         5 => {
-            // A piece from elsewhere.
+            // A copy of another part.
             let piece = bytes[at..end].to_vec();
             let to = rng.index(bytes.len() + 1);
             bytes.splice(to..to, piece);

@@ -1,4 +1,4 @@
-//! The rules that every response has to keep.
+//! The rules that every response must follow.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::raw_http::{Answer, Wire};
 
-/// The codes by their words.
+/// Error codes by name.
 static CODES: LazyLock<HashMap<&str, Vec<u16>>> = LazyLock::new(|| {
     let mut codes: HashMap<&str, Vec<u16>> = HashMap::new();
     for code in ErrorCode::ALL {
@@ -21,8 +21,8 @@ static CODES: LazyLock<HashMap<&str, Vec<u16>>> = LazyLock::new(|| {
     codes
 });
 
-/// The answers over 499 that may come: what HTTP has beyond us, servers of others that fail, and the
-/// program without live rights. One request at a time overloads nothing.
+/// Allowed responses over 499: unsupported parts of HTTP, failing license servers, and a program without live
+/// rights. Not `OVERLOADED`, because one request at a time overloads nothing.
 const ALLOWED: [&str; 6] = [
     "METHOD_NOT_IMPLEMENTED",
     "TRANSFER_CODING_NOT_IMPLEMENTED",
@@ -32,7 +32,7 @@ const ALLOWED: [&str; 6] = [
     "NO_LIVE_RIGHTS",
 ];
 
-/// Bytes that were read to the end of a connection.
+/// All bytes that a connection returned.
 struct Heard(io::Cursor<Vec<u8>>);
 
 impl Read for Heard {
@@ -51,17 +51,18 @@ impl Write for Heard {
     }
 }
 
-/// The answers to the requests of these methods, and to any more that there may be.
+/// Parses the responses to requests of these methods, and any further responses.
 ///
 /// # Errors
-/// What is no HTTP, or breaks off.
+/// What is not HTTP, or is truncated.
 pub fn read(bytes: Vec<u8>, methods: &[&str]) -> Result<Vec<Answer>, String> {
     let mut wire = Wire::over(Heard(io::Cursor::new(bytes)));
     let mut answers: Vec<Answer> = Vec::new();
     loop {
         let method = methods.get(answers.len()).copied().unwrap_or("GET");
-        let heard = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wire.heard(method)));
-        match heard {
+        let received =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wire.heard(method)));
+        match received {
             Ok(Ok(Some(answer))) => answers.push(answer),
             Ok(Ok(None)) if wire.is_empty() => return Ok(answers),
             Ok(Ok(None)) => return Err("bytes that are no answer".to_owned()),
@@ -71,11 +72,11 @@ pub fn read(bytes: Vec<u8>, methods: &[&str]) -> Result<Vec<Answer>, String> {
     }
 }
 
-/// Looks at one answer by itself.
+/// Checks one response.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn judge(answer: &Answer) -> Result<(), String> {
+/// The broken rule.
+pub fn check_response(answer: &Answer) -> Result<(), String> {
     let body = String::from_utf8_lossy(&answer.body);
     let wrong = |what: &str| Err(format!("{what}: {} {body}", answer.status));
     let status = answer.status;
@@ -86,7 +87,7 @@ pub fn judge(answer: &Answer) -> Result<(), String> {
         return Ok(());
     }
     let media = answer.header("content-type").unwrap_or_default();
-    // What the parser itself refuses has no body, and ends the connection, which HTTP/1.0 need not say.
+    // A response of hyper's parser has no body and ends the connection, which HTTP/1.0 need not announce.
     if answer.body.is_empty() {
         let ends = matches!(answer.header("connection"), Some("close") | None);
         let bare = matches!(status, 400 | 408 | 414 | 431) && ends;
@@ -128,7 +129,7 @@ fn no_failure(status: u16, code: Option<&str>) -> Result<(), String> {
     match code {
         _ if status < 500 => Ok(()),
         Some(code) if ALLOWED.contains(&code) => Ok(()),
-        // A page or a SOAP fault tells its code in words; a license server's failure is the one there is.
+        // Pages and SOAP faults have no JSON code; only the license server can have failed.
         None if matches!(status, 501 | 502 | 504) => Ok(()),
         _ => Err(format!("a failure: {status}")),
     }

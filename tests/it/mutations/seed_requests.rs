@@ -6,14 +6,14 @@ use playgate::http::routing::route::{Endpoint, Route};
 use playgate::http::routing::router::RouteSet;
 use serde_json::Value;
 
-use crate::mutations::fixtures::Cast;
+use crate::mutations::fixtures::BatchData;
 use crate::mutations::rng::Rng;
 use crate::support::openapi_conformance::{DOCUMENTS, operation, resolve};
 
-/// A request that can still be changed member by member.
+/// A request whose parts can still be changed.
 #[derive(Clone)]
 pub struct Request {
-    /// The route that it is made for.
+    /// Label of its route.
     pub label: &'static str,
     pub table: RouteSet,
     pub method: String,
@@ -31,7 +31,7 @@ pub enum Body {
     Bytes(Vec<u8>),
 }
 
-/// The routes of both listeners with what the description says of them.
+/// The routes of both listeners, each with its description.
 pub fn routes() -> Vec<(RouteSet, &'static Route, &'static Value)> {
     let of = |(table, document): &'static (RouteSet, Value)| {
         // Web pages are not described.
@@ -42,10 +42,10 @@ pub fn routes() -> Vec<(RouteSet, &'static Route, &'static Value)> {
 }
 
 impl Request {
-    /// A request of the route that succeeds; the rng say which of the optional parts it has.
+    /// Makes a request that succeeds, with a random choice of the optional parts.
     pub fn seed(
         (table, route, document): (RouteSet, &'static Route, &Value),
-        cast: &Cast,
+        data: &BatchData,
         rng: &mut Rng,
     ) -> Self {
         let said = operation(document, route);
@@ -59,15 +59,15 @@ impl Request {
             body: Body::None,
             chunked: false,
         };
-        request.prove(route, cast, rng);
+        request.add_tokens(route, data, rng);
         for parameter in said["parameters"].as_array().unwrap() {
             let parameter = resolve(document, parameter);
             let name = parameter["name"].as_str().unwrap();
-            let known = cast.value(route.label, name).map(str::to_owned);
+            let known = data.value(route.label, name).map(str::to_owned);
             let value = known.unwrap_or_else(|| written(&example(document, &parameter["schema"])));
-            // What is there for this route alone is what it needs in this place.
+            // A value of this route alone is required.
             let wanted =
-                parameter["required"] == true || cast.has_own(route.label, name) || rng.once_in(3);
+                parameter["required"] == true || data.has_own(route.label, name) || rng.once_in(3);
             match parameter["in"].as_str().unwrap() {
                 "path" => {
                     let path = request.path.replace(&format!("{{*{name}}}"), &value);
@@ -78,26 +78,26 @@ impl Request {
                 _ => {}
             }
         }
-        request.body = body(said, document, route, cast, rng);
+        request.body = body(said, document, route, data, rng);
         request
     }
 
-    /// The tokens that the route asks for.
-    fn prove(&mut self, route: &Route, cast: &Cast, rng: &mut Rng) {
+    /// Adds the tokens that the route requires.
+    fn add_tokens(&mut self, route: &Route, data: &BatchData, rng: &mut Rng) {
         let mut add =
             |name: &str, value: String| self.headers.push((name.to_owned(), value.into_bytes()));
         match route.endpoint {
             Endpoint::Open(_) => {}
             Endpoint::Partner(_) if route.query_token && rng.once_in(2) => {
                 self.query
-                    .push(("accessToken".to_owned(), cast.partner.clone()));
+                    .push(("accessToken".to_owned(), data.partner.clone()));
             }
-            Endpoint::Partner(_) => add("Service-AccessToken", cast.partner.clone()),
+            Endpoint::Partner(_) => add("Service-AccessToken", data.partner.clone()),
             Endpoint::User(_) => {
-                add("Service-AccessToken", cast.partner.clone());
-                add("Authorization", format!("Bearer {}", cast.user));
+                add("Service-AccessToken", data.partner.clone());
+                add("Authorization", format!("Bearer {}", data.user));
             }
-            Endpoint::Operator(_) => add("Authorization", format!("Bearer {}", cast.admin)),
+            Endpoint::Operator(_) => add("Authorization", format!("Bearer {}", data.admin)),
         }
     }
 
@@ -138,7 +138,7 @@ impl Request {
     }
 }
 
-/// Whatever has a meaning in a query or a path, as percent escapes.
+/// Percent-encodes characters with a meaning in a query or a path.
 pub fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~,:@*'()".contains(&byte);
     let escape = |byte: u8| match plain(byte) {
@@ -183,8 +183,8 @@ fn example(document: &Value, schema: &Value) -> Value {
     }
 }
 
-fn body(said: &Value, document: &Value, route: &Route, cast: &Cast, rng: &mut Rng) -> Body {
-    if let Some(bodies) = cast.bodies(route.label) {
+fn body(said: &Value, document: &Value, route: &Route, data: &BatchData, rng: &mut Rng) -> Body {
+    if let Some(bodies) = data.bodies(route.label) {
         return Body::Bytes(bodies[rng.index(bodies.len())].clone());
     }
     let Some(send) = said.get("requestBody") else {
@@ -196,7 +196,7 @@ fn body(said: &Value, document: &Value, route: &Route, cast: &Cast, rng: &mut Rn
     let given = given.or_else(|| several?.values().next()?.get("value").cloned());
     let mut value = given.unwrap_or_else(|| example(document, &content["schema"]));
     for (name, member) in value.as_object_mut().into_iter().flatten() {
-        if let (true, Some(known)) = (member.is_string(), cast.value(route.label, name)) {
+        if let (true, Some(known)) = (member.is_string(), data.value(route.label, name)) {
             *member = known.into();
         }
     }

@@ -2,17 +2,16 @@
 //! by commands.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
 use playgate::types::UnixSeconds;
 
-use crate::support::raw_http::{Answer, ask, request};
+use crate::support::process::{InTime as _, KilledOnDrop, Lines};
+use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::server::PASSWORD;
 
 /// The built binary with nothing of this process's settings.
@@ -43,7 +42,7 @@ pub fn playgate(data_dir: &Path) -> Command {
 
 /// What a command that succeeds prints, as JSON.
 pub fn told(command: &mut Command) -> Vec<Value> {
-    let output = command.output().unwrap();
+    let output = command.output_in_time();
     assert!(output.status.success(), "{command:?}: {}", err(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     let values = serde_json::Deserializer::from_str(&text).into_iter();
@@ -56,8 +55,8 @@ pub fn err(output: &Output) -> String {
 
 pub struct Appliance {
     data_dir: PathBuf,
-    pub process: Child,
-    output: BufReader<ChildStdout>,
+    pub process: KilledOnDrop,
+    output: Lines,
     pub address: SocketAddr,
 }
 
@@ -101,8 +100,8 @@ impl Appliance {
 
     /// Runs a command that serves.
     pub fn run(data_dir: &Path, mut command: Command) -> Self {
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
+        let mut process = KilledOnDrop(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut output = Lines::read(process.stdout.take().unwrap());
         Self {
             data_dir: data_dir.to_owned(),
             address: listening(&mut output).unwrap(),
@@ -121,30 +120,37 @@ impl Appliance {
         self.address = self.next_address();
     }
 
+    /// Changes its limit of open files: the number from which on no descriptor may be.
+    pub fn limit_descriptors(&self, limit: usize) {
+        let status = Command::new("prlimit")
+            .arg(format!("--nofile={limit}:"))
+            .args(["--pid", &self.process.id().to_string()])
+            .status_in_time();
+        assert!(status.success());
+    }
+
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.process.status_in_time();
     }
 
     /// Asks it to end, and waits until it has.
     pub fn end(&mut self) {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").arg(id).status().unwrap().success());
-        assert!(self.process.wait().unwrap().success());
+        self.process.terminate();
+        assert!(self.process.status_in_time().success());
     }
 
-    /// Sends a request over the administration socket, with whatever `Authorization`; its answer.
-    pub fn over_socket(&self, method: &str, path: &str, claim: &str, body: &str) -> String {
-        let mut socket = UnixStream::connect(self.data_dir.join("admin.sock")).unwrap();
-        let length = body.len();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {claim}\r\n\
-             Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-        );
-        socket.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        answer
+    /// Sends a request over the administration socket.
+    pub fn over_socket(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let mut wire = Wire::to_socket(&self.data_dir.join("admin.sock")).unwrap();
+        wire.send(request(method, target, headers, body));
+        wire.answer().unwrap()
     }
 
     /// A command, to be run while the server does.
@@ -161,7 +167,7 @@ impl Appliance {
 
     /// The one value that a command prints which ends with this code.
     pub fn tells(&self, arguments: &[&str], code: i32) -> Value {
-        let output = self.command(arguments).output().unwrap();
+        let output = self.command(arguments).output_in_time();
         let error = err(&output);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
         serde_json::from_slice(&output.stdout).unwrap()
@@ -169,7 +175,7 @@ impl Appliance {
 
     /// What a command does whose words for people do not matter.
     pub fn does(&self, arguments: &[&str]) {
-        let output = self.command(arguments).output().unwrap();
+        let output = self.command(arguments).output_in_time();
         assert!(output.status.success(), "{arguments:?}: {}", err(&output));
     }
 
@@ -187,17 +193,8 @@ impl Appliance {
 
     /// Status and body of an answer over the administration socket.
     pub fn operator(&self, method: &str, target: &str, body: &str) -> (u16, String) {
-        let mut stream = UnixStream::connect(self.data_dir.join("admin.sock")).unwrap();
-        let length = body.len();
-        let request = format!(
-            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let answer = String::from_utf8(answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head[9..12].parse().unwrap(), body.to_owned())
+        let answer = self.over_socket(method, target, &[], body);
+        (answer.status, String::from_utf8(answer.body).unwrap())
     }
 }
 
@@ -214,18 +211,10 @@ pub fn sign_up(appliance: &Appliance) -> (String, String) {
     (partner, bearer)
 }
 
-impl Drop for Appliance {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// The address in the next line; none if the process has ended.
-fn listening(output: &mut BufReader<ChildStdout>) -> Option<SocketAddr> {
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    let (_, address) = line.trim().rsplit_once("://")?;
+fn listening(output: &mut Lines) -> Option<SocketAddr> {
+    let line = output.next()?;
+    let (_, address) = line.rsplit_once("://")?;
     Some(address.parse().unwrap())
 }
 

@@ -224,8 +224,8 @@ pub fn percentile(times: &[Duration], hundredths: usize) -> Duration {
     times.get(at).copied().unwrap_or(last)
 }
 
-/// Lets viewers come again and again while `meanwhile` runs, each in a thread.
-pub fn watch<T>(viewers: &[Viewer], meanwhile: impl FnOnce() -> T) -> (Tally, T) {
+/// Lets viewers come again and again while `during` runs, each in a thread.
+pub fn watch<T>(viewers: &[Viewer], during: impl FnOnce() -> T) -> (Tally, T) {
     let over = AtomicBool::new(false);
     let (told, outcomes) = channel();
     let done = thread::scope(|scope| {
@@ -238,7 +238,7 @@ pub fn watch<T>(viewers: &[Viewer], meanwhile: impl FnOnce() -> T) -> (Tally, T)
                 }
             });
         }
-        let done = meanwhile();
+        let done = during();
         over.store(true, Ordering::Relaxed);
         done
     });

@@ -5,12 +5,13 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::support::process::InTime as _;
+
 pub fn openssl(directory: &Path, arguments: &str) {
     let output = Command::new("openssl")
         .args(arguments.split(' '))
         .current_dir(directory)
-        .output()
-        .expect("openssl can be run");
+        .output_in_time();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "openssl {arguments}: {said}");
 }

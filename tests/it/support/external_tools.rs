@@ -4,10 +4,12 @@ use std::fs;
 use std::net::TcpListener;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+use crate::support::process::KilledOnDrop;
 
 /// Where a program is, in `PATH` or where Debian puts servers; it must be somewhere where CI=true.
 pub fn program(name: &str) -> Option<PathBuf> {
@@ -37,7 +39,7 @@ pub fn packaged(name: &str, examples: &[(&str, &str)]) -> String {
 
 /// A running nginx or haproxy; it ends with this.
 pub struct ExternalProxy {
-    child: Child,
+    process: KilledOnDrop,
     folder: TempDir,
 }
 
@@ -74,10 +76,13 @@ impl ExternalProxy {
             .stderr(log)
             .spawn()
             .unwrap();
-        let mut edge = Self { child, folder };
+        let mut edge = Self {
+            process: KilledOnDrop(child),
+            folder,
+        };
         let began = Instant::now();
         while TcpStream::connect(address).is_err() {
-            let ended = edge.child.try_wait().unwrap().is_some();
+            let ended = edge.process.try_wait().unwrap().is_some();
             let soon = began.elapsed() < Duration::from_secs(20);
             assert!(!ended && soon, "{command:?}: {}", edge.log());
             std::thread::park_timeout(Duration::from_millis(10));
@@ -88,13 +93,6 @@ impl ExternalProxy {
     /// What it complained of.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
-    }
-}
-
-impl Drop for ExternalProxy {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 }
 

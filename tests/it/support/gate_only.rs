@@ -18,7 +18,7 @@ use playgate::http::access::auth::{
 use playgate::http::response::localized_messages::Messages;
 use playgate::http::routing::route::RateClass;
 use playgate::http::routing::router::RouteSet;
-use playgate::http::server::listener::{Listener, Running, serve};
+use playgate::http::server::listener::{Listener, RunningServer, serve};
 use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;
 use playgate::ports::entropy::SeededEntropy;
@@ -146,7 +146,7 @@ pub struct GateOnly {
     pub gate: Arc<TestGate>,
     pub services: Arc<Services>,
     pub http: Arc<HttpState>,
-    pub running: Option<Running>,
+    pub running: Option<RunningServer>,
     pub runtime: Runtime,
 }
 

@@ -11,18 +11,26 @@
 //! | `audience`, `attackers` | viewers who play and count errors; clients that hold connections |
 //! | `openapi_conformance` | compares each response of a test with its description |
 //! | `journal_completeness` | finds each answer of a test exactly once in the request journal |
+//! | `process` | waits for processes with a deadline; kills those that a test leaves behind |
+//! | `until` | waits for what another thread or process does |
+//! | `demo` | a running `playgate demo` |
+//! | `lab_report` | reads the reports of the lab |
 //! | `certificates`, `external_tools` | keys and certificates by openssl; programs of Debian packages |
 
 pub mod appliance;
 pub mod attackers;
 pub mod audience;
 pub mod certificates;
+pub mod demo;
 pub mod external_tools;
 pub mod gate_only;
 pub mod journal_completeness;
+pub mod lab_report;
 pub mod openapi_conformance;
 pub mod playback_fixture;
+pub mod process;
 pub mod raw_http;
 pub mod schedule_fixture;
 pub mod server;
 pub mod synthetic_guide;
+pub mod until;

@@ -3,6 +3,8 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -80,6 +82,7 @@ impl Wire {
 
     fn patient(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self::over(stream)
     }
@@ -95,6 +98,19 @@ impl Wire {
         };
         self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
         ended && began.elapsed() <= time
+    }
+}
+
+impl Wire<UnixStream> {
+    /// As [`Wire::to`], to a socket of the file system.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub fn to_socket(socket: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self::over(stream))
     }
 }
 

@@ -8,7 +8,7 @@ use playgate::app::{App, Parts, Ports};
 use playgate::config::{Inputs, load};
 use playgate::domain;
 use playgate::http::routing::router::RouteSet;
-use playgate::http::server::listener::{Listener, Running, serve};
+use playgate::http::server::listener::{Listener, RunningServer, serve};
 use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;
 use playgate::ports::entropy::SeededEntropy;
@@ -39,7 +39,7 @@ pub struct TestServer {
     /// The token of an administrator.
     pub admin: String,
     _runtime: Runtime,
-    _running: Running,
+    _running: RunningServer,
     _directory: TempDir,
 }
 

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use chrono::DateTime;
 use serde_json::Value;
 
-use super::{evidence, name_of, number, rules, summary, text};
+use super::{failure, name_of, result_of, summary};
+use crate::cli::members::{elements, number, text, texts};
 use crate::types::html_escape::escape;
 
 const SKELETON: &str = include_str!("../../../../data/pages/conformance.html");
@@ -13,9 +14,10 @@ const STYLE: &str = include_str!("../../../../data/pages/conformance.css");
 
 pub(super) fn page(report: &Value) -> String {
     let mut rows = String::new();
-    // Failed rules first: they are what a reader came for.
+    // Failed rules come first, since readers look for them.
     for wanted in ["failed", "notSeen", "waived", "passed"] {
-        for rule in rules(report).filter(|rule| text(rule, "result") == wanted) {
+        let rules = elements(report, "rules").iter();
+        for rule in rules.filter(|rule| text(rule, "result") == wanted) {
             row(rule, wanted, &mut rows);
         }
     }
@@ -32,8 +34,41 @@ pub(super) fn page(report: &Value) -> String {
         .replace("{partner}", &escaped(text(report, "partner")))
         .replace("{period}", &escaped(&of))
         .replace("{summary}", &escaped(&summary(report)))
+        .replace("{scenarios}", &of_scenarios(report))
         // Last: texts of rules may contain the name of another placeholder.
         .replace("{rows}", &rows)
+}
+
+/// The scenarios of a certification, in their order.
+fn of_scenarios(report: &Value) -> String {
+    let scenarios = elements(report, "scenarios");
+    if scenarios.is_empty() {
+        return String::new();
+    }
+    let mut out = "<ol class=\"scenarios\">\n".to_owned();
+    for scenario in scenarios {
+        let result = result_of(scenario);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            out,
+            "<li class=\"{result}\"><p><b class=\"badge\">{result}</b> {} <code>{}</code></p>",
+            escaped(text(scenario, "scenario")),
+            escaped(text(scenario, "id")),
+        );
+        if let Some(why) = failure(scenario) {
+            let _ = write!(out, "<p class=\"finding\">{}</p>", escaped(why));
+        }
+        out.push_str("</li>\n");
+    }
+    for id in texts(report, "notRun") {
+        let id = escaped(id);
+        let _ = writeln!(
+            out,
+            "<li><p><b class=\"badge\">not run</b> <code>{id}</code></p></li>"
+        );
+    }
+    out.push_str("</ol>\n");
+    out
 }
 
 fn time(report: &Value, member: &str) -> String {
@@ -70,7 +105,7 @@ fn row(rule: &Value, result: &str, out: &mut String) {
     if let Some(reason) = rule.get("reason").and_then(Value::as_str) {
         let _ = write!(out, "<p>Waived: {}</p>", escaped(reason));
     }
-    let ids = evidence(rule);
+    let ids: Vec<&str> = texts(rule, "evidence").collect();
     if !ids.is_empty() {
         let _ = write!(
             out,

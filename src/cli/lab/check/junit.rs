@@ -4,20 +4,39 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{evidence, number, rules, summary, text};
+use super::{evidence, summary};
+use crate::cli::lab::step_result;
+use crate::cli::members::{elements, number, text};
 use crate::types::html_escape::escape;
 
+pub(in crate::cli::lab) const XML_HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
+/// A suite of the rules; of a certification also one of the steps of each scenario.
+pub(super) fn document(report: &Value) -> String {
+    let scenarios = elements(report, "scenarios");
+    if scenarios.is_empty() {
+        return format!("{XML_HEAD}{}", suite(report));
+    }
+    let runs: String = scenarios.iter().map(step_result::suite).collect();
+    let name = escaped(&format!(
+        "Playgate certification of {}",
+        text(report, "partner")
+    ));
+    format!(
+        "{XML_HEAD}<testsuites name=\"{name}\">\n{runs}{}</testsuites>\n",
+        suite(report)
+    )
+}
+
 /// A `should` that is broken does not fail the client, so it must not fail a build.
-pub(super) fn suite(report: &Value) -> String {
+fn suite(report: &Value) -> String {
     let fails = |rule: &&Value| text(rule, "result") == "failed" && text(rule, "level") == "must";
-    let all = rules(report).count();
-    let failures = rules(report).filter(fails).count();
-    let skipped = all
-        - failures
-        - rules(report)
-            .filter(|rule| text(rule, "result") == "passed")
-            .count();
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let rules = elements(report, "rules");
+    let count = rules.len();
+    let failures = rules.iter().filter(fails).count();
+    let passed = rules.iter().filter(|rule| text(rule, "result") == "passed");
+    let skipped = count - failures - passed.count();
+    let mut out = String::new();
     let name = format!(
         "Playgate conformance, rules version {}",
         number(report, "rulesVersion")
@@ -25,10 +44,10 @@ pub(super) fn suite(report: &Value) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
-        "<testsuite name=\"{}\" tests=\"{all}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" time=\"0\">",
+        "<testsuite name=\"{}\" tests=\"{count}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" time=\"0\">",
         escaped(&name)
     );
-    for rule in rules(report) {
+    for rule in rules {
         case(rule, &mut out);
     }
     let _ = writeln!(
@@ -55,7 +74,7 @@ fn case(rule: &Value, out: &mut String) {
                 text(rule, "title"),
                 text(rule, "threshold"),
                 text(rule, "interface"),
-                evidence(rule).join(" ")
+                evidence(rule)
             );
             format!(
                 "<failure message=\"{finding}\" type=\"{level}\">{}</failure>",
@@ -73,7 +92,7 @@ fn case(rule: &Value, out: &mut String) {
 }
 
 /// XML has the same five characters as HTML, and no control characters at all.
-fn escaped(text: &str) -> String {
+pub(in crate::cli::lab) fn escaped(text: &str) -> String {
     let text: String = text
         .chars()
         .filter(|c| !c.is_control() || *c == '\n')

@@ -226,7 +226,6 @@ fn argon2(algorithm: Algorithm, rest: &str) -> Option<HashFormat> {
     })
 }
 
-/// Parses `ln=…,r=…,p=…$salt$hash`.
 fn scrypt(rest: &str) -> Option<HashFormat> {
     let (costs, salt, output) = split_three_fields(rest)?;
     let [log_n, r, p] = numbers(costs, ["ln=", "r=", "p="])?;
@@ -294,7 +293,7 @@ fn split_three_fields(text: &str) -> Option<(&str, &str, &str)> {
     fields.next().is_none().then_some(found)
 }
 
-/// With these names in this order.
+/// Parses `name=number` parameters with exactly these names in this order.
 pub(super) fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u32; N]> {
     let mut fields = list.split(',');
     let mut found = [0; N];

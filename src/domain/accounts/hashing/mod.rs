@@ -98,7 +98,7 @@ impl HashMemory {
         }
     }
 
-    /// Frees what a costlier hash has used.
+    /// Frees the memory that an imported, costlier hash needed beyond the configured cost.
     fn trim(&mut self, today: Cost) {
         let kept = today
             .params(OUTPUT)
@@ -169,7 +169,7 @@ fn format_stored(cost: Cost, salt: &[u8], output: &[u8]) -> String {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct PasswordVerdict {
     pub(super) matches: bool,
     /// Made with another function or cost than configured today.
     pub(super) outdated: bool,
@@ -180,13 +180,13 @@ pub(super) fn verify(
     stored: &str,
     today: Cost,
     memory: &mut HashMemory,
-) -> Result<Verdict, HashingFailed> {
+) -> Result<PasswordVerdict, HashingFailed> {
     // Imported hashes were parsed before they were stored: one that cannot be parsed now is damage.
     let stored = HashFormat::parse(stored).ok_or(HashingFailed)?;
     let matches = stored.is_of(secret, memory)?;
     // One imported hash may need 128 MiB, which the thread must not keep.
     memory.trim(today);
-    Ok(Verdict {
+    Ok(PasswordVerdict {
         matches,
         outdated: !stored.is_current(today),
     })

@@ -241,17 +241,17 @@ fn entitled_after(conversation: &Conversation, codes: &[&str], what: &str) -> Fi
                 continue;
             }
             let until = beat.at + RENEWED;
+            let renewed = entitlements
+                .iter()
+                .any(|call| call.at >= beat.at && call.at <= until);
             let over = session
                 .end()
                 .is_some_and(|end| end.at > beat.at && end.at <= until);
-            if over || conversation.end() < until {
-                continue;
+            if !renewed && (over || conversation.end() < until) {
+                continue; // it had not the time
             }
             finding.check();
-            if !entitlements
-                .iter()
-                .any(|call| call.at >= beat.at && call.at <= until)
-            {
+            if !renewed {
                 finding.breach(what, [beat]);
             }
         }

@@ -34,7 +34,7 @@ pub enum Scheme {
     Cloudfront,
 }
 
-pub struct Key(Kind);
+pub struct SigningKey(Kind);
 
 enum Kind {
     PathHmac(path_hmac::PathHmacKey),
@@ -43,7 +43,7 @@ enum Kind {
     Cloudfront(cloudfront::CloudFrontKey),
 }
 
-impl Key {
+impl SigningKey {
     /// `id` is the key id that the edge knows, of letters, digits, `-` and `_`; `parameter` names the
     /// query parameter of Akamai tokens. The error describes the expected form of the key.
     pub fn parse(
@@ -77,14 +77,14 @@ pub struct CdnScheme {
     prefix: String,
     scheme: Scheme,
     lifetime: i64,
-    key: Arc<Key>,
+    key: Arc<SigningKey>,
 }
 
 impl CdnScheme {
     /// `prefix` is an http or https URL without trailing slash, query and fragment. `lifetime` is in
     /// seconds.
     #[must_use]
-    pub fn new(name: &str, prefix: &str, scheme: Scheme, lifetime: i64, key: Key) -> Self {
+    pub fn new(name: &str, prefix: &str, scheme: Scheme, lifetime: i64, key: SigningKey) -> Self {
         Self {
             name: name.to_owned(),
             prefix: prefix.to_owned(),

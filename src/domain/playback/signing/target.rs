@@ -16,7 +16,6 @@ pub(super) struct SignedTarget<'a> {
     fragment: Option<&'a str>,
 }
 
-/// Scheme with host, and the rest.
 pub(super) fn split(address: &str) -> Option<(&str, &str)> {
     let host = address.find("://")? + 3;
     let rest = address.get(host..)?;

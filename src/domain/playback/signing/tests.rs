@@ -8,7 +8,7 @@ const UNTIL: UnixSeconds = UnixSeconds(1_800_000_000);
 const NOW: UnixSeconds = UnixSeconds(1_799_990_000);
 
 fn network(prefix: &str, scheme: Scheme) -> CdnScheme {
-    let key = Key::parse(scheme, "2026-b", SECRET, "hdnts").unwrap();
+    let key = SigningKey::parse(scheme, "2026-b", SECRET, "hdnts").unwrap();
     CdnScheme::new("main", prefix, scheme, 86_400, key)
 }
 
@@ -96,7 +96,7 @@ fn the_longest_prefix_wins() {
 
 #[test]
 fn a_url_expires_with_its_cdn_or_its_entitlement() {
-    let key = Key::parse(Scheme::PathHmac, "a", SECRET, "").unwrap();
+    let key = SigningKey::parse(Scheme::PathHmac, "a", SECRET, "").unwrap();
     let short = CdnScheme::new("n", "https://cdn.example", Scheme::PathHmac, 600, key);
     let signing = Signing::new(&[7; 32], vec![short]);
     for (until, expires) in [(UNTIL, NOW + 600), (NOW + 599, NOW + 599)] {
@@ -108,7 +108,7 @@ fn a_url_expires_with_its_cdn_or_its_entitlement() {
 
 #[test]
 fn a_key_must_have_the_form_of_its_scheme() {
-    let good = |scheme, secret: &str| Key::parse(scheme, "a", secret, "t").is_ok();
+    let good = |scheme, secret: &str| SigningKey::parse(scheme, "a", secret, "t").is_ok();
     let (short, odd) = (&SECRET[1..], format!("{SECRET}0"));
     for scheme in [Scheme::PathHmac, Scheme::SecureLink, Scheme::Akamai] {
         assert!(good(scheme, SECRET));

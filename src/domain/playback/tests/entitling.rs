@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::types::{BroadcastId, MediaPath, time::DAY};
+use crate::types::time::DAY;
+use crate::types::{BroadcastId, MediaPath};
 
 fn pin_right(program: &str) -> GrantedRight {
     GrantedRight {
@@ -65,7 +66,7 @@ fn tokens_of_a_user_are_bounded() {
     }
     assert_eq!(
         lab.playback.tokens.tokens_of_user(&user(1)).len(),
-        token_map::TOKENS_MAX
+        entitlement_token::TOKENS_MAX
     );
     assert!(lab.playback.tokens.get(&first.hash()).is_none());
     assert!(lab.playback.tokens.get(&others.hash()).is_some());

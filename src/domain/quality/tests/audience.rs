@@ -32,7 +32,7 @@ enum Step {
     Beat(u64, i64, u64),
     Refuse(u64),
     Stop(u64),
-    Batch(u64, Vec<NewEvent>),
+    Batch(u64, Vec<NewEvent<'static>>),
 }
 
 struct Audience {
@@ -48,7 +48,7 @@ struct Viewer {
     /// Milliseconds by which its clock is ahead.
     skew: i64,
     sequence: i64,
-    events: Vec<(i64, NewEvent)>,
+    events: Vec<(i64, NewEvent<'static>)>,
 }
 
 impl Viewer {
@@ -59,10 +59,11 @@ impl Viewer {
         let sent = NewEvent {
             timestamp_millis: player.timestamp_millis,
             sequence: player.sequence,
-            action: format!("{:?}", player.action),
-            device: Some("tv".to_owned()),
-            json: b"{}".to_vec(),
-            player: Some(player),
+            action: format!("{:?}", player.action).into(),
+            device: Some("tv".into()),
+            json: b"{}".into(),
+            player: Some(Box::new(player)),
+            ignored_values: 0,
         };
         self.events.push((at, sent));
     }
@@ -201,7 +202,7 @@ impl Audience {
     /// Batches by time; some come late, twice, in another order, or never.
     fn send(&mut self, viewer: Viewer) {
         let Viewer { number, events, .. } = viewer;
-        let mut batches: BTreeMap<i64, Vec<NewEvent>> = BTreeMap::new();
+        let mut batches: BTreeMap<i64, Vec<NewEvent<'static>>> = BTreeMap::new();
         for (at, event) in events {
             batches
                 .entry(at.div_euclid(15_000) * 15_000 + 15_000)

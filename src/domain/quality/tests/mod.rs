@@ -21,6 +21,12 @@ pub(super) fn open(directory: &Path) -> Quality {
     Quality::open(settings).unwrap()
 }
 
+impl Quality {
+    pub(super) fn stored(&self, sender: EventSender, event: PlayerEvent, received: UnixSeconds) {
+        self.stored_all(sender, &mut std::iter::once(Box::new(event)), received);
+    }
+}
+
 pub(super) fn all() -> Query {
     Query {
         from: NOON - DAY,

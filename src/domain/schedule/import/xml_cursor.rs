@@ -16,7 +16,7 @@ const TEXT_MAX: usize = 64 * 1024;
 const TOO_MANY: GuideError =
     GuideError::TooLarge("it has over 64,000,000 elements, texts and references");
 
-pub(super) struct Cursor<R> {
+pub(super) struct XmlCursor<R> {
     reader: Reader<BoundedLines<R>>,
     buffer: Vec<u8>,
     line: u64,
@@ -24,7 +24,7 @@ pub(super) struct Cursor<R> {
     left: u64,
 }
 
-impl<R: Read> Cursor<R> {
+impl<R: Read> XmlCursor<R> {
     pub(super) fn new(source: R) -> Self {
         let mut reader = Reader::from_reader(BoundedLines::new(source));
         // An empty element then yields a start and an end, as all others do.
@@ -220,7 +220,7 @@ mod tests {
             ("<!-- -->".repeat(1_100), false),
         ] {
             let document = format!("<tv>{many}</tv>");
-            let mut cursor = Cursor::new(document.as_bytes());
+            let mut cursor = XmlCursor::new(document.as_bytes());
             cursor.left = 1_000;
             cursor.next().unwrap();
             let read = cursor.skip();

@@ -10,7 +10,7 @@ use chrono_tz::Tz;
 use quick_xml::events::{BytesStart, Event};
 
 use super::episode::EpisodeNumber;
-use super::xml_cursor::{Cursor, attribute};
+use super::xml_cursor::{XmlCursor, attribute};
 use super::{
     GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, Skip,
 };
@@ -30,7 +30,7 @@ pub struct XmltvOptions {
 }
 
 pub struct Xmltv<R> {
-    cursor: Cursor<R>,
+    cursor: XmlCursor<R>,
     options: XmltvOptions,
     begun: bool,
 }
@@ -38,7 +38,7 @@ pub struct Xmltv<R> {
 impl<R: Read> Xmltv<R> {
     pub fn new(source: R, options: XmltvOptions) -> Self {
         Self {
-            cursor: Cursor::new(source),
+            cursor: XmlCursor::new(source),
             options,
             begun: false,
         }
@@ -219,7 +219,7 @@ impl<R: Read> GuideEvents for Xmltv<R> {
     }
 }
 
-fn rating_value<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<String>, GuideError> {
+fn rating_value<R: Read>(cursor: &mut XmlCursor<R>) -> Result<Option<String>, GuideError> {
     let mut value = None;
     while let Some(child) = cursor.child()? {
         if child.name().as_ref() == "value" {

@@ -8,7 +8,7 @@ use crate::domain::segment_file::packed::{MEMBER, SegmentForm};
 const LATER: UnixSeconds = UnixSeconds(NOW.0 + 2 * HOUR);
 
 /// Events like those of real players.
-fn realistic(numbers: impl IntoIterator<Item = i64>) -> Vec<NewEvent> {
+fn realistic(numbers: impl IntoIterator<Item = i64>) -> Vec<NewEvent<'static>> {
     let of = |number: i64| {
         let noise = number.wrapping_mul(0x5851_F42D_4C95_7F2D);
         let millis = NOW.0 * 1_000 + number * 37;
@@ -27,7 +27,7 @@ fn realistic(numbers: impl IntoIterator<Item = i64>) -> Vec<NewEvent> {
         );
         NewEvent {
             timestamp_millis: millis,
-            json: json.into_bytes(),
+            json: json.into_bytes().into(),
             player: None,
             ..event(number)
         }

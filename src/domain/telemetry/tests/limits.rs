@@ -3,9 +3,9 @@
 use super::*;
 
 /// Returns maximum-size events with frames that take slightly more than `bytes` bytes.
-fn large(number: i64, bytes: i64) -> Vec<NewEvent> {
+fn large(number: i64, bytes: i64) -> Vec<NewEvent<'static>> {
     let of = |part| NewEvent {
-        json: vec![b' '; EVENT_BYTES_MAX],
+        json: vec![b' '; EVENT_BYTES_MAX].into(),
         ..event(number * 100 + part)
     };
     (0..bytes >> 16).map(of).collect()

@@ -1,8 +1,7 @@
 //! Requests of sign-up, login and password reset. `docs/interface.md` describes the routes.
 
 use crate::domain::accounts::AccountsError;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::errors::combine::CombineResults;
+use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};

@@ -1,15 +1,20 @@
-//! Parsing of requests. A request becomes a value of its type, or an error that names
-//! the parameter, before any work is done.
+//! Endpoints: the request type, the parser and the handler of each route.
 //!
-//! One file per resource; parsers are next to their request types. A parser reports all mistakes of
-//! a request at once. Parsers do not access the store.
+//! A request becomes a value of its type, or an error that names the parameter, before any work is done. One file per
+//! resource; parsers are next to their request types. A parser reports all mistakes of a request at once. Parsers do not
+//! access the store.
+//!
+//! A row of the route table names the type that its requests are parsed into, if they have parameters, and its handler:
+//! `now!(LiveRequest => api::schedule::live)` or `later!(api::offers::offers)`. All handlers have one form: what they
+//! need of the server (the [`Services`](crate::services::Services), or the whole
+//! [`HttpState`](crate::http::state::HttpState)), the context of the request, the proof of its authentication, and the
+//! parsed request. A row cannot bind a handler that needs another proof than the one the route checks.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub(crate) mod admin;
 pub(crate) mod login;
 pub(crate) mod playback;
-pub(crate) mod playback_headers;
 pub(crate) mod public;
 pub(crate) mod reset_page;
 pub(crate) mod schedule;
@@ -17,15 +22,18 @@ pub(crate) mod telemetry;
 pub(crate) mod users;
 
 use std::borrow::Cow;
+use std::pin::Pin;
 use std::str::FromStr;
 
 use bytes::Bytes;
 
 use crate::http::errors::api_error::ApiError;
+use crate::http::pipeline::HandlerCall;
 use crate::http::request::body::BodyStream;
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
 use crate::http::request::query::Query;
 use crate::http::request::strict_json::Object;
+use crate::http::response::reply::Reply;
 use crate::http::routing::router::Params;
 use crate::types::Malformed;
 
@@ -133,3 +141,76 @@ impl ParseRequest for () {
         Ok(())
     }
 }
+
+pub(crate) type Answer = Result<Reply, ApiError>;
+
+/// A finished answer or a future. Requests that need only memory are answered without boxing a future.
+pub(crate) enum HandlerOutcome {
+    Now(Answer),
+    Later(Pin<Box<dyn Future<Output = Answer> + Send>>),
+}
+
+impl From<Answer> for HandlerOutcome {
+    fn from(answer: Answer) -> Self {
+        Self::Now(answer)
+    }
+}
+
+/// The parser and the handler of a route whose requests need the proof `A`.
+#[derive(Clone, Copy, Debug)]
+pub struct Handler<A: 'static> {
+    pub(crate) serve: fn(HandlerCall<'_>, A) -> Result<HandlerOutcome, ApiError>,
+    #[cfg(any(test, fuzzing))]
+    pub(crate) parse: fn(&Input<'_>, Payload) -> Result<(), ApiError>,
+}
+
+macro_rules! handler {
+    ($request:ty, $handler:expr) => {
+        $crate::http::routing::endpoint::Handler {
+            serve: |call, auth| call.serve::<_, $request, _>(auth, $handler),
+            #[cfg(any(test, fuzzing))]
+            parse: |input, payload| {
+                <$request as $crate::http::routing::endpoint::ParseRequest>::parse(input, payload)
+                    .map(drop)
+            },
+        }
+    };
+}
+
+/// Binds a handler that needs only memory.
+macro_rules! now {
+    ($handler:path) => {
+        handler!((), |http, cx, auth, ()| HandlerOutcome::from($handler(
+            (&**http).into(),
+            &cx,
+            auth
+        )))
+    };
+    ($request:ty => $handler:path) => {
+        handler!($request, |http, cx, auth, request| HandlerOutcome::from(
+            $handler((&**http).into(), &cx, auth, request)
+        ))
+    };
+}
+
+/// Binds an asynchronous handler. Its future owns the arguments.
+macro_rules! later {
+    ($handler:path) => {
+        handler!((), |http, cx, auth, ()| {
+            let http = ::std::sync::Arc::clone(http);
+            HandlerOutcome::Later(Box::pin(async move {
+                $handler((&*http).into(), &cx, auth).await
+            }))
+        })
+    };
+    ($request:ty => $handler:path) => {
+        handler!($request, |http, cx, auth, request| {
+            let http = ::std::sync::Arc::clone(http);
+            HandlerOutcome::Later(Box::pin(async move {
+                $handler((&*http).into(), &cx, auth, request).await
+            }))
+        })
+    };
+}
+
+pub(crate) use {handler, later, now};

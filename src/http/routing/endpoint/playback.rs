@@ -8,12 +8,15 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
 
 use crate::domain::playback::license_challenge;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::errors::combine::CombineResults;
+use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use crate::http::request::headers::SingleHeader;
 use crate::http::request::strict_json::Object;
-use crate::http::routing::endpoint::playback_headers::{self, DeviceHeaders};
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::types::{AssetId, DeviceId, Drm, LiveOffset, Pin, Protocol, SessionId, TokenHash};
+use crate::types::ids::DEVICE_TEXT_MAX;
+use crate::types::text::check_visible;
+use crate::types::{
+    AssetId, DeviceId, Drm, LiveOffset, Malformed, Pin, Protocol, SessionId, TokenHash, TokenKind,
+};
 
 pub(crate) enum PinEntry {
     Absent,
@@ -68,9 +71,9 @@ impl ParseRequest for PreflightRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let (asset, drm, protocol, entitlement, device) = (
             input.parsed("assetId", AssetId::parse),
-            playback_headers::drm(input),
-            playback_headers::protocol(input),
-            playback_headers::entitlement(input),
+            drm(input),
+            protocol(input),
+            entitlement(input),
             DeviceHeaders::read(input),
         )
             .combine()?;
@@ -113,12 +116,7 @@ impl ParseRequest for LicenseRequest {
                 Ok(license_challenge::key_ids(system, &challenge))
             }
         };
-        let (entitlement, session, kids) = (
-            playback_headers::entitlement(input),
-            playback_headers::session(input),
-            kids,
-        )
-            .combine()?;
+        let (entitlement, session, kids) = (entitlement(input), session(input), kids).combine()?;
         Ok(Self {
             system,
             session,
@@ -180,15 +178,15 @@ impl ParseRequest for HeartbeatRequest {
         let headers = &input.heads.play;
         // The session knows its DRM system and protocol; the headers are checked only.
         let (_drm, _protocol, entitlement, device, timestamp, bitrate, width, height, session) = (
-            playback_headers::drm(input),
-            playback_headers::protocol(input),
-            playback_headers::entitlement(input),
+            drm(input),
+            protocol(input),
+            entitlement(input),
             DeviceHeaders::check(input),
-            playback_headers::numeric(input, headers.timestamp, "Play-Timestamp"),
-            playback_headers::numeric(input, headers.bitrate, "Play-Bitrate"),
-            playback_headers::numeric(input, headers.width, "Play-ResolutionWidth"),
-            playback_headers::numeric(input, headers.height, "Play-ResolutionHeight"),
-            playback_headers::session(input),
+            numeric(input, headers.timestamp, "Play-Timestamp"),
+            numeric(input, headers.bitrate, "Play-Bitrate"),
+            numeric(input, headers.width, "Play-ResolutionWidth"),
+            numeric(input, headers.height, "Play-ResolutionHeight"),
+            session(input),
         )
             .combine()?;
         Ok(Self {
@@ -210,9 +208,145 @@ pub(crate) struct EndPlaybackRequest {
 impl ParseRequest for EndPlaybackRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            session: playback_headers::session(input)?,
+            session: session(input)?,
         })
     }
+}
+
+/// The device of a preflight. Platform, type and model are open lists of values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceHeaders {
+    pub id: DeviceId,
+    pub platform: String,
+    pub kind: String,
+    pub model: String,
+}
+
+impl DeviceHeaders {
+    pub(crate) fn read(input: &Input<'_>) -> Result<Self, ApiError> {
+        let (platform, kind, model, id) =
+            (platform(input), kind(input), model(input), device_id(input)).combine()?;
+        Ok(Self {
+            platform: platform.to_owned(),
+            kind: kind.to_owned(),
+            model: model.to_owned(),
+            id,
+        })
+    }
+
+    pub(crate) fn check(input: &Input<'_>) -> Result<DeviceId, ApiError> {
+        // Checked and dropped: the session knows its device.
+        let (_, _, _, id) =
+            (platform(input), kind(input), model(input), device_id(input)).combine()?;
+        Ok(id)
+    }
+}
+
+fn bounded<'a>(input: &Input<'a>, slot: SingleHeader<'a>, name: &str) -> Result<&'a str, ApiError> {
+    parsed(input, slot, name, |text| {
+        let fits = !text.is_empty()
+            // Characters are counted only where bytes do not decide: every heartbeat has four of these.
+            && (text.len() <= DEVICE_TEXT_MAX
+                || text.len() <= DEVICE_TEXT_MAX * 4 && text.chars().count() <= DEVICE_TEXT_MAX);
+        if !fits {
+            return Err(Malformed("has 1 to 256 characters"));
+        }
+        // Operators and viewers see these values in lists of sessions and devices.
+        check_visible(text)?;
+        Ok(text)
+    })
+}
+
+fn platform<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
+    bounded(
+        input,
+        input.heads.play.device_platform,
+        "Play-DevicePlatform",
+    )
+}
+
+fn kind<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
+    bounded(input, input.heads.play.device_type, "Play-DeviceType")
+}
+
+fn model<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
+    bounded(input, input.heads.play.device_model, "Play-DeviceModel")
+}
+
+fn device_id(input: &Input<'_>) -> Result<DeviceId, ApiError> {
+    parsed(input, input.heads.play.device_id, "Play-DeviceId", |text| {
+        check_visible(text)?;
+        DeviceId::parse(text)
+    })
+}
+
+pub(crate) fn drm(input: &Input<'_>) -> Result<Drm, ApiError> {
+    parsed(input, input.heads.play.drm, "Play-DRM", |text| {
+        let expected = "must be widevine, fairplay, playready, clearkey or none";
+        Drm::parse(text).ok_or(Malformed(expected))
+    })
+}
+
+pub(crate) fn protocol(input: &Input<'_>) -> Result<Protocol, ApiError> {
+    parsed(input, input.heads.play.protocol, "Play-Protocol", |text| {
+        let expected = "must be dash, dashs, hls, hls-audio, sstr or sstrs";
+        Protocol::parse(text).ok_or(Malformed(expected))
+    })
+}
+
+/// Parses a required header. A mistake names the header in full.
+fn parsed<'a, T>(
+    input: &Input<'a>,
+    slot: SingleHeader<'a>,
+    name: &str,
+    parse: impl FnOnce(&'a str) -> Result<T, Malformed>,
+) -> Result<T, ApiError> {
+    let text = slot.required(input.names, name)?;
+    parse(text).map_err(|why| ApiError::field(input.names.full(name), why.0))
+}
+
+/// Returns the hash of the Entitlement Token. `None` if the text cannot be a token; it is answered
+/// as an unknown token is.
+pub(crate) fn entitlement(input: &Input<'_>) -> Result<Option<TokenHash>, ApiError> {
+    let name = "Play-EntitlementId";
+    let text = input.heads.play.entitlement.required(input.names, name)?;
+    Ok(TokenHash::hash_presented(TokenKind::Entitlement, text))
+}
+
+pub(crate) fn session(input: &Input<'_>) -> Result<SessionId, ApiError> {
+    let text = parsed(input, input.heads.play.session, "Play-Session", |text| {
+        (!text.is_empty())
+            .then_some(text)
+            .ok_or(Malformed("is empty"))
+    })?;
+    // Ids are opaque to clients: malformed text is an unknown id.
+    SessionId::parse(text)
+        .map_err(|_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session"))
+}
+
+/// Parses a decimal number with optional sign and fraction and returns its whole part.
+pub(crate) fn number(text: &str) -> Result<i64, Malformed> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = whole.strip_prefix(['-', '+']).unwrap_or(whole);
+    let decimal = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !decimal(digits) || !decimal(fraction) {
+        return Err(Malformed("must be a decimal number, such as 1500 or -0.5"));
+    }
+    // Clamped and not rejected: a player reacts to a rejected heartbeat by stopping.
+    let limit = match whole.starts_with('-') {
+        true => i64::MIN,
+        false => i64::MAX,
+    };
+    // Only digits are left, so parsing can fail only by overflow.
+    Ok(whole.parse().unwrap_or(limit))
+}
+
+pub(crate) fn numeric(
+    input: &Input<'_>,
+    slot: SingleHeader<'_>,
+    name: &str,
+) -> Result<i64, ApiError> {
+    parsed(input, slot, name, number)
 }
 
 #[cfg(test)]
@@ -246,6 +380,29 @@ mod tests {
             &many,
         ] {
             assert!(clear_key_ids(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn decimal_numbers_are_truncated_and_clamped() {
+        for (text, value) in [
+            ("0", 0),
+            ("-5", -5),
+            ("+5", 5),
+            ("-0.5", 0),
+            (&"9".repeat(4_000), i64::MAX),
+            ("1700000000.25", 1_700_000_000),
+            ("007", 7),
+            ("99999999999999999999", i64::MAX),
+            ("-99999999999999999999.5", i64::MIN),
+        ] {
+            assert_eq!(number(text), Ok(value));
+        }
+        for bad in [
+            "", "-", ".", "1.", ".5", "1e3", "1e9", "NaN", "inf", "+", "+-1", "1 ", " 1", "0x1",
+            "1_0", "1,5", "1.5.5", "-.5", "1.-5", "\u{661}",
+        ] {
+            assert!(number(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Requests without a token: media files of the origin, the front page, files of the console and the lab player.
 
 use crate::http::errors::api_error::ApiError;
-use crate::http::request::accept::quality;
+use crate::http::request::headers::quality;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 
 pub(crate) struct OriginRequest {

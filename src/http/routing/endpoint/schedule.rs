@@ -1,8 +1,7 @@
 //! Requests with the partner token for the schedule and the catalogue. Those of sign-up and login
 //! are in `login`.
 
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::errors::combine::CombineResults;
+use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::query::IdList;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{

@@ -4,8 +4,7 @@
 //! no handler can forget it.
 
 use crate::http::access::auth::UserAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::errors::combine::CombineResults;
+use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::login::password;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};

@@ -1,7 +1,6 @@
 //! Requests about backups.
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::errors::combine::CombineResults;
+use crate::http::errors::api_error::{ApiError, CombineResults};
 use crate::http::request::body::BodyStream;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::domain::conformance::Profile;
-use crate::http::errors::api_error::ApiError;
-use crate::http::errors::combine::CombineResults;
-use crate::http::routing::endpoint::admin::system::PartnerRef;
+use crate::http::errors::api_error::{ApiError, CombineResults};
+use crate::http::routing::endpoint::admin::partners::PartnerRef;
+use crate::http::routing::endpoint::admin::requests::RecordPosition;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{Malformed, SessionId, UnixSeconds};
 
@@ -14,6 +14,7 @@ pub(crate) struct ConformanceRequest {
     pub session: Option<SessionId>,
     pub from: Option<UnixSeconds>,
     pub to: Option<UnixSeconds>,
+    pub after: Option<RecordPosition>,
     /// Waived rules.
     pub profile: Profile,
 }
@@ -32,10 +33,11 @@ fn waived(text: &str) -> Result<BTreeMap<String, String>, Malformed> {
 
 impl ParseRequest for ConformanceRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        let (session, from, to, waived) = (
+        let (session, from, to, after, waived) = (
             input.query.parsed("session", SessionId::parse),
             instant(input, "from"),
             instant(input, "to"),
+            input.query.parsed("after", RecordPosition::parse),
             input.query.parsed("waived", waived),
         )
             .combine()?;
@@ -46,6 +48,7 @@ impl ParseRequest for ConformanceRequest {
             session,
             from,
             to,
+            after,
             profile,
         })
     }

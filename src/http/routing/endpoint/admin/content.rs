@@ -3,8 +3,7 @@
 use bytes::Bytes;
 
 use crate::domain::epg_sources::Refresh;
-use crate::http::errors::api_error::ApiError;
-use crate::http::errors::combine::CombineResults;
+use crate::http::errors::api_error::{ApiError, CombineResults};
 use crate::http::request::body::BodyStream;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::Malformed;

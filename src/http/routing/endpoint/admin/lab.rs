@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::domain::lab::{
     CutAt, FaultAction, FaultId, LicenseFault, PlaylistFault, ScenarioReport, ScenarioState,
 };
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::errors::combine::CombineResults;
+use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::faults::targets::{self, Carried};
 use crate::http::request::strict_json::Object;
-use crate::http::routing::endpoint::admin::system::{MoveClockRequest, PartnerRef};
+use crate::http::routing::endpoint::admin::clock::MoveClockRequest;
+use crate::http::routing::endpoint::admin::partners::PartnerRef;
 use crate::http::routing::endpoint::admin::users::UserRef;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::http::routing::route::Route;

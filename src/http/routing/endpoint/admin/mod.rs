@@ -1,17 +1,26 @@
 //! Requests of the administration interface.
 
+pub(crate) mod activity;
+pub(crate) mod audit;
 pub(crate) mod backups;
+pub(crate) mod clock;
 pub(crate) mod conformance;
 pub(crate) mod content;
 pub(crate) mod lab;
+pub(crate) mod mail;
+pub(crate) mod operators;
+pub(crate) mod partners;
+pub(crate) mod playback;
 pub(crate) mod requests;
 pub(crate) mod rights;
 pub(crate) mod schedule;
-pub(crate) mod system;
 pub(crate) mod telemetry;
 pub(crate) mod users;
 
 use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::strict_json::Object;
+use crate::types::Malformed;
+use crate::types::text::check_visible;
 
 /// An id in a path that cannot be parsed cannot exist: it is answered as an unknown one.
 fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
@@ -22,4 +31,28 @@ fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
             format!("there is no such {}", what.to_ascii_lowercase()),
         )
     })
+}
+
+fn name(body: &Object) -> Result<String, ApiError> {
+    body.required("name", |text| {
+        let text = text.trim();
+        check_visible(text)?;
+        // Operators type these names on the command line, and read them in the audit record.
+        let fits = (1..=128).contains(&text.chars().count());
+        fits.then(|| text.to_owned())
+            .ok_or(Malformed("has 1 to 128 characters"))
+    })
+}
+
+fn label(body: &Object) -> Result<String, ApiError> {
+    let label = body.parsed("label", |text| {
+        let text = text.trim();
+        if !text.is_empty() {
+            check_visible(text)?;
+        }
+        let fits = text.chars().count() <= 64;
+        fits.then(|| text.to_owned())
+            .ok_or(Malformed("has at most 64 characters"))
+    })?;
+    Ok(label.unwrap_or_default())
 }

@@ -1,9 +1,8 @@
 //! Requests about the request journal.
 
 use crate::domain::journal::{JournalFilter, StatusFilter};
-use crate::http::errors::api_error::ApiError;
-use crate::http::errors::combine::CombineResults;
-use crate::http::routing::endpoint::admin::system::PartnerRef;
+use crate::http::errors::api_error::{ApiError, CombineResults};
+use crate::http::routing::endpoint::admin::partners::PartnerRef;
 use crate::http::routing::endpoint::admin::users::UserRef;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{AssetId, Malformed, SessionId, UnixSeconds};
@@ -22,7 +21,6 @@ pub(crate) struct RequestsRequest {
     pub wait: u32,
 }
 
-/// The number of a record, or its request id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RecordPosition {
     Number(u64),
@@ -30,7 +28,7 @@ pub(crate) enum RecordPosition {
 }
 
 impl RecordPosition {
-    fn parse(text: &str) -> Result<Self, Malformed> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Malformed> {
         // Ids that the service makes have 32 digits.
         let plain = (1..=19).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
         match text.parse() {

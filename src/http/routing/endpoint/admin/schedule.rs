@@ -1,8 +1,7 @@
 //! Requests about the schedule. They are those of partners, but without livestreams they mean all
 //! of them.
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::errors::combine::CombineResults;
+use crate::http::errors::api_error::{ApiError, CombineResults};
 use crate::http::request::query::IdList;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{LiveOffset, LivestreamId, TvDay};

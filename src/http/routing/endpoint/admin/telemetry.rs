@@ -1,8 +1,7 @@
 //! Requests about telemetry.
 
 use crate::domain::quality::{Dimension, GroupBy, Outcome};
-use crate::http::errors::api_error::ApiError;
-use crate::http::errors::combine::CombineResults;
+use crate::http::errors::api_error::{ApiError, CombineResults};
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::time::DAY;
 use crate::types::{Malformed, UnixSeconds, UserId};
@@ -33,7 +32,6 @@ pub(crate) struct TelemetrySeriesRequest {
     pub step: Option<i64>,
 }
 
-/// Single views.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TelemetryViewsRequest {
     /// The beginning of time if absent.

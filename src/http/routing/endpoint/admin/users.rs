@@ -1,12 +1,11 @@
 //! Requests about users, their grants and PINs.
 
 use crate::domain::accounts::{FirstPassword, ForeignHash, NewUser, UserOrder, UserSearch};
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::errors::combine::CombineResults;
+use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::body::BodyStream;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::admin::known;
-use crate::http::routing::endpoint::admin::system::PartnerRef;
+use crate::http::routing::endpoint::admin::partners::PartnerRef;
 use crate::http::routing::endpoint::login::password;
 use crate::http::routing::endpoint::users::ParentalControlChange;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
@@ -31,7 +30,6 @@ fn partner(input: &Input<'_>) -> Result<Option<PartnerRef>, ApiError> {
 }
 
 impl UserRef {
-    /// Reads the parameters `user` and `partner` of the query.
     pub(crate) fn from_query(input: &Input<'_>) -> Result<Option<Self>, ApiError> {
         let Some(text) = input.query.one("user")? else {
             return Ok(None);

@@ -1,0 +1,56 @@
+// The members of a fleet, its log and its etcd, as the owner sees them.
+import { get } from './api.js';
+import { badge, bytes, count, el, facts, quiet, span, table, when, yes } from './dom.js';
+import { t } from './i18n.js';
+import { panel } from './panel.js';
+
+const EVERY = 10; // seconds
+
+export const fleet = () => [panel('', draw, { every: EVERY })];
+
+async function draw() {
+  const report = await get('fleet');
+  if (!report.fleet) {
+    return el(
+      'p.quiet',
+      t`This is a single node. Several machines can serve as one, so that another continues when one is lost: see docs/fleet.md.`,
+    );
+  }
+  const { problems, members, etcd } = report;
+  return [
+    problems.length ? el('ul.troubles', problems.map(trouble)) : el('p.quiet', t`No problems.`),
+    facts([
+      [t`Last commit`, report.head === undefined ? quiet('–') : count(report.head)],
+      [t`Owner since`, report.ownerSince && when(report.ownerSince)],
+      [t`Checked`, when(report.at)],
+      [t`Fleet`, el('code', report.fleet)],
+    ]),
+    el('h3', t`Members`),
+    table([t`Name`, t`Role`, t`Address`, t`Version`, t`Commits behind`, t`Clock`, t`State`], members.map(member)),
+    el('h3', 'etcd'),
+    table([t`Address`, t`Version`, t`Role`, t`Size`, t`Sync time`, t`Certificate ends`, t`State`], etcd.map(endpoint)),
+  ];
+}
+
+const trouble = ({ severe, problem, fix }) =>
+  el('li', badge(severe ? t`problem` : t`warning`, severe ? 'bad' : 'warn'), ' ', problem, el('br'), quiet(fix));
+
+const member = (one) => [
+  el('strong', one.name),
+  one.owner ? badge(t`owner`, 'good') : t`standby`,
+  el('code', one.address),
+  one.version,
+  count(one.behind),
+  one.clockMillis === undefined ? quiet('–') : `${count(one.clockMillis)} ms`,
+  one.error ? [badge(t`not reached`, 'bad'), ' ', t`last seen ${span(one.silent)} ago`] : yes(true, t`answers`),
+];
+
+const endpoint = (one) => [
+  el('code', one.url),
+  one.version || quiet('–'),
+  one.leader ? t`leader` : '',
+  one.quota ? t`${bytes(one.bytes)} of ${bytes(one.quota)}` : bytes(one.bytes),
+  one.syncP99Millis === undefined ? quiet('–') : `${count(one.syncP99Millis)} ms`,
+  when(one.certificateUntil),
+  one.error ? [badge(t`not reached`, 'bad'), ' ', one.error] : [yes(true, t`answers`), one.alarms.map((alarm) => [' ', badge(alarm, 'bad')])],
+];

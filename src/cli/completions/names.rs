@@ -1,0 +1,154 @@
+//! Names that the shell completes: partners, users, livestreams and so on, asked of the running server.
+//!
+//! A completion does not open the store, waits for at most a second, and prints nothing but names. Without a
+//! server, or without access to its socket, there are none.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, Command};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::cli::admin::{Admin, path, with_query};
+use crate::cli::exit::Failure;
+use crate::cli::members::{all, elements};
+use crate::cli::{Global, wait};
+use crate::config::load;
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What an argument names, by the argument's id.
+#[derive(Clone, Copy)]
+enum Named {
+    /// Entries of a list, by a member of each.
+    Listed(&'static [&'static str], &'static str),
+    Users,
+    /// Entries of the catalogue, by their kinds.
+    Content(&'static [&'static str]),
+}
+
+impl Named {
+    fn by(argument: &str) -> Option<Self> {
+        Some(match argument {
+            "partner" => Self::Listed(&["partners"], "name"),
+            "operator" => Self::Listed(&["operators"], "name"),
+            "source" => Self::Listed(&["epg", "sources"], "name"),
+            "user" => Self::Users,
+            "livestream" => Self::Content(&["livestream"]),
+            "asset" => Self::Content(&["livestream", "asset"]),
+            "offer" => Self::Content(&["offer"]),
+            _ => return None,
+        })
+    }
+
+    async fn ask(self, admin: &mut Admin, begun: &str) -> Result<Vec<String>, Failure> {
+        match self {
+            Self::Listed(segments, member) => {
+                Ok(texts_of(all(&admin.get(&path(segments)).await?), member))
+            }
+            // There may be millions, so the server searches.
+            Self::Users => {
+                let search = Some(begun).filter(|begun| !begun.is_empty());
+                let target = with_query(path(&["users"]), &[("search", search)]);
+                Ok(texts_of(all(&admin.get(&target).await?), "email"))
+            }
+            Self::Content(kinds) => {
+                let catalog = admin.catalog().await?;
+                let kinds = kinds.iter();
+                Ok(kinds
+                    .flat_map(|kind| texts_of(elements(&catalog, kind), "id"))
+                    .collect())
+            }
+        }
+    }
+}
+
+/// The texts that the entries of a list have as a member.
+fn texts_of(entries: &[Value], member: &str) -> Vec<String> {
+    let entries = entries.iter();
+    let texts = entries.filter_map(|entry| entry.get(member)?.as_str());
+    texts.map(str::to_owned).collect()
+}
+
+/// Completes the arguments of a command and of those below it that name something.
+pub(super) fn complete(command: Command) -> Command {
+    command
+        .mut_args(complete_argument)
+        .mut_subcommands(complete)
+}
+
+fn complete_argument(argument: Arg) -> Arg {
+    match Named::by(argument.get_id().as_str()) {
+        Some(named) => argument.add(ArgValueCompleter::new(move |begun: &OsStr| {
+            candidates(named, &begun.to_string_lossy())
+        })),
+        None => argument,
+    }
+}
+
+fn candidates(named: Named, begun: &str) -> Vec<CompletionCandidate> {
+    let asked = wait(async {
+        let line: Vec<String> = env::args().collect();
+        let loaded = load(&global_options(&line).inputs()?)
+            .map_err(|why| Failure::usage(why.to_string()))?;
+        let Some(mut admin) = Admin::running(&loaded).await? else {
+            return Ok(Vec::new());
+        };
+        let asking = timeout(PATIENCE, named.ask(&mut admin, begun));
+        asking.await.unwrap_or_else(|_| Ok(Vec::new()))
+    });
+    // The line that is being typed has no place for a reason.
+    let names = asked.unwrap_or_default().into_iter();
+    let fitting = names.filter(|name| name.starts_with(begun));
+    fitting.map(CompletionCandidate::new).collect()
+}
+
+/// The global options of the line that is being completed, which does not parse yet.
+fn global_options(words: &[String]) -> Global {
+    let value = |option: &str| {
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let value = match word.strip_prefix(option) {
+                Some("") => words.next().map(String::as_str),
+                // The rest of a longer option begins with no `=`.
+                Some(rest) => rest.strip_prefix('='),
+                None => None,
+            };
+            if value.is_some() {
+                return value.map(PathBuf::from);
+            }
+        }
+        None
+    };
+    Global {
+        config: value("--config"),
+        data_dir: value("--data-dir"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn global_options_are_found_in_an_unfinished_line() {
+        for (line, config, data_dir) in [
+            ("--config a --data-dir b user show", Some("a"), Some("b")),
+            ("--data-dir=b --config=a user", Some("a"), Some("b")),
+            ("--config-x c --data-dirs=d --config a", Some("a"), None),
+            ("user show --config", None, None),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let Global {
+                config: found_config,
+                data_dir: found_dir,
+            } = global_options(&words);
+            assert_eq!(found_config, config.map(PathBuf::from), "{line}");
+            assert_eq!(found_dir, data_dir.map(PathBuf::from), "{line}");
+        }
+    }
+}

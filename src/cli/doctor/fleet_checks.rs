@@ -1,0 +1,53 @@
+//! Checks of a fleet: its etcd, endpoint by endpoint, and its members.
+
+use super::DoctorFinding;
+use crate::cli::exit::Failure;
+use crate::cli::fleet::{examiner, membership};
+use crate::config::Config;
+use crate::observe::fleet::FleetReport;
+
+const PART: &str = "fleet";
+
+/// None on a single node.
+pub(super) async fn findings(config: &Config) -> Vec<DoctorFinding> {
+    match membership(config) {
+        Ok(None) => Vec::new(),
+        Ok(Some(membership)) => match examiner(config, membership) {
+            Ok(examiner) => {
+                // Calls of etcd block.
+                let report = tokio::task::spawn_blocking(move || examiner.examine()).await;
+                report.map_or_else(|_| Vec::new(), |report| judged(&report))
+            }
+            Err(failure) => vec![unusable(&failure)],
+        },
+        Err(failure) => vec![unusable(&failure)],
+    }
+}
+
+fn unusable(failure: &Failure) -> DoctorFinding {
+    let fix = failure.advice().unwrap_or("see docs/fleet.md").to_owned();
+    DoctorFinding::problem(PART, failure.message(), fix)
+}
+
+fn judged(report: &FleetReport) -> Vec<DoctorFinding> {
+    let mut findings = Vec::new();
+    if let Some(head) = report.head {
+        let owner = report.members.iter().find(|member| member.is_owner);
+        let owner = owner.map_or("nobody", |member| &member.name);
+        let (members, etcd) = (report.members.len(), report.etcd.len());
+        findings.push(DoctorFinding::ok(
+            PART,
+            format!("{members} members, owner {owner}, commit {head}, {etcd} endpoints of etcd"),
+        ));
+    }
+    findings.extend(
+        report
+            .problems()
+            .into_iter()
+            .map(|problem| match problem.is_severe {
+                true => DoctorFinding::problem(PART, problem.text, problem.fix),
+                false => DoctorFinding::warning(PART, problem.text, problem.fix),
+            }),
+    );
+    findings
+}

@@ -1,0 +1,231 @@
+//! How a data directory becomes that of a member: `fleet init`, `invite`, `join`, `reseed`.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use data_encoding::HEXLOWER;
+
+use super::{Fleet, member};
+use crate::app;
+use crate::cli::exit::{CommandResult, Exit, Failure};
+use crate::cli::output;
+use crate::domain;
+use crate::fleet::etcd::{EtcdLog, MemberRecord};
+use crate::fleet::membership::{INVITED_FOR, Invitation, Membership, directory};
+use crate::fleet::{peers, public_key};
+use crate::ports::private_file;
+use crate::store::replication::SharedLog as _;
+use crate::store::{FleetAccess, Join, check_unused};
+
+/// A difference of clocks above which a member gets no store. Tokens and sessions end by the clock of the
+/// owner, whichever that is.
+const CLOCKS_MAX: i64 = 5;
+/// An owner reads the list of members every two seconds.
+const NOTICED_WITHIN: Duration = Duration::from_secs(15);
+const AGAIN: Duration = Duration::from_millis(200);
+
+impl Fleet {
+    fn must_be_in_none(&self) -> CommandResult {
+        match Membership::read(self.data_dir())? {
+            // An attempt to join did not finish; it may be repeated.
+            Some(_) if !app::has_store(self.config()) => Ok(()),
+            Some(own) => Err(Failure::failed(format!(
+                "{} is member {} of a fleet already",
+                self.data_dir().display(),
+                own.name
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn init(&self, name: String) -> CommandResult {
+        self.must_be_in_none()?;
+        let store = self.open(FleetAccess::Refuse)?;
+        let at = store.position()?;
+        drop(store);
+        let Some(at) = at else {
+            return Err(Failure::failed("the history of the store is not known")
+                .hint("start the service once without `fleet.endpoints`, and stop it"));
+        };
+        let membership = Membership {
+            fleet: self.ports.entropy.array(),
+            member: self.ports.entropy.array(),
+            name,
+            key: self.ports.entropy.array(),
+        };
+        let mut log = self.log(membership.fleet)?;
+        log.create(at.number)?;
+        log.register(&self.record(&membership, at.number))?;
+        membership.write(self.data_dir())?;
+        output::line(&format!(
+            "fleet {} begins at commit {}; start the service, then run `playgate fleet invite`",
+            HEXLOWER.encode(&membership.fleet),
+            at.number
+        ))
+    }
+
+    pub(super) fn invite(&self) -> CommandResult {
+        let own = self.own()?;
+        let invitation = Invitation {
+            public_key: public_key(&own.key)
+                .ok_or_else(|| Failure::new(Exit::Fatal, "the key of the fleet is damaged"))?,
+            secret: self.ports.entropy.array(),
+            address: member::address(&self.config().fleet),
+        };
+        let until = self.ports.clock.now().0 + INVITED_FOR;
+        invitation.record(self.data_dir(), until)?;
+        output::line(&invitation.word())
+    }
+
+    pub(super) fn join(&self, word: &str, name: String) -> CommandResult {
+        self.must_be_in_none()?;
+        let data = self.data_dir();
+        if app::has_store(self.config()) {
+            return Err(Failure::failed(format!("{} has a store", data.display())).hint(
+                "a new member begins with an empty data directory: move this one away, or name another",
+            ));
+        }
+        let invitation = Invitation::parse(word)?;
+        let folder = directory(data);
+        fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        let snapshot = folder.join("incoming.snapshot");
+        let format = domain::schema().format();
+        let welcome = self.runtime.block_on(peers::join(
+            &invitation,
+            // Any key: that of the fleet comes with the answer.
+            &self.ports.entropy.array(),
+            format,
+            &snapshot,
+        ))?;
+        let again = "run `playgate fleet invite` and `join` again";
+        self.check_clock(&welcome, &invitation.address, again)?;
+        let membership = welcome
+            .membership(self.ports.entropy.array(), name)
+            .ok_or_else(|| Failure::failed("the answer of the member is damaged"))?;
+        let mut log = self.log(membership.fleet)?;
+        let record = self.record(&membership, 0);
+        if !log.register(&record)? {
+            return Err(
+                Failure::failed(format!("the fleet has a member {}", record.name)).hint(
+                    "choose another name; or if that machine is gone, run `playgate fleet leave --name NAME` on a member",
+                ),
+            );
+        }
+        let joined = Self::wait_until_known(&mut log, &record)
+            .and_then(|()| self.install(&membership, &welcome, &snapshot, false));
+        if joined.is_err() {
+            // So that the name is free for the next attempt.
+            let _ = log.unregister(&record);
+        }
+        let number = joined?;
+        output::line(&format!(
+            "joined as {} at commit {number}; start the service",
+            record.name
+        ))
+    }
+
+    /// Until the owner counts on this member: while etcd does not answer it goes on with reads, if every other member
+    /// has promised not to take over.
+    fn wait_until_known(log: &mut EtcdLog, new: &MemberRecord) -> CommandResult {
+        let until = Instant::now() + NOTICED_WITHIN;
+        while Instant::now() < until {
+            let owner = log.owner()?.map(|owner| HEXLOWER.encode(&owner));
+            let members = log.members()?;
+            let mut owners = members
+                .iter()
+                .filter(|member| owner.as_ref() == Some(&member.id));
+            // The record of an older version names nobody, and that version asks for no promises.
+            if owners.any(|owner| owner.knows.is_empty() || owner.knows.contains(&new.id)) {
+                return Ok(());
+            }
+            std::thread::park_timeout(AGAIN);
+        }
+        Err(Failure::failed("no owner has noticed this member").hint(
+            "find out with `playgate fleet status` why the fleet has no owner; then run `playgate fleet invite` and `join` again",
+        ))
+    }
+
+    pub(super) fn reseed(&self) -> CommandResult {
+        let own = self.own()?;
+        let mut log = self.log(own.fleet)?;
+        let members = log.members()?;
+        if log.head().is_ok() && !members.iter().any(|member| member.id == own.member_hex()) {
+            return Err(Failure::failed("this member was removed from its fleet")
+                .hint("move its data directory away, and run `playgate fleet join`"));
+        }
+        let owner = log.owner()?.map(|owner| HEXLOWER.encode(&owner));
+        if owner.as_deref() == Some(&*own.member_hex()) {
+            return Err(
+                Failure::failed("this member is the owner: others take copies of it")
+                    .hint("stop its service; another member takes over"),
+            );
+        }
+        let owner = members
+            .iter()
+            .find(|member| owner.as_deref() == Some(&*member.id));
+        let owner = owner.ok_or_else(|| {
+            Failure::failed("no member is the owner").hint(
+                "start the service on the member with the highest commit (`playgate fleet status`)",
+            )
+        })?;
+        // A store that another process uses is not replaced, and the copy may be large.
+        check_unused(self.data_dir())?;
+        let snapshot = directory(self.data_dir()).join("incoming.snapshot");
+        let client = member::peer_client(&own)?;
+        let format = domain::schema().format();
+        let copied = client.copy(&owner.address, format, &snapshot);
+        let welcome = self.runtime.block_on(copied)?;
+        let again = "run `playgate fleet reseed` again";
+        self.check_clock(&welcome, &owner.address, again)?;
+        let number = self.install(&own, &welcome, &snapshot, true)?;
+        output::line(&format!(
+            "{} continues with a copy of {} at commit {number}; start the service",
+            own.name, owner.name
+        ))
+    }
+
+    fn check_clock(&self, welcome: &peers::Welcome, address: &str, again: &str) -> CommandResult {
+        let apart = welcome.now - self.ports.clock.now().0;
+        if apart.abs() <= CLOCKS_MAX {
+            return Ok(());
+        }
+        Err(Failure::failed(format!(
+            "the clock of this machine differs from that of {address} by {apart} seconds"
+        ))
+        .hint(format!(
+            "synchronise the clocks (`timedatectl set-ntp true`), then {again}"
+        )))
+    }
+
+    fn install(
+        &self,
+        membership: &Membership,
+        welcome: &peers::Welcome,
+        snapshot: &Path,
+        replace: bool,
+    ) -> Result<u64, Failure> {
+        let data = self.data_dir();
+        let keys = data.join("keys");
+        for (name, content) in &welcome.keys {
+            // A name that another machine sent must not lead out of the directory.
+            if name.contains('/') {
+                continue;
+            }
+            private_file::write(&keys, name, content.as_bytes())
+                .map_err(|error| Failure::file(&keys.join(name), &error))?;
+        }
+        // Before the store: without the membership it would open as that of a single node.
+        membership.write(data)?;
+        let join = Join {
+            directory: data,
+            snapshot,
+            schema: &domain::schema(),
+            instance: self.ports.entropy.array(),
+            replace,
+        };
+        let at = join.run()?;
+        let _ = fs::remove_file(snapshot);
+        Ok(at.number)
+    }
+}

@@ -1,0 +1,149 @@
+//! How a member becomes a single node: `fleet leave`, `dissolve`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use data_encoding::HEXLOWER;
+
+use super::{Fleet, LEASE};
+use crate::cli::exit::{CommandResult, Exit, Failure};
+use crate::cli::output;
+use crate::fleet::etcd::{Dissolution, EtcdLog};
+use crate::fleet::membership::Membership;
+use crate::store::replication::{Replication, SharedLog as _, SharedLogError};
+use crate::store::{FleetAccess, Store};
+
+const READ_BYTES: usize = 1024 * 1024;
+const AGAIN: Duration = Duration::from_millis(200);
+
+impl Fleet {
+    pub(super) fn leave(&self, name: Option<&str>) -> CommandResult {
+        let own = self.own()?;
+        let mut log = self.log(own.fleet)?;
+        let members = log.members()?;
+        if let Some(name) = name {
+            let gone = members.iter().find(|member| member.name == name);
+            let gone = gone.ok_or_else(|| {
+                Failure::new(Exit::NotFound, format!("the fleet has no member {name}"))
+            })?;
+            if gone.id == own.member_hex() {
+                return Err(Failure::usage("this is that member; omit --name"));
+            }
+            log.unregister(gone)?;
+            return output::line(&format!(
+                "removed {name}; its service ends if it still runs"
+            ));
+        }
+        let head = match log.head() {
+            // Nothing can be caught up with, and nobody misses this member.
+            Err(SharedLogError::Dissolved { .. }) => None,
+            head => Some(head?),
+        };
+        if let Some(head) = head
+            && let Err(error) = self.catch_up(&self.open(FleetAccess::Member)?, &own, head)
+        {
+            // The store can be read up to its last commit. Whoever needs more takes a copy first.
+            output::print_note(&format!(
+                "warning: this member cannot follow: {}",
+                error.message()
+            ));
+        }
+        let at = self.leave_store()?;
+        let record = self.record(&own, at);
+        let last = members.iter().all(|member| member.id == record.id);
+        match head {
+            Some(head) if last && at == head => drop(log.dissolve(&record, head)?),
+            Some(_) => log.unregister(&record)?,
+            None => {}
+        }
+        Membership::remove(self.data_dir())?;
+        let of = head.map_or_else(String::new, |head| format!(" of {head}"));
+        output::line(&format!(
+            "left the fleet with {at}{of} commits; remove `fleet.endpoints` before the next start"
+        ))
+    }
+
+    /// From here on the store is another one. Returns its last commit.
+    fn leave_store(&self) -> Result<u64, Failure> {
+        let store = self.open(FleetAccess::Leave)?;
+        Ok(store.position()?.map_or(0, |at| at.number))
+    }
+
+    pub(super) fn dissolve(&self, yes: bool) -> CommandResult {
+        let own = self.own()?;
+        if !yes {
+            return Err(Failure::usage(format!(
+                "the fleet ends: {} continues alone, and no other member can serve again",
+                own.name
+            ))
+            .hint("stop the services of all members, this one last; then add `--yes` to confirm"));
+        }
+        let mut log = self.log(own.fleet)?;
+        // An earlier attempt may have ended here.
+        if !self.has_dissolved(&mut log, &own)? {
+            let head = log.head()?;
+            self.catch_up(&self.open(FleetAccess::Member)?, &own, head)?;
+            self.dissolve_log(&mut log, &own, head)?;
+        }
+        let at = self.leave_store()?;
+        Membership::remove(self.data_dir())?;
+        output::line(&format!(
+            "{} is a single node with {at} commits; remove `fleet.endpoints` before the next start",
+            own.name
+        ))
+    }
+
+    /// Whether the fleet has ended, and this member continues.
+    fn has_dissolved(&self, log: &mut EtcdLog, own: &Membership) -> Result<bool, Failure> {
+        match log.dissolved()? {
+            Some(into) if into.id == own.member_hex() => Ok(true),
+            Some(into) => Err(SharedLogError::Dissolved { into: into.name }.into()),
+            None => Ok(false),
+        }
+    }
+
+    fn dissolve_log(&self, log: &mut EtcdLog, own: &Membership, head: u64) -> CommandResult {
+        let record = self.record(own, head);
+        let until = Instant::now() + 2 * LEASE;
+        loop {
+            let owner = match log.dissolve(&record, head)? {
+                Dissolution::Done => return Ok(()),
+                Dissolution::Moved if self.has_dissolved(log, own)? => return Ok(()),
+                Dissolution::Moved => {
+                    return Err(Failure::failed("another member has changed the log")
+                        .hint("stop the services of all members, then repeat the command"));
+                }
+                Dissolution::Owned(owner) => HEXLOWER.encode(&owner),
+            };
+            // The claim of a process that was killed ends with its lease.
+            if owner != own.member_hex() || Instant::now() > until {
+                let members = log.members()?;
+                let name = members.into_iter().find(|member| member.id == owner);
+                let name = name.map_or(owner, |member| member.name);
+                return Err(Failure::failed(format!("member {name} is the owner")).hint(
+                    "stop its service, and those of all others; or dissolve the fleet there",
+                ));
+            }
+            std::thread::park_timeout(AGAIN);
+        }
+    }
+
+    /// Applies what the log has and the store has not.
+    fn catch_up(&self, store: &Store, own: &Membership, head: u64) -> CommandResult {
+        let entropy = Arc::clone(&self.ports.entropy);
+        let status = store.replicate(Replication {
+            fleet: own.fleet,
+            member: own.member,
+            log: Box::new(self.log(own.fleet)?),
+            nonce: Box::new(move || entropy.array()),
+            patience: LEASE,
+        })?;
+        let mut log = self.log(own.fleet)?;
+        let mut at = status.position.number;
+        while at < head {
+            let entries = log.read(at + 1, READ_BYTES, Duration::ZERO)?;
+            at = store.advance(None, entries)?.position.number;
+        }
+        Ok(())
+    }
+}

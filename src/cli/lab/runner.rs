@@ -1,0 +1,429 @@
+//! Runs scenarios: does their steps, follows what the client is answered, and undoes what lasts.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
+
+use super::client::{Client, ClientActivity};
+use super::scenario::{Scenario, Step, StepAction, Trigger};
+use super::step_result::StepResult;
+use crate::cli::admin::{Admin, path, with_query};
+use crate::cli::exit::{CommandResult, Failure};
+use crate::cli::members::{all, number};
+use crate::cli::signals::Signals;
+use crate::cli::time_arg::server_time;
+use crate::cli::{Global, output};
+use crate::types::format_span;
+
+/// Seconds for which the server may hold a request for new records of the journal.
+const WAIT: &str = "1";
+const INTERRUPTED: &str = "the run was interrupted";
+/// Requests of a playback that goes on from an earlier scenario.
+const GOING_ON: [&str; 4] = ["heartbeat", "end_playback", "telemetry", "cmcd"];
+
+/// How a run waits for the client.
+pub(super) struct ClientWait {
+    /// Whether the time starts with the client's first request.
+    pub(super) for_client: bool,
+    /// How long it waits for that request.
+    pub(super) limit: Duration,
+    /// Whether that request has to begin something, instead of going on with an earlier playback.
+    pub(super) for_start: bool,
+}
+
+/// A response that the client got.
+struct ClientAnswer {
+    route: String,
+    status: u64,
+}
+
+/// The requests of a run in the journal. The number separates them from those of an earlier run, which the moved clock may
+/// have had at the same time.
+pub(super) struct Period {
+    pub(super) after: u64,
+    pub(super) from: i64,
+    pub(super) to: i64,
+}
+
+pub(super) struct Played {
+    pub(super) steps: Vec<StepResult>,
+    pub(super) period: Period,
+    /// Whether the client sent a request.
+    pub(super) heard: bool,
+}
+
+pub(super) struct ScenarioRunner<'a> {
+    global: &'a Global,
+    pub(super) admin: Admin,
+    pub(super) partner: String,
+    user: String,
+    client: Client,
+    /// Number of the last record of the request journal that was read.
+    last: u64,
+    /// Answers to the client that no step has seen, in their order.
+    unread: VecDeque<ClientAnswer>,
+    heard: bool,
+    /// Server time when the client could begin.
+    from: i64,
+    /// Ids of the faults that were added.
+    faults: Vec<String>,
+    moved_clock: bool,
+    disabled: bool,
+    last_report: Value,
+}
+
+impl<'a> ScenarioRunner<'a> {
+    pub(super) fn new(
+        global: &'a Global,
+        admin: Admin,
+        partner: String,
+        user: String,
+        client: Client,
+    ) -> Self {
+        Self {
+            global,
+            admin,
+            partner,
+            user,
+            client,
+            last: 0,
+            unread: VecDeque::new(),
+            heard: false,
+            from: 0,
+            faults: Vec::new(),
+            moved_clock: false,
+            disabled: false,
+            last_report: Value::Null,
+        }
+    }
+
+    /// Runs a scenario, and leaves the partner undisturbed also after a failure or a signal.
+    pub(super) async fn run(
+        &mut self,
+        scenario: &Scenario,
+        waiting: &ClientWait,
+        signals: &mut Signals,
+    ) -> Result<Played, Failure> {
+        let newest = self.admin.get("/admin/v1/requests?limit=1").await?;
+        let after = newest.pointer("/0/number").and_then(Value::as_u64);
+        let after = after.unwrap_or(0);
+        self.last = after;
+        self.unread.clear();
+        self.heard = false;
+        self.last_report = Value::Null;
+        let steps = tokio::select! {
+            steps = self.play_and_end(scenario, waiting) => steps,
+            _ = signals.next() => Err(Failure::failed(INTERRUPTED)),
+        };
+        // On a new connection, because the old one may be in the middle of an answer.
+        self.admin = super::connect(self.global).await?;
+        // Before the clock is moved back.
+        let to = server_time(&mut self.admin).await;
+        let undone = self.undo().await;
+        if let (Err(failure), Some(report)) = (&steps, self.last_report.as_object_mut()) {
+            report.insert("state".to_owned(), "failed".into());
+            report.insert("failure".to_owned(), failure.message().into());
+            self.send_report().await?;
+        }
+        let steps = steps?;
+        undone?;
+        let period = Period {
+            after,
+            from: self.from,
+            to: to?.saturating_add(1),
+        };
+        Ok(Played {
+            steps,
+            period,
+            heard: self.heard,
+        })
+    }
+
+    async fn play_and_end(
+        &mut self,
+        scenario: &Scenario,
+        waiting: &ClientWait,
+    ) -> Result<Vec<StepResult>, Failure> {
+        let mut activity = None;
+        let steps = self.play(scenario, waiting, &mut activity).await?;
+        if let Some(activity) = activity {
+            activity.end().await;
+        }
+        Ok(steps)
+    }
+
+    async fn play(
+        &mut self,
+        scenario: &Scenario,
+        waiting: &ClientWait,
+        activity: &mut Option<ClientActivity>,
+    ) -> Result<Vec<StepResult>, Failure> {
+        self.report(scenario, &[]).await?;
+        let mut has_begun = !waiting.for_client;
+        self.from = server_time(&mut self.admin).await?;
+        let mut start = Instant::now();
+        let mut results = Vec::with_capacity(scenario.steps.len());
+        for step in &scenario.steps {
+            let mut failure = None;
+            if !has_begun && step.trigger != Trigger::At(Duration::ZERO) {
+                has_begun = true;
+                // A step before may have moved the clock.
+                self.from = server_time(&mut self.admin).await?;
+                *activity = Some(self.client.begin(&scenario.key, &scenario.prompt)?);
+                failure = self.wait_for_client(waiting, activity).await?;
+                start = Instant::now();
+            }
+            if failure.is_none() {
+                let trigger = &step.trigger;
+                failure = self
+                    .wait_for(trigger, start, scenario.end, activity)
+                    .await?;
+            }
+            if failure.is_none() {
+                failure = self.act(step).await?.map(|why| why.to_string());
+            }
+            let result = StepResult::new(step, start.elapsed(), failure);
+            output::print_note(&result.line());
+            let failed = result.failure.is_some();
+            results.push(result);
+            self.report(scenario, &results).await?;
+            // What follows depends on this step.
+            if failed {
+                break;
+            }
+        }
+        let skipped = scenario.steps.iter().skip(results.len());
+        let why = "not reached: a step before it failed";
+        let skipped =
+            skipped.map(|step| StepResult::new(step, start.elapsed(), Some(why.to_owned())));
+        results.extend(skipped.collect::<Vec<_>>());
+        Ok(results)
+    }
+
+    /// Waits for the client's first request. Returns why none came.
+    async fn wait_for_client(
+        &mut self,
+        waiting: &ClientWait,
+        activity: &mut Option<ClientActivity>,
+    ) -> Result<Option<String>, Failure> {
+        output::print_note("waiting for the first request of the client");
+        let until = Instant::now() + waiting.limit;
+        let goes_on = |answer: &mut ClientAnswer| {
+            waiting.for_start && GOING_ON.contains(&answer.route.as_str())
+        };
+        let mut failure = None;
+        loop {
+            while self.unread.pop_front_if(goes_on).is_some() {}
+            if !self.unread.is_empty() {
+                return Ok(None);
+            }
+            if failure.is_some() {
+                return Ok(failure);
+            }
+            if Instant::now() >= until {
+                let limit = format_span(waiting.limit);
+                return Ok(Some(format!("no request of the client within {limit}")));
+            }
+            // Its last requests may not have been read yet.
+            failure = activity.as_mut().and_then(ClientActivity::failure);
+            self.read_answers(WAIT).await?;
+        }
+    }
+
+    /// Reports how far the run is, for the console.
+    async fn report(&mut self, scenario: &Scenario, results: &[StepResult]) -> CommandResult {
+        let failure = results.iter().find_map(|step| step.failure.as_ref());
+        let done = results.iter().filter(|step| step.failure.is_none()).count();
+        let state = match failure {
+            Some(_) => "failed",
+            None if done == scenario.steps.len() => "passed",
+            None => "running",
+        };
+        let steps: Vec<String> = scenario.steps.iter().map(Step::describe).collect();
+        self.last_report = json!({
+            "scenario": scenario.name,
+            "state": state,
+            "steps": steps,
+            "done": done,
+            "failure": failure,
+        });
+        self.send_report().await
+    }
+
+    async fn send_report(&mut self) -> CommandResult {
+        let target = path(&["partners", &self.partner, "scenario"]);
+        let report = Some(&self.last_report);
+        self.admin.call(Method::PUT, &target, report).await?;
+        Ok(())
+    }
+
+    /// Waits for the trigger of a step. Returns why it did not come. Takes responses up to the trigger only, so that the next
+    /// step misses none.
+    async fn wait_for(
+        &mut self,
+        trigger: &Trigger,
+        start: Instant,
+        end: Duration,
+        activity: &mut Option<ClientActivity>,
+    ) -> Result<Option<String>, Failure> {
+        let mut missing = match trigger {
+            Trigger::At(at) => {
+                sleep_until(start + *at).await;
+                return Ok(None);
+            }
+            Trigger::On { count, .. } => *count,
+        };
+        let mut failure = None;
+        loop {
+            while let Some(answer) = self.unread.pop_front() {
+                missing -= u64::from(trigger.is_met_by(&answer.route, answer.status));
+                if missing == 0 {
+                    return Ok(None);
+                }
+            }
+            if failure.is_some() {
+                return Ok(failure);
+            }
+            if start.elapsed() >= end {
+                let end = format_span(end);
+                return Ok(Some(format!("did not happen within {end}")));
+            }
+            // Its last requests may not have been read yet.
+            failure = activity.as_mut().and_then(ClientActivity::failure);
+            self.read_answers(WAIT).await?;
+        }
+    }
+
+    /// Reads the responses since the last read; waits up to `wait` seconds if there are none.
+    async fn read_answers(&mut self, wait: &str) -> Result<(), Failure> {
+        let last = self.last.to_string();
+        let target = with_query(
+            path(&["requests"]),
+            &[
+                ("partner", Some(&*self.partner)),
+                ("after", Some(&last)),
+                ("wait", Some(wait)),
+            ],
+        );
+        let records = self.admin.get(&target).await?;
+        for record in all(&records).iter().rev() {
+            self.last = self.last.max(number(record, "number"));
+            self.heard = true;
+            self.unread.push_back(ClientAnswer {
+                route: output::text(record, "route"),
+                status: number(record, "status"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Performs the action of a step. Returns why it failed.
+    async fn act(&mut self, step: &Step) -> Result<Option<Failure>, Failure> {
+        // A step that only waits for an answer is done with that answer. After any other, what came before it is no
+        // longer waited for.
+        if step.action.is_some() || matches!(step.trigger, Trigger::At(_)) {
+            self.skip_answers().await?;
+        }
+        match &step.action {
+            Some(action) => Ok(self.change(action).await.err()),
+            None => Ok(None),
+        }
+    }
+
+    async fn skip_answers(&mut self) -> Result<(), Failure> {
+        loop {
+            self.unread.clear();
+            self.read_answers("0").await?;
+            if self.unread.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn change(&mut self, action: &StepAction) -> CommandResult {
+        match action {
+            StepAction::Fault(fault) => {
+                let faults = path(&["partners", &self.partner, "faults"]);
+                let added = self.admin.call(Method::POST, &faults, Some(fault)).await?;
+                let id = added.get("faultId").and_then(Value::as_str);
+                self.faults.extend(id.map(str::to_owned));
+            }
+            StepAction::Clock(clock) => {
+                self.admin
+                    .call(Method::PUT, &path(&["clock"]), Some(clock))
+                    .await?;
+                self.moved_clock = true;
+            }
+            StepAction::Grant(offer) => {
+                let grant = self.user_path(&["grants", offer]);
+                self.admin
+                    .call(Method::PUT, &grant, Some(&json!({})))
+                    .await?;
+            }
+            StepAction::Revoke(offer) => {
+                let grant = self.user_path(&["grants", offer]);
+                self.admin.call(Method::DELETE, &grant, None).await?;
+            }
+            StepAction::Disable(disable) => self.disable(*disable).await?,
+            StepAction::EndSessions => self.end_sessions().await?,
+        }
+        Ok(())
+    }
+
+    async fn disable(&mut self, disable: bool) -> CommandResult {
+        let user = self.user_path(&[]);
+        let body = json!({"disabled": disable});
+        self.admin.call(Method::PUT, &user, Some(&body)).await?;
+        self.disabled = disable;
+        Ok(())
+    }
+
+    async fn end_sessions(&mut self) -> CommandResult {
+        let user = self.admin.get(&self.user_path(&[])).await?;
+        let sessions = self.admin.get(&path(&["sessions"])).await?;
+        let own = all(&sessions).iter();
+        let own = own.filter(|session| session.get("userId") == user.get("userId"));
+        for id in own.filter_map(|session| session["sessionId"].as_str()) {
+            self.admin
+                .call(Method::DELETE, &path(&["sessions", id]), None)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Removes faults, the offset of the clock and the lock of the account. Grants stay as the scenario left them.
+    async fn undo(&mut self) -> CommandResult {
+        for fault in std::mem::take(&mut self.faults) {
+            let fault = path(&["partners", &self.partner, "faults", &fault]);
+            // A fault may have ended by itself.
+            let _ = self.admin.ask(Method::DELETE, &fault, None).await?;
+        }
+        if self.moved_clock {
+            self.admin
+                .call(Method::DELETE, &path(&["clock"]), None)
+                .await?;
+            self.moved_clock = false;
+        }
+        if self.disabled {
+            self.disable(false).await?;
+        }
+        Ok(())
+    }
+
+    fn user_path(&self, below: &[&str]) -> String {
+        let mut segments = vec!["users", &*self.user];
+        segments.extend(below);
+        with_query(path(&segments), &[("partner", Some(&*self.partner))])
+    }
+
+    /// What to check if no request of the client came.
+    pub(super) fn advice(&self) -> String {
+        let partner = &self.partner;
+        format!(
+            "does it use the address of this server and a token of partner {partner}? `playgate requests tail` shows what comes"
+        )
+    }
+}

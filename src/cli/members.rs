@@ -1,0 +1,28 @@
+//! Reads members of JSON that the server sent. A member that is absent or of another type is empty.
+
+use serde_json::Value;
+
+pub(super) fn text<'a>(value: &'a Value, member: &str) -> &'a str {
+    let text = value.get(member).and_then(Value::as_str);
+    text.unwrap_or_default()
+}
+
+pub(super) fn number(value: &Value, member: &str) -> u64 {
+    let number = value.get(member).and_then(Value::as_u64);
+    number.unwrap_or_default()
+}
+
+/// The elements of an array.
+pub(super) fn all(array: &Value) -> &[Value] {
+    array.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The elements of a member that is an array.
+pub(super) fn elements<'a>(value: &'a Value, member: &str) -> &'a [Value] {
+    value.get(member).map_or(&[], all)
+}
+
+/// The texts of a member that is an array of them.
+pub(super) fn texts<'a>(value: &'a Value, member: &str) -> impl Iterator<Item = &'a str> {
+    elements(value, member).iter().filter_map(Value::as_str)
+}

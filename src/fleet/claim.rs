@@ -1,0 +1,217 @@
+//! The claim of a member: the thread that keeps it, and the promise of a standby to leave it to the owner.
+//!
+//! The claim is renewed apart from everything else, so that neither a long plan nor an append without an answer
+//! costs it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::etcd::{EtcdLog, MemberRecord};
+use super::fence::{Fence, millis};
+use super::membership::Membership;
+use crate::store::replication::{Claim, MemberId, SharedLog as _, SharedLogError};
+
+pub(super) const TICK: Duration = Duration::from_millis(100);
+
+/// What the threads of a member share.
+pub(super) struct DriverState {
+    pub(super) membership: Membership,
+    pub(super) fence: Arc<Fence>,
+    lease: Duration,
+    stopping: AtomicBool,
+    claim: Mutex<Option<Claim>>,
+    changed: Condvar,
+    /// When etcd answered last. Uptime in milliseconds, as below.
+    answered: AtomicI64,
+    /// Until when this member leaves the claim to another one.
+    promised: AtomicI64,
+    /// The other members, once this one is the owner.
+    others: Mutex<Option<Vec<MemberRecord>>>,
+}
+
+impl DriverState {
+    pub(super) fn new(membership: Membership, fence: Arc<Fence>, lease: Duration) -> Self {
+        // The process before this one may have given a promise.
+        let promised = fence.now().saturating_add(millis(lease));
+        Self {
+            membership,
+            lease,
+            stopping: AtomicBool::new(false),
+            claim: Mutex::new(None),
+            changed: Condvar::new(),
+            answered: AtomicI64::new(fence.now()),
+            promised: AtomicI64::new(promised),
+            others: Mutex::new(None),
+            fence,
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn claim(&self) -> Option<Claim> {
+        *self.claim.lock()
+    }
+
+    pub(super) fn wait(&self, seen: Option<Claim>, wait: Duration) {
+        let mut claim = self.claim.lock();
+        if *claim == seen && !self.is_stopping() {
+            self.changed.wait_for(&mut claim, wait);
+        }
+    }
+
+    pub(super) fn others(&self) -> Option<Vec<MemberRecord>> {
+        self.others.lock().clone()
+    }
+
+    pub(super) fn set_others(&self, others: Vec<MemberRecord>) {
+        *self.others.lock() = Some(others);
+    }
+
+    /// Promises the owner that this member will not be one before this time has passed, unless it could be.
+    pub(super) fn promise(&self, time: Duration) -> bool {
+        // Held, so that no claim is taken in between.
+        let claim = self.claim.lock();
+        let now = self.fence.now();
+        let answered = self.answered.load(Ordering::Acquire);
+        let is_away = now > answered.saturating_add(millis(self.lease / 4));
+        if !is_away || is_held(*claim) {
+            return false;
+        }
+        let until = now.saturating_add(millis(time));
+        self.promised.fetch_max(until, Ordering::AcqRel);
+        true
+    }
+
+    fn has_promised(&self) -> bool {
+        self.fence.now() < self.promised.load(Ordering::Acquire)
+    }
+
+    fn answered(&self) {
+        self.answered.store(self.fence.now(), Ordering::Release);
+    }
+
+    /// What became of a call that was sent after `before`.
+    fn keep(&self, next: Claim, before: i64) {
+        let mut current = self.claim.lock();
+        match next {
+            // Promised while the call was under way: it is claimed again afterwards.
+            Claim::Held { .. } if self.has_promised() && !is_held(*current) => return,
+            Claim::Held { epoch } => self.fence.renew(epoch, before),
+            Claim::Other { .. } => self.fence.end(),
+        }
+        if current.replace(next) != Some(next) {
+            self.changed.notify_all();
+        }
+    }
+}
+
+fn is_held(claim: Option<Claim>) -> bool {
+    matches!(claim, Some(Claim::Held { .. }))
+}
+
+pub(super) struct ClaimLoop {
+    pub(super) log: EtcdLog,
+    pub(super) shared: Arc<DriverState>,
+}
+
+impl ClaimLoop {
+    pub(super) fn run(&mut self) {
+        let member = self.shared.membership.member;
+        while !self.shared.is_stopping() {
+            // Before the call: the lease is renewed at some later time.
+            let before = self.shared.fence.now();
+            let rest = match self.claim(member) {
+                Ok(claim) => {
+                    self.shared.answered();
+                    if let Some(claim) = claim {
+                        self.shared.keep(claim, before);
+                    }
+                    match claim {
+                        Some(Claim::Held { .. }) => self.shared.lease / 4,
+                        Some(Claim::Other { .. }) | None => TICK,
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "failed to renew the claim");
+                    TICK / 2
+                }
+            };
+            let mut claim = self.shared.claim.lock();
+            if !self.shared.is_stopping() {
+                self.shared.changed.wait_for(&mut claim, rest);
+            }
+        }
+        self.shared.fence.end();
+        if let Err(error) = self.log.resign(member) {
+            tracing::debug!(%error, "failed to release the claim of the owner; it ends with its lease");
+        }
+    }
+
+    /// `None` if nobody has it, and this member has promised to leave it alone.
+    fn claim(&mut self, member: MemberId) -> Result<Option<Claim>, SharedLogError> {
+        // A read, which costs etcd less than the attempt of a standby that is bound to fail.
+        match self.log.owner()? {
+            Some(other) if other != member => Ok(Some(Claim::Other { member: other })),
+            None if self.shared.has_promised() => Ok(None),
+            Some(_) | None => self.log.claim(member).map(Some),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::fence::tests::Uptime;
+    use crate::ports::Clock;
+
+    const LEASE: Duration = Duration::from_secs(2);
+    const OTHER: Claim = Claim::Other { member: [2; 16] };
+
+    fn standby() -> (Arc<Uptime>, DriverState) {
+        let clock = Arc::new(Uptime(AtomicI64::new(1_000)));
+        let fence = Fence::new(Arc::clone(&clock) as Arc<dyn Clock>, LEASE);
+        let membership = Membership {
+            fleet: [1; 16],
+            member: [3; 16],
+            name: "south".to_owned(),
+            key: [4; 32],
+        };
+        let state = DriverState::new(membership, Arc::new(fence), LEASE);
+        (clock, state)
+    }
+
+    #[test]
+    fn a_standby_that_promised_does_not_become_the_owner_before() {
+        let (clock, state) = standby();
+        // A promise of the process before it may still count.
+        assert!(state.has_promised());
+        clock.0.store(5_000, Ordering::SeqCst);
+        assert!(!state.has_promised());
+        state.answered();
+        state.keep(OTHER, 4_900);
+        clock.0.store(5_400, Ordering::SeqCst);
+        assert!(!state.promise(LEASE), "etcd answers this member");
+        clock.0.store(5_600, Ordering::SeqCst);
+        assert!(state.promise(LEASE));
+        // The answer to a call from before the promise.
+        state.keep(Claim::Held { epoch: 7 }, 5_500);
+        assert_eq!(state.claim(), Some(OTHER));
+        assert!(state.fence.is_lost());
+        clock.0.store(7_600, Ordering::SeqCst);
+        state.keep(Claim::Held { epoch: 7 }, 7_500);
+        assert_eq!(state.claim(), Some(Claim::Held { epoch: 7 }));
+        assert!(!state.fence.is_lost());
+        clock.0.store(9_000, Ordering::SeqCst);
+        assert!(!state.promise(LEASE), "it is the owner itself");
+    }
+}

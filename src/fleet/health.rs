@@ -1,0 +1,121 @@
+//! Asks etcd and every member how they are, for the [report](FleetReport) to operators.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::etcd::{EtcdLog, EtcdSettings, MemberRecord, probe};
+use super::membership::Membership;
+use super::peers::PeerClient;
+use crate::observe::fleet::{FleetReport, MemberReport};
+use crate::ports::Clock;
+use crate::store::replication::{SharedLog as _, SharedLogError};
+
+/// For the answer of a member.
+const PATIENCE: Duration = Duration::from_secs(2);
+const CALL: Duration = Duration::from_secs(3);
+/// No claim is made here.
+const NO_LEASE: Duration = Duration::ZERO;
+
+pub struct FleetExaminer {
+    pub etcd: EtcdSettings,
+    pub membership: Membership,
+    pub client: PeerClient,
+    pub clock: Arc<dyn Clock>,
+    pub runtime: Handle,
+}
+
+impl FleetExaminer {
+    /// Blocks for some seconds if something does not answer.
+    #[must_use]
+    pub fn examine(&self) -> FleetReport {
+        let mut report = FleetReport {
+            fleet: HEXLOWER.encode(&self.membership.fleet),
+            at: self.clock.now(),
+            etcd: probe(&self.etcd, &self.runtime),
+            ..FleetReport::default()
+        };
+        if let Err(error) = self.read_log(&mut report) {
+            report.error = Some(error.to_string());
+        }
+        report.etcd_errors = self.etcd.errors.load(Ordering::Relaxed);
+        report
+    }
+
+    fn read_log(&self, report: &mut FleetReport) -> Result<(), SharedLogError> {
+        let settings = EtcdSettings {
+            timeout: CALL,
+            ..self.etcd.clone()
+        };
+        let fleet = self.membership.fleet;
+        let mut log = EtcdLog::new(&settings, fleet, NO_LEASE, self.runtime.clone())?;
+        let (records, owner) = (log.members()?, log.owner()?);
+        let owner = owner.map(|id| HEXLOWER.encode(&id));
+        // After the records, so that nobody seems to be ahead.
+        let head = log.head()?;
+        report.head = Some(head);
+        let asked = records.into_iter().map(|record| {
+            let client = self.client.clone();
+            let address = record.address.clone();
+            let clock = Arc::clone(&self.clock);
+            let asking = self
+                .runtime
+                .spawn(async move { ahead(&client, &address, &*clock).await });
+            (record, asking)
+        });
+        let asked: Vec<_> = asked.collect();
+        for (record, asking) in asked {
+            let clock = self.runtime.block_on(asking);
+            let clock = clock.unwrap_or_else(|error| Err(error.to_string()));
+            let is_owner = owner.as_deref() == Some(&*record.id);
+            let silent = report.at.0.saturating_sub(record.seen);
+            report
+                .members
+                .push(member(record, head, is_owner, silent, clock));
+        }
+        report.members.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(())
+    }
+}
+
+/// By how many milliseconds the clock of a member is ahead of the own one.
+async fn ahead(client: &PeerClient, address: &str, clock: &dyn Clock) -> Result<i64, String> {
+    let before = clock.now_millis();
+    let answered = timeout(PATIENCE, client.time(address)).await;
+    let theirs = answered
+        .map_err(|_| "no answer in time".to_owned())?
+        .map_err(|error| error.to_string())?;
+    // The member read its clock between these two readings, so it is compared with their middle.
+    Ok(theirs - before.midpoint(clock.now_millis()))
+}
+
+fn member(
+    record: MemberRecord,
+    head: u64,
+    is_owner: bool,
+    silent: i64,
+    clock: Result<i64, String>,
+) -> MemberReport {
+    let (clock, error) = match clock {
+        Ok(clock) => (Some(clock), None),
+        Err(error) => (None, Some(error)),
+    };
+    MemberReport {
+        behind: match is_owner {
+            // It has applied what it has appended; its record is only written later.
+            true => 0,
+            false => head.saturating_sub(record.applied),
+        },
+        name: record.name,
+        address: record.address,
+        version: record.version,
+        is_owner,
+        silent,
+        clock,
+        error,
+    }
+}

@@ -1,0 +1,249 @@
+//! Answers other members: takes connections over, erases events, and sends the store to a member that joins or
+//! begins again.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::driver::Promise;
+use super::membership::{self, Membership, use_invitation};
+use super::peer_tls::{is_member, public_key, server_config};
+use super::peers::{
+    GREETING, PART, PeerAnswer, PeerRequest, SNAPSHOT_TIME, Welcome, read_line, write_line,
+};
+use crate::ports::Clock;
+use crate::store::{Store, StoreError};
+use crate::types::{ConnectionOrigin, from_hex};
+
+/// Rest after a failed `accept`, as without free descriptors.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+const KEYS: &str = "keys";
+
+/// A stream that was taken over from another member.
+pub trait PeerStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> PeerStream for S {}
+
+/// Serves connections that other members forward.
+pub type TakeOver = Arc<dyn Fn(Box<dyn PeerStream>, ConnectionOrigin) + Send + Sync>;
+
+pub struct PeerServer {
+    pub membership: Membership,
+    pub data_dir: PathBuf,
+    pub store: Store,
+    pub format: u32,
+    pub clock: Arc<dyn Clock>,
+    pub promise: Promise,
+    /// Set while this member is the owner.
+    pub take_over: Arc<Mutex<Option<TakeOver>>>,
+    /// Set while it is not.
+    pub erase: Arc<Mutex<Option<Erase>>>,
+}
+
+/// Erases the events of a user; blocks.
+pub type Erase = Arc<dyn Fn([u8; 16]) -> Result<(), String> + Send + Sync>;
+
+impl PeerServer {
+    pub async fn run(self: Arc<Self>, listener: TcpListener) {
+        let Ok(tls) = server_config(&self.membership.key) else {
+            return;
+        };
+        let acceptor = TlsAcceptor::from(tls);
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => {
+                    let (server, acceptor) = (Arc::clone(&self), acceptor.clone());
+                    tokio::spawn(async move {
+                        if let Err(error) = server.serve(stream, &acceptor).await {
+                            tracing::debug!(%peer, %error, "a connection of a peer ended");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "failed to accept a peer");
+                    tokio::time::sleep(ACCEPT_REST).await;
+                }
+            }
+        }
+    }
+
+    async fn serve(self: Arc<Self>, stream: TcpStream, acceptor: &TlsAcceptor) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let greeting = async {
+            let mut stream = acceptor.accept(stream).await?;
+            let request = read_line::<PeerRequest>(&mut stream).await?;
+            Ok::<_, io::Error>((stream, request))
+        };
+        let (mut stream, request) = timeout(GREETING, greeting).await??;
+        let own = public_key(&self.membership.key).unwrap_or_default();
+        let member = is_member(stream.get_ref().1.peer_certificates(), &own);
+        match request {
+            PeerRequest::Forward(origin) if member => {
+                let take_over = self.take_over.lock().clone();
+                let Some(take_over) = take_over else {
+                    let refused = PeerAnswer::Refused("not the owner".to_owned());
+                    return write_line(&mut stream, &refused).await;
+                };
+                write_line(&mut stream, &PeerAnswer::Ok).await?;
+                take_over(Box::new(stream), origin);
+                Ok(())
+            }
+            PeerRequest::Erase { user } if member => {
+                let erase = self.erase.lock().clone();
+                let answer = tokio::task::spawn_blocking(move || erased(erase, &user)).await?;
+                write_line(&mut stream, &answer).await
+            }
+            PeerRequest::Time if member => {
+                let time = PeerAnswer::Time(self.clock.now_millis());
+                write_line(&mut stream, &time).await
+            }
+            PeerRequest::Promise { millis } if member => {
+                let answer = match (self.promise)(Duration::from_millis(millis)) {
+                    true => PeerAnswer::Ok,
+                    false => PeerAnswer::Refused("it could be the owner itself".to_owned()),
+                };
+                write_line(&mut stream, &answer).await
+            }
+            PeerRequest::Copy { format } if member => {
+                tokio::task::spawn_blocking(move || self.hand_over(stream, None, format)).await?
+            }
+            PeerRequest::Join { secret, format } => {
+                let work = move || self.hand_over(stream, Some(&secret), format);
+                tokio::task::spawn_blocking(work).await?
+            }
+            PeerRequest::Forward(_)
+            | PeerRequest::Erase { .. }
+            | PeerRequest::Time
+            | PeerRequest::Promise { .. }
+            | PeerRequest::Copy { .. } => {
+                let refused = PeerAnswer::Refused("not a member".to_owned());
+                write_line(&mut stream, &refused).await
+            }
+        }
+    }
+
+    /// Sends a snapshot, to a stranger only with the secret of an invitation. Blocks.
+    fn hand_over(
+        &self,
+        mut stream: TlsStream<TcpStream>,
+        secret: Option<&str>,
+        format: u32,
+    ) -> io::Result<()> {
+        match self.snapshot(secret, format) {
+            Ok(path) => {
+                let sent = self.send(&mut stream, &path);
+                std::fs::remove_file(&path)?;
+                sent
+            }
+            Err(why) => {
+                tracing::warn!(why, "refused to send a snapshot");
+                let refused = PeerAnswer::Refused(why);
+                Handle::current().block_on(write_line(&mut stream, &refused))
+            }
+        }
+    }
+
+    fn snapshot(&self, secret: Option<&str>, format: u32) -> Result<PathBuf, String> {
+        // Before the invitation, which is used up by its check.
+        check_format(format, self.format)?;
+        if let Some(secret) = secret {
+            let now = self.clock.now().0;
+            if !from_hex(secret).is_some_and(|secret| use_invitation(&self.data_dir, secret, now)) {
+                return Err(
+                    "the invitation was used, has expired or is not known here; run `playgate fleet invite` again"
+                        .to_owned(),
+                );
+            }
+        }
+        let folder = membership::directory(&self.data_dir).join("outgoing");
+        let made = self.store.back_up(&folder);
+        made.map(|made| made.path).map_err(|error| match error {
+            StoreError::Io(why) => format!("no snapshot can be made: {why}"),
+            other => format!("no snapshot can be made: {other}"),
+        })
+    }
+
+    fn send(&self, stream: &mut TlsStream<TcpStream>, path: &Path) -> io::Result<()> {
+        let runtime = Handle::current();
+        let mut file = File::open(path)?;
+        let mut keys = BTreeMap::new();
+        for entry in std::fs::read_dir(self.data_dir.join(KEYS))? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            if let Some(name) = name.filter(|name| name.ends_with(".key")) {
+                keys.insert(name.to_owned(), std::fs::read_to_string(&path)?);
+            }
+        }
+        let welcome = PeerAnswer::Welcome(Welcome {
+            fleet: HEXLOWER.encode(&self.membership.fleet),
+            key: HEXLOWER.encode(&self.membership.key),
+            keys,
+            now: self.clock.now().0,
+            snapshot: file.metadata()?.len(),
+        });
+        runtime.block_on(write_line(stream, &welcome))?;
+        let mut part = vec![0; PART];
+        loop {
+            let length = file.read(&mut part)?;
+            let Some(read) = part.get(..length).filter(|read| !read.is_empty()) else {
+                break;
+            };
+            runtime.block_on(timeout(SNAPSHOT_TIME, stream.write_all(read)))??;
+        }
+        runtime.block_on(stream.shutdown())
+    }
+}
+
+fn erased(erase: Option<Erase>, user: &str) -> PeerAnswer {
+    let done = match (erase, from_hex(user)) {
+        (Some(erase), Some(id)) => erase(id),
+        _ => Err("not a standby".to_owned()),
+    };
+    done.map_or_else(PeerAnswer::Refused, |()| PeerAnswer::Ok)
+}
+
+/// A copy in another format would be upgraded, and no longer continue the log.
+fn check_format(reads: u32, own: u32) -> Result<(), String> {
+    if reads == own {
+        return Ok(());
+    }
+    let install = match reads < own {
+        true => "install the version of this fleet there",
+        false => "install the version of this fleet there, or upgrade the fleet first",
+    };
+    Err(format!(
+        "it reads stores of format {reads}, and the fleet has format {own}; {install}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_of_another_format_is_refused_with_both_formats() {
+        assert_eq!(check_format(4, 4), Ok(()));
+        let older = check_format(3, 4).unwrap_err();
+        assert!(
+            older.contains("format 3") && older.contains("format 4; install"),
+            "{older}"
+        );
+        assert!(
+            check_format(5, 4)
+                .unwrap_err()
+                .contains("upgrade the fleet first")
+        );
+    }
+}

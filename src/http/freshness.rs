@@ -1,0 +1,78 @@
+//! Whether an answer may be sent that was made from memory. Always on a single node; in a fleet another member may have
+//! become the owner and made changes, which this one learns late.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::routing::endpoint::Answer;
+use crate::http::routing::route::{self, Endpoint};
+use crate::http::state::HttpState;
+
+/// How long an answer waits until it is known that no other member is the owner: as long as a change does.
+const PATIENCE: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// What is known of the state from which an answer was made before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// It was the last one.
+    Last,
+    /// It may turn out to have been the last one.
+    Unknown,
+    Lost,
+}
+
+/// Index and row of a route, if one was found.
+type Route = Option<(usize, &'static route::Route)>;
+
+pub type FreshnessCheck = Arc<dyn Fn() -> Freshness + Send + Sync>;
+
+impl HttpState {
+    /// Whether an answer may be sent at once.
+    pub(crate) fn is_fresh(&self, route: Route, answer: &Answer) -> bool {
+        match self.fence.get() {
+            Some(check) => !rests_on_state(route, answer) || check() == Freshness::Last,
+            None => true,
+        }
+    }
+
+    /// Returns the answer once it is known to be from the last state, and otherwise a 503. A change that was committed
+    /// may get one too, as it may if etcd does not answer: this is rare, and its caller repeats it.
+    pub(crate) async fn fenced(&self, route: Route, answer: Answer) -> Answer {
+        let Some(check) = self.fence.get() else {
+            return answer;
+        };
+        if !rests_on_state(route, &answer) {
+            return answer;
+        }
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match check() {
+                Freshness::Last => return answer,
+                Freshness::Unknown if Instant::now() < until => sleep(AGAIN).await,
+                Freshness::Unknown | Freshness::Lost => break,
+            }
+        }
+        Err(ApiError::new(
+            ErrorCode::StoreUnavailable,
+            "the service cannot reach its fleet at present; try again shortly",
+        ))
+    }
+}
+
+/// Whether another state could have led to another answer.
+fn rests_on_state(route: Route, answer: &Answer) -> bool {
+    match (answer, route) {
+        (Ok(_), Some((_, route))) => {
+            !route.is_local && !matches!(route.endpoint, Endpoint::Open(_))
+        }
+        (Ok(_), None) => false,
+        (Err(error), _) => matches!(
+            error.code().status().as_u16(),
+            401 | 403 | 404 | 409 | 410 | 412
+        ),
+    }
+}

@@ -1,0 +1,23 @@
+//! Requests about the activity of the service.
+
+use crate::http::errors::api_error::ApiError;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::observe::activity::ActivityPeriod;
+use crate::types::Malformed;
+
+pub(crate) struct ActivityRequest {
+    pub period: ActivityPeriod,
+}
+
+impl ParseRequest for ActivityRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let period = input.query.parsed("period", |text| match text {
+            "hour" => Ok(ActivityPeriod::Hour),
+            "day" => Ok(ActivityPeriod::Day),
+            _ => Err(Malformed("must be hour or day")),
+        })?;
+        Ok(Self {
+            period: period.unwrap_or(ActivityPeriod::Hour),
+        })
+    }
+}

@@ -1,0 +1,18 @@
+//! Requests about the audit record.
+
+use crate::http::errors::api_error::{ApiError, CombineResults};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AuditRequest {
+    pub before: Option<u64>,
+    pub limit: usize,
+}
+
+impl ParseRequest for AuditRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let before = input.number("before", 18, "must be the number of an audit entry");
+        let (before, limit) = (before, input.page()).combine()?;
+        Ok(Self { before, limit })
+    }
+}

@@ -1,0 +1,51 @@
+//! Requests about mail.
+
+use crate::domain::mail::MailKind;
+use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use crate::http::routing::endpoint::admin::known;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::types::{Email, Locale, MailId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MailRequest {
+    pub mail: MailId,
+}
+
+impl ParseRequest for MailRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            mail: known(MailId::parse(&input.text("mail")?), ErrorCode::MailNotFound)?,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PreviewMailRequest {
+    pub kind: MailKind,
+    pub locale: Option<Locale>,
+}
+
+impl ParseRequest for PreviewMailRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let kind = input.text("kind").and_then(|text| {
+            let unknown =
+                || ApiError::new(ErrorCode::MailNotFound, "there is no such kind of mail");
+            MailKind::parse(&text).ok_or_else(unknown)
+        });
+        let (kind, locale) = (kind, input.query.parsed("locale", Locale::parse)).combine()?;
+        Ok(Self { kind, locale })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TestMailRequest {
+    pub to: Email,
+}
+
+impl ParseRequest for TestMailRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            to: payload.object()?.required("to", Email::parse)?,
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Requests about partners and their access tokens.
+
+use crate::domain::partners::PartnerUpdate;
+use crate::http::errors::api_error::{ApiError, CombineResults};
+use crate::http::routing::endpoint::admin::{label, name};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::types::{DurationUnit, PartnerId, PartnerKind};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AddPartnerRequest {
+    pub name: String,
+    pub kind: PartnerKind,
+}
+
+impl ParseRequest for AddPartnerRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (name, kind) = (name(&body), body.parsed("kind", PartnerKind::parse)).combine()?;
+        Ok(Self {
+            name,
+            kind: kind.unwrap_or_default(),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PartnerRef {
+    Id(PartnerId),
+    Name(String),
+}
+
+impl PartnerRef {
+    /// Text that has the form of an id is an id.
+    #[must_use]
+    pub(crate) fn read(text: &str) -> Self {
+        PartnerId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartnerRequest {
+    pub partner: PartnerRef,
+}
+
+impl ParseRequest for PartnerRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            partner: PartnerRef::read(&input.text("partner")?),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChangePartnerRequest {
+    pub partner: PartnerRef,
+    pub update: PartnerUpdate,
+}
+
+impl ParseRequest for ChangePartnerRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (partner, disabled, duration_unit) = (
+            input.text("partner"),
+            body.boolean("disabled"),
+            body.parsed("telemetryDurationUnit", DurationUnit::parse_override),
+        )
+            .combine()?;
+        Ok(Self {
+            partner: PartnerRef::read(&partner),
+            update: PartnerUpdate {
+                disabled,
+                duration_unit,
+            },
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AddPartnerTokenRequest {
+    pub partner: PartnerRef,
+    pub label: String,
+}
+
+impl ParseRequest for AddPartnerTokenRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            partner: PartnerRef::read(&input.text("partner")?),
+            label: label(&payload.object()?)?,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartnerTokenRequest {
+    pub partner: PartnerRef,
+    /// The id of the token in the list of tokens, not the token itself.
+    pub token: String,
+}
+
+impl ParseRequest for PartnerTokenRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            partner: PartnerRef::read(&input.text("partner")?),
+            token: input.text("token")?.into_owned(),
+        })
+    }
+}

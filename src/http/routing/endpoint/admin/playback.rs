@@ -1,0 +1,22 @@
+//! Requests about running playback sessions.
+
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::routing::endpoint::admin::known;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::types::SessionId;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndPlaybackSessionRequest {
+    pub session: SessionId,
+}
+
+impl ParseRequest for EndPlaybackSessionRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            session: known(
+                SessionId::parse(&input.text("session")?),
+                ErrorCode::SessionNotFound,
+            )?,
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! The body of the report on a fleet.
+
+use serde::Serialize;
+
+use crate::observe::fleet::FleetReport;
+
+/// Empty on a single node.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FleetBody<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fleet: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    head: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner_since: Option<i64>,
+    members: Vec<MemberLine<'a>>,
+    etcd: Vec<EndpointLine<'a>>,
+    problems: Vec<ProblemLine>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MemberLine<'a> {
+    name: &'a str,
+    address: &'a str,
+    version: &'a str,
+    owner: bool,
+    behind: u64,
+    silent: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_millis: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EndpointLine<'a> {
+    url: &'a str,
+    version: &'a str,
+    leader: bool,
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sync_p99_millis: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate_until: Option<i64>,
+    alarms: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ProblemLine {
+    severe: bool,
+    problem: String,
+    fix: String,
+}
+
+impl<'a> From<&'a FleetReport> for FleetBody<'a> {
+    fn from(report: &'a FleetReport) -> Self {
+        let members = report.members.iter().map(|member| MemberLine {
+            name: &member.name,
+            address: &member.address,
+            version: &member.version,
+            owner: member.is_owner,
+            behind: member.behind,
+            silent: member.silent.max(0),
+            clock_millis: member.clock,
+            error: member.error.as_deref(),
+        });
+        let etcd = report.etcd.iter().map(|endpoint| EndpointLine {
+            url: &endpoint.url,
+            version: &endpoint.version,
+            leader: endpoint.is_leader,
+            bytes: endpoint.bytes,
+            quota: endpoint.quota,
+            sync_p99_millis: endpoint.sync_millis,
+            certificate_until: endpoint.certificate.map(|until| until.0),
+            alarms: &endpoint.alarms,
+            error: endpoint.error.as_deref(),
+        });
+        let problems = report.problems().into_iter().map(|problem| ProblemLine {
+            severe: problem.is_severe,
+            problem: problem.text,
+            fix: problem.fix,
+        });
+        Self {
+            fleet: Some(&report.fleet),
+            at: Some(report.at.0),
+            head: report.head,
+            owner_since: report.owner_since.map(|since| since.0),
+            members: members.collect(),
+            etcd: etcd.collect(),
+            problems: problems.collect(),
+        }
+    }
+}

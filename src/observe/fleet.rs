@@ -1,0 +1,338 @@
+//! What the owner of a fleet knows of its members and of etcd, and what is wrong with them.
+//!
+//! One judgement serves `/readyz`, the console and `playgate doctor`.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::types::UnixSeconds;
+use crate::types::time::DAY;
+
+/// A difference of clocks, in milliseconds, that is reported. Tokens and sessions end by the clock of the owner,
+/// whichever that is.
+const CLOCKS_MAX: i64 = 2_000;
+/// A member writes its record every two seconds.
+const SILENT_MAX: i64 = 15;
+/// Commits. A standby has to apply them before it can serve.
+const BEHIND_MAX: u64 = 2_000;
+/// An append waits for the disks of a majority.
+const SYNC_MAX_MILLIS: u64 = 10;
+/// Days.
+const CERTIFICATE_MIN: i64 = 14;
+
+/// The last report, for requests and metrics. Empty on a single node.
+#[derive(Default)]
+pub struct FleetView(Mutex<Option<Arc<FleetReport>>>);
+
+impl FleetView {
+    pub fn set(&self, report: FleetReport) {
+        *self.0.lock() = Some(Arc::new(report));
+    }
+
+    #[must_use]
+    pub fn get(&self) -> Option<Arc<FleetReport>> {
+        self.0.lock().clone()
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct FleetReport {
+    /// In hexadecimal.
+    pub fleet: String,
+    /// When the report was made.
+    pub at: UnixSeconds,
+    /// The last commit in the shared log; `None` if etcd did not say.
+    pub head: Option<u64>,
+    /// Since when this process is the owner; `None` if another one made the report.
+    pub owner_since: Option<UnixSeconds>,
+    pub members: Vec<MemberReport>,
+    pub etcd: Vec<EndpointReport>,
+    /// Calls of etcd by this process that had no answer or were refused.
+    pub etcd_errors: u64,
+    /// Why the fleet could not be read from etcd.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct MemberReport {
+    pub name: String,
+    pub address: String,
+    pub version: String,
+    pub is_owner: bool,
+    /// Commits that it has not applied.
+    pub behind: u64,
+    /// Seconds since it wrote its record.
+    pub silent: i64,
+    /// By how many milliseconds its clock is ahead.
+    pub clock: Option<i64>,
+    /// Why it did not answer.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EndpointReport {
+    pub url: String,
+    pub version: String,
+    pub is_leader: bool,
+    pub bytes: u64,
+    pub quota: Option<u64>,
+    /// What 99 of 100 syncs of its log did not exceed since its start.
+    pub sync_millis: Option<u64>,
+    /// The end of its certificate.
+    pub certificate: Option<UnixSeconds>,
+    /// Such as `NOSPACE`.
+    pub alarms: Vec<String>,
+    /// Why it did not answer.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FleetProblem {
+    /// A change is refused now, or after the next fault.
+    pub is_severe: bool,
+    pub text: String,
+    pub fix: String,
+}
+
+fn severe(text: String, fix: impl Into<String>) -> FleetProblem {
+    FleetProblem {
+        is_severe: true,
+        text,
+        fix: fix.into(),
+    }
+}
+
+fn mild(text: String, fix: impl Into<String>) -> FleetProblem {
+    FleetProblem {
+        is_severe: false,
+        ..severe(text, fix)
+    }
+}
+
+impl FleetReport {
+    /// What is wrong, the worst first.
+    #[must_use]
+    pub fn problems(&self) -> Vec<FleetProblem> {
+        let mut problems = Vec::new();
+        if let Some(error) = &self.error {
+            let fix = "check that a majority of etcd runs, and `fleet.endpoints`, `fleet.ca`, `fleet.username`";
+            problems.push(severe(
+                format!("the fleet cannot be read from etcd: {error}"),
+                fix,
+            ));
+        } else {
+            problems.extend(self.problems_of_roles());
+        }
+        problems.extend(self.members.iter().flat_map(MemberReport::problems));
+        problems.extend(self.etcd.iter().flat_map(|one| one.problems(self.at)));
+        let gone = self.etcd.iter().filter(|one| one.error.is_some()).count();
+        // The endpoints may be fewer than the members of etcd; this names what is certain.
+        if self.error.is_none() && gone > 0 && 2 * (self.etcd.len() - gone) <= self.etcd.len() + 1 {
+            problems.push(severe(
+                format!(
+                    "{gone} of {} endpoints of etcd do not answer: the next loss stops changes",
+                    self.etcd.len()
+                ),
+                "start them, or correct `fleet.endpoints`",
+            ));
+        }
+        // Stable: within a severity, the order above.
+        problems.sort_by_key(|problem| !problem.is_severe);
+        problems
+    }
+
+    fn problems_of_roles(&self) -> Option<FleetProblem> {
+        if !self.members.iter().any(|member| member.is_owner) {
+            return Some(severe(
+                "no member is the owner".to_owned(),
+                "start the service on a member: playgate fleet status",
+            ));
+        }
+        (self.members.len() < 2).then(|| {
+            mild(
+                "the fleet has one member: nothing takes over when it is lost".to_owned(),
+                "playgate fleet invite, then playgate fleet join on another machine",
+            )
+        })
+    }
+}
+
+impl MemberReport {
+    fn problems(&self) -> Vec<FleetProblem> {
+        let name = &self.name;
+        let mut problems = Vec::new();
+        if self.silent.abs() > SILENT_MAX && self.error.is_some() {
+            let text = match self.silent < 0 {
+                true => format!("member {name} does not answer"),
+                false => format!("member {name} was last seen {} s ago", self.silent),
+            };
+            let fix = format!(
+                "start its service; if its machine is gone: playgate fleet leave --name {name}"
+            );
+            return vec![severe(text, fix)];
+        }
+        if let Some(error) = &self.error {
+            problems.push(mild(
+                format!("member {name} writes its record, and is not reached: {error}"),
+                format!(
+                    "check its `fleet.advertise` ({}) and firewalls",
+                    self.address
+                ),
+            ));
+        }
+        if self.behind > BEHIND_MAX {
+            problems.push(mild(
+                format!("member {name} is {} commits behind", self.behind),
+                format!("look at the log and the disk of {name}"),
+            ));
+        }
+        if let Some(millis) = self.clock.filter(|millis| millis.abs() > CLOCKS_MAX) {
+            let way = if millis > 0 { "ahead" } else { "behind" };
+            problems.push(severe(
+                format!(
+                    "the clock of member {name} is {} s {way}",
+                    millis.abs() / 1_000
+                ),
+                "synchronise the clocks: timedatectl set-ntp true",
+            ));
+        }
+        problems
+    }
+}
+
+impl EndpointReport {
+    fn problems(&self, now: UnixSeconds) -> Vec<FleetProblem> {
+        let url = &self.url;
+        if let Some(error) = &self.error {
+            let text = format!("etcd at {url} does not answer: {error}");
+            return vec![mild(text, "start it, or correct `fleet.endpoints`")];
+        }
+        let mut problems: Vec<_> = self
+            .alarms
+            .iter()
+            .map(|alarm| {
+                let fix = "see \"etcd is full\" in docs/fleet.md";
+                severe(format!("etcd at {url} has the alarm {alarm}"), fix)
+            })
+            .collect();
+        if let Some(quota) = self.quota.filter(|quota| self.bytes > quota / 10 * 8) {
+            problems.push(mild(
+                format!(
+                    "etcd at {url} uses {} of {} MiB",
+                    self.bytes >> 20,
+                    quota >> 20
+                ),
+                "etcdctl defrag; or lower `fleet.log_keep`, or raise --quota-backend-bytes of etcd",
+            ));
+        }
+        if let Some(millis) = self.sync_millis.filter(|millis| *millis > SYNC_MAX_MILLIS) {
+            problems.push(mild(
+                format!("1 of 100 syncs of etcd at {url} takes over {millis} ms"),
+                "give etcd a faster disk of its own; each change waits for it",
+            ));
+        }
+        if let Some(until) = self.certificate {
+            let days = until.since(now).div_euclid(DAY);
+            if days < CERTIFICATE_MIN {
+                let text = format!("the certificate of etcd at {url} ends in {days} days");
+                problems.push(mild(text, "renew it"));
+            }
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound() -> FleetReport {
+        let member = |name: &str, is_owner| MemberReport {
+            name: name.to_owned(),
+            is_owner,
+            silent: 2,
+            clock: Some(40),
+            ..MemberReport::default()
+        };
+        let endpoint = |url: &str| EndpointReport {
+            url: url.to_owned(),
+            bytes: 10 << 20,
+            quota: Some(2 << 30),
+            sync_millis: Some(4),
+            certificate: Some(UnixSeconds(60 * DAY)),
+            ..EndpointReport::default()
+        };
+        FleetReport {
+            head: Some(9),
+            members: vec![member("north", true), member("south", false)],
+            etcd: vec![
+                endpoint("http://a"),
+                endpoint("http://b"),
+                endpoint("http://c"),
+            ],
+            ..FleetReport::default()
+        }
+    }
+
+    type Spoil = fn(&mut FleetReport);
+
+    #[test]
+    fn each_problem_of_a_fleet_is_reported_and_a_sound_fleet_has_none() {
+        assert_eq!(sound().problems(), []);
+        let cases: &[(bool, &str, Spoil)] = &[
+            (true, "cannot be read from etcd: x", |fleet| {
+                fleet.error = Some("x".to_owned())
+            }),
+            (true, "no member is the owner", |fleet| {
+                fleet.members[0].is_owner = false
+            }),
+            (false, "has one member", |fleet| fleet.members.truncate(1)),
+            (true, "south was last seen 60 s ago", |fleet| {
+                fleet.members[1].silent = 60;
+                fleet.members[1].error = Some("refused".to_owned());
+            }),
+            (false, "is not reached: refused", |fleet| {
+                fleet.members[1].error = Some("refused".to_owned());
+            }),
+            (false, "3000 commits behind", |fleet| {
+                fleet.members[1].behind = 3_000
+            }),
+            (true, "south is 60 s behind", |fleet| {
+                fleet.members[1].clock = Some(-60_000)
+            }),
+            (true, "south is 3 s ahead", |fleet| {
+                fleet.members[1].clock = Some(3_000)
+            }),
+            (false, "http://b does not answer: x", |fleet| {
+                fleet.etcd[1].error = Some("x".to_owned());
+            }),
+            (true, "the next loss stops changes", |fleet| {
+                fleet.etcd[1].error = Some("x".to_owned());
+            }),
+            (true, "the alarm NOSPACE", |fleet| {
+                fleet.etcd[2].alarms.push("NOSPACE".to_owned());
+            }),
+            (false, "uses 1900 of 2048 MiB", |fleet| {
+                fleet.etcd[0].bytes = 1_900 << 20
+            }),
+            (false, "takes over 25 ms", |fleet| {
+                fleet.etcd[0].sync_millis = Some(25)
+            }),
+            (false, "ends in 3 days", |fleet| {
+                fleet.etcd[0].certificate = Some(UnixSeconds(3 * DAY + 1));
+            }),
+        ];
+        for (is_severe, text, spoil) in cases {
+            let mut fleet = sound();
+            spoil(&mut fleet);
+            let found = fleet.problems();
+            let hit = found.iter().find(|problem| problem.text.contains(text));
+            let hit = hit.unwrap_or_else(|| panic!("{text}: {found:?}"));
+            assert_eq!(hit.is_severe, *is_severe, "{hit:?}");
+            assert!(!hit.fix.is_empty());
+            let severe = found.iter().map(|problem| problem.is_severe);
+            assert!(severe.is_sorted_by(|a, b| a >= b), "{found:?}");
+        }
+    }
+}

@@ -1,0 +1,597 @@
+//! Faults while clients write and read: no acknowledged write is lost or doubled, reads are linearizable, and the
+//! members are equal when it is quiet.
+//!
+//! Each change runs a few rounds. `PLAYGATE_FLEET_ROUNDS=300` runs the long form and the control without syncs, and
+//! prints the figures of `docs/fleet.md`. `PLAYGATE_FLEET_FAULT=PowerOfTwo` repeats one fault. Needs root, and no network but its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::disk::Disk;
+use super::ledger::{Clients, Ledger, Register, email};
+use super::machines::{MACHINES, Machines};
+use super::viewer::{Beats, watch};
+use super::{playgate, until};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    KillOwner,
+    KillEtcdLeader,
+    KillOwnerAndEtcdLeader,
+    /// Two of three etcd.
+    KillEtcdMajority,
+    PauseOwner,
+    KillStandby,
+    /// The power of the owner's machine, of another one as well, and of all.
+    PowerOfOne,
+    PowerOfTwo,
+    PowerOfAll,
+    /// Nothing that the owner's machine sends arrives.
+    MuteOwner,
+    /// Nothing arrives there.
+    DeafOwner,
+    /// etcd is full.
+    Quota,
+    /// A flipped bit in the database of one etcd, and one in the log of a standby.
+    FlipEtcd,
+    FlipLocal,
+    /// A standby, and then the owner, whose clock is a minute off.
+    Clocks,
+}
+
+/// What the fleet does when the fault comes.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Load,
+    Backup,
+    Import,
+    /// A member takes a new copy, as one that joins does.
+    Reseed,
+    /// Members are restarted one after another, the owner last, as in a rolling upgrade.
+    Upgrade,
+}
+
+const FAULTS: [Fault; 15] = [
+    Fault::KillOwnerAndEtcdLeader,
+    Fault::PowerOfAll,
+    Fault::MuteOwner,
+    Fault::KillOwner,
+    Fault::PauseOwner,
+    Fault::PowerOfOne,
+    Fault::DeafOwner,
+    Fault::Quota,
+    Fault::FlipEtcd,
+    Fault::FlipLocal,
+    Fault::Clocks,
+    Fault::KillStandby,
+    Fault::PowerOfTwo,
+    Fault::KillEtcdLeader,
+    Fault::KillEtcdMajority,
+];
+
+const PHASES: [Phase; 5] = [
+    Phase::Load,
+    Phase::Backup,
+    Phase::Import,
+    Phase::Reseed,
+    Phase::Upgrade,
+];
+
+/// Before a fault, during it and after it.
+const BEFORE: Duration = Duration::from_secs(1);
+const DURING: Duration = Duration::from_secs(4);
+const AFTER: Duration = Duration::from_secs(2);
+
+/// Rounds for every change. The first faults cover a takeover, the disks and the network.
+const SHORT: usize = 3;
+
+pub fn long_form() -> Option<usize> {
+    let rounds = std::env::var_os("PLAYGATE_FLEET_ROUNDS")?;
+    Some(rounds.to_str().unwrap().parse().unwrap())
+}
+
+/// `None`, with a message, where it cannot run and need not.
+pub fn machines() -> Option<Machines> {
+    match Machines::start()? {
+        Ok(machines) => Some(machines),
+        Err(why) => {
+            let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+            assert!(!must, "the campaign cannot run here: {why}");
+            eprintln!("skipped: {why}");
+            None
+        }
+    }
+}
+
+fn inject(fleet: &mut Machines, fault: Fault) {
+    let owner = fleet.owner();
+    let standby = (owner + 1) % MACHINES;
+    match fault {
+        Fault::KillOwner | Fault::KillStandby => {
+            let at = if fault == Fault::KillOwner {
+                owner
+            } else {
+                standby
+            };
+            fleet.kill_member(at);
+            park_timeout(DURING);
+            fleet.start_member(at, None);
+        }
+        Fault::KillEtcdLeader => {
+            let leader = fleet.etcd_leader();
+            without_etcd(fleet, &[leader]);
+        }
+        Fault::KillOwnerAndEtcdLeader => {
+            let leader = fleet.etcd_leader();
+            fleet.kill_member(owner);
+            fleet.kill_etcd(leader);
+            park_timeout(DURING);
+            fleet.start_etcd(leader);
+            fleet.start_member(owner, None);
+        }
+        Fault::KillEtcdMajority => {
+            let leader = fleet.etcd_leader();
+            without_etcd(fleet, &[leader, (leader + 1) % MACHINES]);
+        }
+        Fault::PauseOwner => {
+            fleet.signal_member(owner, "STOP");
+            park_timeout(DURING);
+            fleet.signal_member(owner, "CONT");
+        }
+        Fault::PowerOfOne => power(fleet, &[owner]),
+        Fault::PowerOfTwo => power(fleet, &[owner, standby]),
+        Fault::PowerOfAll => power(fleet, &[0, 1, 2]),
+        Fault::MuteOwner | Fault::DeafOwner => {
+            let outgoing = fault == Fault::MuteOwner;
+            fleet.silence(owner, outgoing, true);
+            park_timeout(DURING);
+            fleet.silence(owner, outgoing, false);
+        }
+        Fault::Quota => {
+            fill_quota(fleet, true);
+            park_timeout(DURING);
+            fill_quota(fleet, false);
+        }
+        Fault::FlipEtcd => {
+            fleet.kill_etcd(standby);
+            // In the value of a key of the log.
+            fleet.flip_bit(standby, "etcd/member/snap", b"/log/", 70);
+            fleet.start_etcd(standby);
+            park_timeout(DURING);
+            fleet.replace_etcd(standby);
+        }
+        Fault::FlipLocal => {
+            fleet.kill_member(standby);
+            fleet.flip_bit(standby, "data/store/log", b"@example.com", 1);
+            fleet.start_member(standby, None);
+            park_timeout(DURING);
+        }
+        Fault::Clocks => {
+            for (at, ahead) in [(standby, 60), (owner, -60)] {
+                fleet.kill_member(at);
+                fleet.start_member(at, Some(ahead));
+                park_timeout(DURING / 2);
+                fleet.kill_member(at);
+                fleet.start_member(at, None);
+            }
+        }
+    }
+}
+
+fn without_etcd(fleet: &mut Machines, which: &[usize]) {
+    for at in which {
+        fleet.kill_etcd(*at);
+    }
+    park_timeout(DURING);
+    for at in which {
+        fleet.start_etcd(*at);
+    }
+}
+
+fn power(fleet: &mut Machines, which: &[usize]) {
+    fleet.cut_power(which);
+    park_timeout(DURING);
+    fleet.restore_power(which);
+}
+
+/// As at the end of the quota: etcd refuses changes until an operator has made room.
+fn fill_quota(fleet: &Machines, is_full: bool) {
+    let action = if is_full { "ACTIVATE" } else { "DEACTIVATE" };
+    for at in 0..MACHINES {
+        until("a change of the alarm", || {
+            let status = fleet.ask_etcd(at, "/v3/maintenance/status", &json!({}))?;
+            let member = status["header"]["member_id"].as_str()?;
+            let alarm = json!({ "action": action, "memberID": member, "alarm": "NOSPACE" });
+            fleet.ask_etcd(at, "/v3/maintenance/alarm", &alarm)
+        });
+    }
+}
+
+/// Between two commands of the operator.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Users of one import: more than one commit of them.
+const IMPORTED: usize = 510;
+
+/// An operator whose commands run while the fault lasts.
+struct Operator<'a> {
+    configs: Vec<PathBuf>,
+    ledger: &'a Mutex<Ledger>,
+    next: &'a AtomicUsize,
+    stop: &'a AtomicBool,
+}
+
+impl Operator<'_> {
+    /// Repeats what the phase names until the end of the round; returns how often it was done. What has begun is also
+    /// ended: after the fault nothing may be in its way.
+    fn work(&self, phase: Phase) -> usize {
+        let mut done = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            match phase {
+                Phase::Backup => drop(self.repeat(&["backup", "create"])),
+                Phase::Import => self.import(),
+                Phase::Load | Phase::Reseed | Phase::Upgrade => return done,
+            }
+            done += 1;
+            park_timeout(PAUSE);
+        }
+        done
+    }
+
+    /// Until a member takes the command.
+    fn repeat(&self, arguments: &[&str]) -> String {
+        until(&format!("{arguments:?}"), || {
+            let mut members = self.configs.iter();
+            members.find_map(|config| playgate(config, arguments).ok())
+        })
+    }
+
+    /// Users, and then the catalogue with a title that nobody else gave.
+    fn import(&self) {
+        let first = self.next.fetch_add(IMPORTED, Ordering::Relaxed);
+        let users: Vec<_> = (first..first + IMPORTED).map(email).collect();
+        let lines = users
+            .iter()
+            .map(|user| json!({ "email": user }).to_string() + "\n");
+        let file = self.configs[0].with_extension("import");
+        fs::write(&file, lines.collect::<String>()).unwrap();
+        self.ledger
+            .lock()
+            .unwrap()
+            .unknown
+            .extend(users.iter().cloned());
+        self.repeat(&["user", "import", file.to_str().unwrap()]);
+        self.ledger.lock().unwrap().acknowledged.extend(users);
+
+        let exported = self.repeat(&["catalog", "export"]);
+        let (before, rest) = exported.split_once("\ntitle = ").unwrap();
+        let (_, after) = rest.split_once('\n').unwrap();
+        let title = format!("Title {first}");
+        fs::write(&file, format!("{before}\ntitle = \"{title}\"\n{after}")).unwrap();
+        self.repeat(&["catalog", "import", file.to_str().unwrap()]);
+        let exported = self.repeat(&["catalog", "export"]);
+        assert!(exported.contains(&title), "the catalogue lacks {title}");
+    }
+}
+
+/// A standby that is not hurt otherwise takes a new copy.
+fn reseed(fleet: &mut Machines) {
+    let at = (fleet.owner() + 2) % MACHINES;
+    fleet.stop_member(at);
+    take_copy(fleet, at);
+    fleet.start_member(at, None);
+}
+
+fn take_copy(fleet: &Machines, at: usize) {
+    let mut refused = String::new();
+    // The fault may have taken the owner away in the meantime.
+    until("a copy", || {
+        let copied = playgate(fleet.config(at), &["fleet", "reseed"]);
+        copied
+            .inspect_err(|error| {
+                if *error != refused {
+                    println!("member {at} gets no copy: {error}");
+                    refused.clone_from(error);
+                }
+            })
+            .ok()
+    });
+}
+
+fn upgrade(fleet: &mut Machines) {
+    let owner = fleet.owner();
+    for at in [(owner + 1) % MACHINES, (owner + 2) % MACHINES, owner] {
+        fleet.stop_member(at);
+        fleet.start_member(at, None);
+        fleet.wait_until_following(at);
+    }
+}
+
+/// Does what an operator or systemd does: a member whose log is damaged takes a new copy, and one that has ended is
+/// started again. Returns how many.
+fn mend(fleet: &mut Machines) -> usize {
+    let mut mended = 0;
+    for at in 0..MACHINES {
+        let log = fleet.log(at);
+        let is_damaged = log.contains("maintenance mode") || log.contains("fleet reseed");
+        if !is_damaged && !fleet.has_ended(at) {
+            continue;
+        }
+        println!("member {at} (damaged: {is_damaged}) is started again; it said:\n{log}");
+        fleet.kill_member(at);
+        if is_damaged {
+            take_copy(fleet, at);
+        }
+        fleet.start_member(at, None);
+        mended += 1;
+    }
+    mended
+}
+
+fn users(config: &Path) -> Vec<String> {
+    let text = until("a list of users", || {
+        playgate(config, &["user", "list", "--json"]).ok()
+    });
+    let users: Value = serde_json::from_str(&text).unwrap();
+    let users = users.as_array().unwrap().iter();
+    users
+        .map(|user| user["email"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Stops every member, takes it out of the fleet, and returns what its store has.
+fn exports(fleet: &mut Machines) -> Vec<Vec<String>> {
+    for at in 0..MACHINES {
+        fleet.stop_member(at);
+    }
+    let configs = fleet.machines.iter().map(|machine| machine.config.clone());
+    let exports = configs.map(|config| {
+        playgate(&config, &["fleet", "leave"]).unwrap();
+        let alone = config.with_extension("alone.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        let (text, _) = text.split_once("[fleet]").unwrap();
+        fs::write(&alone, text).unwrap();
+        playgate(&alone, &["store", "verify"]).unwrap();
+        let export = playgate(&alone, &["store", "export", "-"]).unwrap();
+        // The first line names the store.
+        export.lines().skip(1).map(str::to_owned).collect()
+    });
+    exports.collect()
+}
+
+/// What was measured of one kind of fault.
+#[derive(Default)]
+struct Figures {
+    gaps: Vec<Duration>,
+    refused: usize,
+    broken: usize,
+}
+
+pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let last = sorted.len().saturating_sub(1);
+    sorted
+        .get(last * percent / 100)
+        .copied()
+        .unwrap_or_default()
+}
+
+struct Campaign {
+    fleet: Machines,
+    ledger: Mutex<Ledger>,
+    next: AtomicUsize,
+    registers: Vec<Mutex<Option<Register>>>,
+    beats: Mutex<Beats>,
+    figures: BTreeMap<Fault, Figures>,
+    mended: usize,
+}
+
+impl Campaign {
+    fn new(fleet: Machines) -> Self {
+        Self {
+            fleet,
+            ledger: Mutex::default(),
+            next: AtomicUsize::default(),
+            registers: (0..MACHINES).map(|_| Mutex::default()).collect(),
+            beats: Mutex::default(),
+            figures: BTreeMap::new(),
+            mended: 0,
+        }
+    }
+
+    /// Lets clients work while `disturb` runs; returns when they stopped, and how often the operator's work was done.
+    fn work(&mut self, phase: Phase, disturb: impl FnOnce(&mut Machines)) -> (Instant, usize) {
+        let stop = AtomicBool::new(false);
+        let partner = self.fleet.partner.clone();
+        let addresses = self.fleet.addresses();
+        let configs = self.fleet.machines.iter();
+        let operator = Operator {
+            configs: configs.map(|machine| machine.config.clone()).collect(),
+            ledger: &self.ledger,
+            next: &self.next,
+            stop: &stop,
+        };
+        let clients = Clients {
+            partner: &partner,
+            ledger: &self.ledger,
+            next: &self.next,
+            stop: &stop,
+            registers: &self.registers,
+        };
+        let beats = &self.beats;
+        let fleet = &mut self.fleet;
+        std::thread::scope(|scope| {
+            for (at, address) in addresses.iter().copied().enumerate() {
+                scope.spawn(move || clients.write(address));
+                scope.spawn(move || clients.count(at, address));
+                scope.spawn(move || clients.read(address));
+            }
+            scope.spawn(|| watch(&partner, &addresses, beats, &stop));
+            let working = scope.spawn(move || operator.work(phase));
+            // Also if it panics: the others would never end.
+            let ended = EndOnDrop(&stop);
+            park_timeout(BEFORE);
+            disturb(fleet);
+            park_timeout(AFTER);
+            drop(ended);
+            (Instant::now(), working.join().unwrap())
+        })
+    }
+
+    fn round(&mut self, round: usize, fault: Fault, phase: Phase) {
+        let began = Instant::now();
+        let before = {
+            let ledger = self.ledger.lock().unwrap();
+            (ledger.acknowledged.len(), ledger.refused, ledger.broken)
+        };
+        let (ended, commands) = self.work(phase, |fleet| match phase {
+            Phase::Reseed if fault != Fault::PowerOfAll && fault != Fault::PowerOfTwo => {
+                reseed(fleet);
+                inject(fleet, fault);
+            }
+            Phase::Upgrade => {
+                upgrade(fleet);
+                inject(fleet, fault);
+            }
+            _ => inject(fleet, fault),
+        });
+        self.mended += mend(&mut self.fleet);
+        let mut ledger = self.ledger.lock().unwrap();
+        let gap = ledger.longest_gap(began, ended);
+        let figures = self.figures.entry(fault).or_default();
+        figures.gaps.push(gap);
+        figures.refused += ledger.refused - before.1;
+        figures.broken += ledger.broken - before.2;
+        println!(
+            "round {round} {fault:?} during {phase:?}: {} acknowledged, longest gap {} ms, {commands} commands of the operator; reads: {} refused, {} broken off",
+            ledger.acknowledged.len() - before.0,
+            gap.as_millis(),
+            ledger.refused - before.1,
+            ledger.broken - before.2,
+        );
+        if let Some(refusal) = ledger.refusal.take() {
+            println!("the last refusal of a read: {refusal}");
+        }
+        ledger.clear_times();
+    }
+
+    /// With everything mended.
+    fn check(&self) -> Vec<String> {
+        self.fleet.wait_until_equal();
+        let users = users(self.fleet.config(0));
+        self.ledger.lock().unwrap().check(&users)
+    }
+
+    fn print(&mut self) {
+        println!(
+            "| fault | rounds | without an accepted write, median / longest | reads refused | reads broken off |"
+        );
+        for (fault, figures) in &mut self.figures {
+            figures.gaps.sort_unstable();
+            let (median, most) = (
+                percentile(&figures.gaps, 50),
+                percentile(&figures.gaps, 100),
+            );
+            println!(
+                "| {fault:?} | {} | {:.1} / {:.1} s | {} | {} |",
+                figures.gaps.len(),
+                median.as_secs_f64(),
+                most.as_secs_f64(),
+                figures.refused,
+                figures.broken,
+            );
+        }
+        let beats = self.beats.lock().unwrap();
+        println!(
+            "{} heartbeats: {} were not taken by any member within 10 s; the slowest took {:.1} s",
+            beats.taken,
+            beats.refused,
+            beats.slowest.as_secs_f64(),
+        );
+        println!("{} members were started again or took a copy", self.mended);
+    }
+}
+
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn fleet_keeps_every_acknowledged_write_once_under_faults() {
+    let Some(fleet) = machines() else {
+        return;
+    };
+    let mut campaign = Campaign::new(fleet);
+    let rounds = long_form().unwrap_or(SHORT);
+    let only = std::env::var_os("PLAYGATE_FLEET_FAULT").map(|name| {
+        let mut faults = FAULTS.into_iter();
+        let named = faults.find(|fault| *format!("{fault:?}") == *name);
+        named.unwrap()
+    });
+    for round in 0..rounds {
+        let fault = only.unwrap_or(FAULTS[round % FAULTS.len()]);
+        // Each fault meets each phase: in the next pass, another one.
+        let phase = PHASES[(round + round / FAULTS.len()) % PHASES.len()];
+        campaign.round(round, fault, phase);
+        // A loss is found near the round that caused it.
+        if round % 10 == 9 {
+            assert_eq!(
+                campaign.check(),
+                Vec::<String>::new(),
+                "after round {round}"
+            );
+        }
+    }
+    campaign.print();
+    assert_eq!(campaign.check(), Vec::<String>::new());
+    let acknowledged = campaign.ledger.lock().unwrap().acknowledged.len();
+    assert!(acknowledged > 2 * rounds);
+    let exports = exports(&mut campaign.fleet);
+    assert!(exports[0].len() > acknowledged);
+    assert!(
+        exports[0] == exports[1] && exports[0] == exports[2],
+        "the stores differ"
+    );
+}
+
+/// The control: disks that lose what they said to have synced. The same check finds the loss.
+#[test]
+fn disks_that_lose_synced_writes_are_detected() {
+    if long_form().is_none() {
+        return;
+    }
+    let Some(fleet) = machines() else {
+        return;
+    };
+    let mut campaign = Campaign::new(fleet);
+    campaign.work(Phase::Load, |_| {});
+    let all = [0, 1, 2];
+    campaign.fleet.cut_power(&all);
+    campaign.fleet.with_images(Disk::keep);
+    for at in all {
+        campaign.fleet.start_etcd(at);
+        campaign.fleet.start_member(at, None);
+    }
+    assert_eq!(campaign.check(), Vec::<String>::new());
+    campaign.work(Phase::Load, |_| {});
+    campaign.fleet.cut_power(&all);
+    campaign.fleet.with_images(Disk::put_back);
+    for at in all {
+        campaign.fleet.start_etcd(at);
+        campaign.fleet.start_member(at, None);
+    }
+    let found = campaign.check();
+    assert!(
+        found.iter().any(|what| what.starts_with("lost ")),
+        "{found:?}"
+    );
+}

@@ -1,0 +1,293 @@
+//! Clients of a fleet, and what they were answered: sign-ups, of which none may be lost or doubled, and registers,
+//! whose reads must be linearizable.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::send;
+use crate::support::server::PASSWORD;
+
+const REST: Duration = Duration::from_millis(20);
+
+/// What clients were told.
+#[derive(Default)]
+pub struct Ledger {
+    pub acknowledged: BTreeSet<String>,
+    /// Without an answer, or refused: it may have happened.
+    pub unknown: BTreeSet<String>,
+    /// When each acknowledgement came.
+    times: Vec<Instant>,
+    /// Reads that broke off, and those that were refused.
+    pub broken: usize,
+    pub refused: usize,
+    /// The last body of those.
+    pub refusal: Option<String>,
+    /// Reads that no order of the operations explains.
+    pub impossible: Vec<String>,
+}
+
+impl Ledger {
+    /// What is wrong with a list of users.
+    pub fn check(&self, users: &[String]) -> Vec<String> {
+        let mut counts = BTreeMap::<&str, usize>::new();
+        for user in users {
+            *counts.entry(user).or_default() += 1;
+        }
+        let lost = self
+            .acknowledged
+            .iter()
+            .filter(|user| !counts.contains_key(user.as_str()));
+        let doubled = counts.iter().filter(|(_, count)| **count > 1);
+        let invented = users.iter().filter(|user| {
+            user.starts_with("w")
+                && !self.acknowledged.contains(*user)
+                && !self.unknown.contains(*user)
+        });
+        lost.map(|user| format!("lost {user}"))
+            .chain(doubled.map(|(user, count)| format!("{user} is there {count} times")))
+            .chain(invented.map(|user| format!("invented {user}")))
+            .chain(self.impossible.iter().cloned())
+            .collect()
+    }
+
+    /// The longest time without an acknowledgement between two moments.
+    pub fn longest_gap(&self, since: Instant, until: Instant) -> Duration {
+        let mut last = since;
+        let mut longest = Duration::ZERO;
+        for time in self.times.iter().filter(|time| **time >= since) {
+            longest = longest.max(time.duration_since(last));
+            last = *time;
+        }
+        longest.max(until.saturating_duration_since(last))
+    }
+
+    pub fn clear_times(&mut self) {
+        self.times.clear();
+    }
+}
+
+/// The name of a user, which one client sets to growing numbers and others read.
+pub struct Register {
+    id: String,
+    bearer: String,
+    attempted: u64,
+    acknowledged: u64,
+    /// The largest number that a finished read has returned.
+    seen: u64,
+}
+
+impl Register {
+    fn sign_up(clients: &Clients<'_>, address: SocketAddr) -> Option<Self> {
+        let (email, answer) = clients.sign_up(address)?;
+        let answer: Value = serde_json::from_str(&answer).ok()?;
+        let mut ledger = clients.ledger.lock().unwrap();
+        ledger.acknowledged.insert(email);
+        Some(Self {
+            id: answer["userId"].as_str()?.to_owned(),
+            bearer: format!("Bearer {}", answer["token"].as_str()?),
+            attempted: 0,
+            acknowledged: 0,
+            seen: 0,
+        })
+    }
+
+    /// A read that begins now returns at least this.
+    fn floor(&self) -> u64 {
+        self.acknowledged.max(self.seen)
+    }
+
+    /// Records a read that began when the floor was `floor`. Returns what no order of the operations explains.
+    fn record(&mut self, floor: u64, value: u64) -> Option<String> {
+        let possible = (floor..=self.attempted).contains(&value);
+        self.seen = self.seen.max(value);
+        let (id, attempted) = (&self.id, self.attempted);
+        (!possible).then(|| format!("user {id}: read {value}, expected {floor} to {attempted}"))
+    }
+}
+
+pub fn email(number: usize) -> String {
+    format!("w{number}@example.com")
+}
+
+#[derive(Clone, Copy)]
+pub struct Clients<'a> {
+    pub partner: &'a str,
+    pub ledger: &'a Mutex<Ledger>,
+    pub next: &'a AtomicUsize,
+    pub stop: &'a AtomicBool,
+    /// One for each address.
+    pub registers: &'a [Mutex<Option<Register>>],
+}
+
+impl Clients<'_> {
+    fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Returns the user and the answer, if it was acknowledged.
+    fn sign_up(&self, address: SocketAddr) -> Option<(String, String)> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let email = email(number);
+        let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
+        let headers = [("Service-AccessToken", self.partner)];
+        match send(address, "PUT", "/api/login/v2/auth/email", &headers, &body) {
+            Some((200, body)) => Some((email, body)),
+            Some((503, _)) | None => {
+                self.ledger.lock().unwrap().unknown.insert(email);
+                None
+            }
+            Some((status, body)) => panic!("{status}: {body}"),
+        }
+    }
+
+    /// Signs users up until it is stopped.
+    pub fn write(&self, address: SocketAddr) {
+        while !self.is_stopping() {
+            if let Some((email, _)) = self.sign_up(address) {
+                let mut ledger = self.ledger.lock().unwrap();
+                ledger.times.push(Instant::now());
+                ledger.acknowledged.insert(email);
+            }
+            park_timeout(REST);
+        }
+    }
+
+    /// Sets a register to growing numbers until it is stopped.
+    pub fn count(&self, at: usize, address: SocketAddr) {
+        let register = &self.registers[at];
+        while !self.is_stopping() {
+            park_timeout(2 * REST);
+            let mut current = register.lock().unwrap();
+            if current.is_none() {
+                drop(current);
+                let new = Register::sign_up(self, address);
+                *register.lock().unwrap() = new;
+                continue;
+            }
+            let Some(register_now) = current.as_mut() else {
+                continue;
+            };
+            register_now.attempted += 1;
+            let number = register_now.attempted;
+            let (id, bearer) = (register_now.id.clone(), register_now.bearer.clone());
+            drop(current);
+            let body = json!({"name": number.to_string()}).to_string();
+            let target = format!("/api/user/v1/users/{id}");
+            let answer = self.as_user(address, "PUT", &target, &bearer, &body);
+            let mut current = register.lock().unwrap();
+            match (answer, current.as_mut()) {
+                (Some((200 | 204, _)), Some(register)) => register.acknowledged = number,
+                // It may still happen, later than the next one: no read of this user means anything any more.
+                (Some((503, _)) | None, _) => *current = None,
+                (Some((status, body)), _) => panic!("{status}: {body}"),
+            }
+        }
+    }
+
+    /// Reads all registers at one member until it is stopped.
+    pub fn read(&self, address: SocketAddr) {
+        let mut at = 0;
+        while !self.is_stopping() {
+            park_timeout(REST);
+            at = (at + 1) % self.registers.len();
+            let before = self.registers[at].lock().unwrap();
+            let Some((id, bearer, floor)) = before.as_ref().map(|register| {
+                (
+                    register.id.clone(),
+                    register.bearer.clone(),
+                    register.floor(),
+                )
+            }) else {
+                continue;
+            };
+            drop(before);
+            let target = format!("/api/user/v1/users/{id}");
+            let answer = self.as_user(address, "GET", &target, &bearer, "");
+            let mut register = self.registers[at].lock().unwrap();
+            let mut ledger = self.ledger.lock().unwrap();
+            match answer {
+                Some((200, body)) => {
+                    let Ok(body) = serde_json::from_str::<Value>(&body) else {
+                        ledger.broken += 1;
+                        continue;
+                    };
+                    let value = body["name"].as_str().unwrap_or("0").parse().unwrap();
+                    let same = register.as_mut().filter(|register| register.id == id);
+                    let wrong = same.and_then(|register| register.record(floor, value));
+                    ledger.impossible.extend(wrong);
+                }
+                Some((503, body)) => {
+                    ledger.refused += 1;
+                    ledger.refusal = Some(body);
+                }
+                None => ledger.broken += 1,
+                Some((status, body)) => {
+                    // Anything else about a user who was acknowledged is a lost write.
+                    ledger
+                        .impossible
+                        .push(format!("user {id}: {status}: {body}"));
+                }
+            }
+        }
+    }
+
+    fn as_user(
+        &self,
+        address: SocketAddr,
+        method: &str,
+        target: &str,
+        bearer: &str,
+        body: &str,
+    ) -> Option<(u16, String)> {
+        let headers = [
+            ("Service-AccessToken", self.partner),
+            ("Authorization", bearer),
+        ];
+        send(address, method, target, &headers, body)
+    }
+}
+
+/// Seen to fail: a check that finds nothing would prove nothing.
+#[test]
+fn a_lost_doubled_or_invented_user_and_an_impossible_read_are_found() {
+    let mut ledger = Ledger::default();
+    ledger.acknowledged.extend(["w1", "w2"].map(str::to_owned));
+    ledger.unknown.insert("w3".to_owned());
+    let users = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let none = Vec::<String>::new();
+    assert_eq!(ledger.check(&users(&["ann", "w1", "w2"])), none);
+    assert_eq!(ledger.check(&users(&["w1", "w2", "w3"])), none);
+    assert_eq!(ledger.check(&users(&["w1"])), ["lost w2"]);
+    let doubled = ledger.check(&users(&["w1", "w2", "w2"]));
+    assert_eq!(doubled, ["w2 is there 2 times"]);
+    assert_eq!(ledger.check(&users(&["w1", "w2", "w4"])), ["invented w4"]);
+
+    let mut register = Register {
+        id: "1".to_owned(),
+        bearer: String::new(),
+        attempted: 7,
+        acknowledged: 6,
+        seen: 0,
+    };
+    let floor = register.floor();
+    // The write of 7 has no answer yet: either is possible.
+    assert_eq!(register.record(floor, 6), None);
+    assert_eq!(register.record(floor, 7), None);
+    // A read that began before the last one had ended may be older; one that began later may not.
+    assert_eq!(register.record(floor, 6), None);
+    let floor = register.floor();
+    assert!(register.record(floor, 6).is_some());
+    assert!(register.record(6, 5).is_some());
+    assert!(register.record(6, 8).is_some());
+}

@@ -1,0 +1,474 @@
+//! What operators see and do: the health of a fleet, mistakes and their messages, `reseed` and `dissolve`.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::trial::{Fleet, refusal};
+use super::{playgate, post, send, until};
+use crate::support::appliance::{binary, err};
+use crate::support::external_tools::{free_port, packaged};
+use crate::support::process::{InTime as _, KilledOnDrop};
+use crate::support::server::{PASSWORD, TestServer};
+
+/// The fleet is stopped member by member in the end, so the order of the parts counts.
+#[test]
+fn operators_see_what_is_wrong_with_a_fleet_and_what_to_do() {
+    let Some(mut fleet) = Fleet::start() else {
+        return;
+    };
+    health_is_reported_by_every_member(&fleet);
+    wrong_endpoints_are_named(&fleet);
+    wrong_invitations_are_refused(&fleet);
+    a_full_etcd_is_reported_and_nothing_is_lost(&fleet);
+    let standby = (fleet.owner() + 1) % 3;
+    a_clock_that_differs_is_reported(&mut fleet, standby);
+    a_restored_backup_is_refused(&mut fleet, standby);
+    a_member_that_was_away_too_long_takes_a_copy(&mut fleet, standby);
+    dissolving_leaves_one_single_node(&mut fleet);
+}
+
+#[test]
+fn a_single_node_has_no_fleet() {
+    let server = TestServer::start();
+    let answer = server.operator("GET", "fleet", &Value::Null);
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        answer.json(),
+        json!({ "members": [], "etcd": [], "problems": [] })
+    );
+}
+
+// -- The parts
+
+fn health_is_reported_by_every_member(fleet: &Fleet) {
+    let config = &fleet.members[0].config;
+    let added = playgate(
+        config,
+        &["operator", "add", "Watch", "--role", "observer", "--json"],
+    );
+    let added: Value = serde_json::from_str(&added.unwrap()).unwrap();
+    let bearer = format!("Bearer {}", added["token"].as_str().unwrap());
+    for member in &fleet.members {
+        let ops = ops(&member.config);
+        let report = until("a report", || {
+            let headers = [("Authorization", &*bearer)];
+            let (status, body) = send(ops, "GET", "/admin/v1/fleet", &headers, "")?;
+            assert_eq!(status, 200, "{body}");
+            let report: Value = serde_json::from_str(&body).unwrap();
+            // The first report may be older than the last member.
+            let members = report["members"].as_array().unwrap().len();
+            (members == 3).then_some(report)
+        });
+        let list = |name: &str| report[name].as_array().unwrap().clone();
+        let members = list("members");
+        assert!(
+            members.iter().all(|member| member.get("error").is_none()),
+            "{report}"
+        );
+        let owners = members.iter().filter(|member| member["owner"] == true);
+        assert_eq!(owners.count(), 1, "{report}");
+        // All have one clock.
+        let clocks = members
+            .iter()
+            .map(|member| member["clockMillis"].as_i64().unwrap());
+        assert!(clocks.max().unwrap() < 2_000, "{report}");
+        let etcd = list("etcd");
+        let leaders = etcd.iter().filter(|endpoint| endpoint["leader"] == true);
+        assert_eq!((etcd.len(), leaders.count()), (3, 1), "{report}");
+        assert!(
+            etcd.iter().all(|endpoint| endpoint["quota"].is_u64()),
+            "{report}"
+        );
+
+        let metrics = send(ops, "GET", "/metrics", &[], "").unwrap().1;
+        let rules = packaged("playgate-alerts.yml", &[]);
+        let words = rules.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        let named: Vec<_> = words
+            .filter(|word| word.starts_with("playgate_fleet_"))
+            .collect();
+        assert!(named.len() > 5);
+        for name in named {
+            // TLS is not used here.
+            let is_absent = name == "playgate_fleet_etcd_certificate_end_timestamp_seconds";
+            let series = |line: &str| {
+                line.starts_with(&format!("{name}{{")) || line.starts_with(&format!("{name} "))
+            };
+            assert!(is_absent || metrics.lines().any(series), "{name}");
+        }
+    }
+    let found = doctor(config);
+    assert!(
+        found.iter().any(|finding| finding["state"] == "ok"),
+        "{found:?}"
+    );
+}
+
+/// Half of the endpoints are wrong: the rest serves, and `doctor` names the wrong ones.
+fn wrong_endpoints_are_named(fleet: &Fleet) {
+    let dead = format!("http://127.0.0.1:{}", free_port());
+    // Something that is no etcd.
+    let other = format!("http://{}", fleet.members[0].address);
+    let config = with_endpoints(&fleet.members[0].config, &[&dead, &fleet.etcd[0], &other]);
+    let status = playgate(&config, &["fleet", "status"]).unwrap();
+    assert!(status.contains("owner"), "{status}");
+    for wrong in [&dead, &other] {
+        let named = doctor(&config).into_iter().find(|finding| {
+            let text = finding["finding"].as_str().unwrap();
+            text.contains(wrong) && text.contains("does not answer")
+        });
+        assert!(
+            named.unwrap()["fix"]
+                .as_str()
+                .unwrap()
+                .contains("fleet.endpoints")
+        );
+    }
+    let config = with_endpoints(&fleet.members[0].config, &[&dead]);
+    let refused = playgate(&config, &["fleet", "status"]).unwrap_err();
+    assert!(
+        refused.contains("check that etcd runs, and `fleet.endpoints`"),
+        "{refused}"
+    );
+
+    // Another etcd, which has no fleet or another one.
+    let Some(mut etcd) = Etcd::start() else {
+        return;
+    };
+    let config = with_endpoints(&fleet.members[0].config, &[&etcd.url]);
+    let refused = until("an answer", || {
+        let refused = playgate(&config, &["fleet", "status"]).unwrap_err();
+        refused.contains("another fleet").then_some(refused)
+    });
+    assert!(
+        refused.contains("`fleet.endpoints` lead to another etcd"),
+        "{refused}"
+    );
+    etcd.stop();
+}
+
+fn wrong_invitations_are_refused(fleet: &Fleet) {
+    let first = &fleet.members[0].config;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("four.toml");
+    let text = fs::read_to_string(first).unwrap();
+    let text = text.replace("/one\"", "/four\"");
+    let listen = text
+        .lines()
+        .rfind(|line| line.starts_with("listen = "))
+        .unwrap();
+    let free = format!("listen = \"127.0.0.1:{}\"", free_port());
+    fs::write(&config, text.replace(listen, &free)).unwrap();
+    let join = |word: &str, name: &str| playgate(&config, &["fleet", "join", word, "--name", name]);
+
+    let mistyped = join("abcdefgh", "four").unwrap_err();
+    assert!(mistyped.contains("copy the whole word"), "{mistyped}");
+    let word = playgate(first, &["fleet", "invite"]).unwrap();
+    // A name that another member has: the invitation is used, and nothing else has happened.
+    let doubled = join(word.trim(), "two").unwrap_err();
+    assert!(doubled.contains("the fleet has a member two"), "{doubled}");
+    assert!(doubled.contains("choose another name"), "{doubled}");
+    let used = join(word.trim(), "four").unwrap_err();
+    assert!(used.contains("run `playgate fleet invite` again"), "{used}");
+    // A machine whose clock is a minute ahead.
+    let word = playgate(first, &["fleet", "invite"]).unwrap();
+    let mut ahead = binary();
+    ahead
+        .arg("--config")
+        .arg(&config)
+        .args(["fleet", "join", word.trim(), "--name", "four"]);
+    let ahead = ahead.envs(CLOCK_AHEAD).output_in_time();
+    assert!(
+        err(&ahead).contains("the clock of this machine differs"),
+        "{}",
+        err(&ahead)
+    );
+    assert!(
+        err(&ahead).contains("synchronise the clocks"),
+        "{}",
+        err(&ahead)
+    );
+    assert_eq!(fleet.status().len(), 3);
+}
+
+/// As at the end of its quota, until an operator has made room.
+fn a_full_etcd_is_reported_and_nothing_is_lost(fleet: &Fleet) {
+    let address = fleet.etcd[0]["http://".len()..].parse().unwrap();
+    let ask = |path: &str, body: &Value| -> Value {
+        let (_, body) = post(address, path, &[], &body.to_string()).unwrap();
+        serde_json::from_str(&body).unwrap()
+    };
+    let status = ask("/v3/maintenance/status", &json!({}));
+    let member = status["header"]["member_id"].as_str().unwrap();
+    let alarm = |action: &str| json!({ "action": action, "memberID": member, "alarm": "NOSPACE" });
+    ask("/v3/maintenance/alarm", &alarm("ACTIVATE"));
+    assert_eq!(sign_up(fleet, "full@example.com"), Some(503));
+    // Reads go on, longer than the lease of the owner: it renews its claim without a change.
+    let address = fleet.members[fleet.owner()].address;
+    let end = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < end {
+        let headers = [("Service-AccessToken", &*fleet.partner)];
+        let read = send(address, "GET", "/api/catalog/v1/assets", &headers, "");
+        assert_eq!(read.map(|(status, _)| status), Some(200));
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    let found = doctor(&fleet.members[0].config);
+    let named = found
+        .iter()
+        .find(|finding| finding["finding"].as_str().unwrap().contains("NOSPACE"));
+    assert_eq!(named.unwrap()["state"], "problem", "{found:?}");
+    ask("/v3/maintenance/alarm", &alarm("DEACTIVATE"));
+    until("a sign-up", || {
+        (sign_up(fleet, "room@example.com") == Some(200)).then_some(())
+    });
+}
+
+fn a_clock_that_differs_is_reported(fleet: &mut Fleet, standby: usize) {
+    let member = &mut fleet.members[standby];
+    member.part.stop();
+    member.part.start(&member.config, &CLOCK_AHEAD);
+    let text = format!("the clock of member {} is 60 s ahead", member.name);
+    until("a report of the clock", || {
+        let found = doctor(&fleet.members[(standby + 1) % 3].config);
+        let says = |finding: &Value| finding["finding"] == *text;
+        found.iter().any(says).then_some(())
+    });
+    fleet.members[standby].part.stop();
+}
+
+/// A backup that was restored behind the back of the fleet begins another history.
+fn a_restored_backup_is_refused(fleet: &mut Fleet, standby: usize) {
+    let config = fleet.members[standby].config.clone();
+    let data = data_dir(&config);
+    let made = playgate(
+        &fleet.members[(standby + 1) % 3].config,
+        &["backup", "create", "--json"],
+    );
+    let made: Value = serde_json::from_str(&made.unwrap()).unwrap();
+    let file = made["path"].as_str().unwrap();
+    // By the command: refused, here and at the owner.
+    for at in [standby, (standby + 1) % 3] {
+        let refused = playgate(
+            &fleet.members[at].config,
+            &["backup", "restore", file, "--yes"],
+        );
+        let refused = refused.unwrap_err();
+        assert!(refused.contains("fleet"), "{refused}");
+    }
+    // By hand, around the command.
+    let alone = alone(&config);
+    fs::rename(data.join("fleet"), data.join("away")).unwrap();
+    let restored = playgate(&alone, &["backup", "restore", file, "--yes", "--adopt"]);
+    restored.unwrap();
+    playgate(&alone, &["store", "verify"]).unwrap();
+    fs::rename(data.join("away"), data.join("fleet")).unwrap();
+    let (code, log) = refusal(&config);
+    assert_eq!(code, 5, "{log}");
+    assert!(log.contains("playgate fleet reseed"), "{log}");
+    playgate(&config, &["fleet", "reseed"]).unwrap();
+    let member = &mut fleet.members[standby];
+    member.part.start(&member.config, &[]);
+    fleet.wait_until_equal();
+    fleet.members[standby].part.stop();
+}
+
+/// Its part of the log is gone from etcd.
+fn a_member_that_was_away_too_long_takes_a_copy(fleet: &mut Fleet, standby: usize) {
+    for number in 0..3 {
+        let user = format!("away{number}@example.com");
+        assert_eq!(sign_up(fleet, &user), Some(200));
+    }
+    let name = fleet.members[standby].name.clone();
+    until("the other members", || {
+        let status = fleet.status();
+        let others = status.iter().filter(|(other, ..)| *other != name);
+        let equal = others.filter(|(.., behind)| *behind == 0).count() == 2;
+        equal.then_some(())
+    });
+    // What the owner does, for a small part of the usual bytes.
+    let address = fleet.etcd[0]["http://".len()..].parse().unwrap();
+    let encode = |text: &str| data_encoding::BASE64.encode(text.as_bytes());
+    let status = playgate(&fleet.members[0].config, &["fleet", "status"]).unwrap();
+    let id = status.split_whitespace().nth(1).unwrap();
+    let log = format!("playgate/{id}/log");
+    let range =
+        json!({ "key": encode(&format!("{log}/")), "range_end": encode(&format!("{log}0")) });
+    post(address, "/v3/kv/deleterange", &[], &range.to_string()).unwrap();
+    let config = fleet.members[standby].config.clone();
+    let (code, log) = refusal(&config);
+    assert_eq!(code, 5, "{log}");
+    assert!(
+        log.contains("was away too long; run `playgate fleet reseed`"),
+        "{log}"
+    );
+
+    let owner = fleet.owner();
+    let running = playgate(&fleet.members[owner].config, &["fleet", "reseed"]).unwrap_err();
+    assert!(running.contains("this member is the owner"), "{running}");
+    let copied = playgate(&config, &["fleet", "reseed"]).unwrap();
+    assert!(copied.contains("start the service"), "{copied}");
+    fleet.members[standby].part.start(&config, &[]);
+    fleet.wait_until_equal();
+    let other = (0..3).find(|at| *at != standby && *at != owner).unwrap();
+    let running = playgate(&fleet.members[other].config, &["fleet", "reseed"]).unwrap_err();
+    assert!(
+        running.contains("only one process can open the store"),
+        "{running}"
+    );
+}
+
+fn dissolving_leaves_one_single_node(fleet: &mut Fleet) {
+    let owner = fleet.owner();
+    let (kept, others) = (owner, [(owner + 1) % 3, (owner + 2) % 3]);
+    let config = fleet.members[kept].config.clone();
+    let unsure = playgate(&config, &["fleet", "dissolve"]).unwrap_err();
+    assert!(unsure.contains("add `--yes` to confirm"), "{unsure}");
+    // Another member takes over when the service stops: its answers would be lost.
+    fleet.members[kept].part.stop();
+    until("another owner", || (fleet.owner() != kept).then_some(()));
+    let refused = playgate(&config, &["fleet", "dissolve", "--yes"]).unwrap_err();
+    assert!(refused.contains("is the owner"), "{refused}");
+    assert!(refused.contains("stop its service"), "{refused}");
+    for at in others {
+        fleet.members[at].part.stop();
+    }
+    playgate(&config, &["fleet", "dissolve", "--yes"]).unwrap();
+    // No other member serves again, and says why.
+    let (code, log) = refusal(&fleet.members[others[0]].config);
+    assert_eq!(code, 5, "{log}");
+    let name = &fleet.members[kept].name;
+    assert!(
+        log.contains(&format!(
+            "the fleet was dissolved, and member {name} continues alone"
+        )),
+        "{log}"
+    );
+    playgate(&fleet.members[others[0]].config, &["fleet", "leave"]).unwrap();
+    let kept = alone(&config);
+    playgate(&kept, &["store", "verify"]).unwrap();
+    let export = playgate(&kept, &["store", "export", "-"]).unwrap();
+    // That of the demo, and those who signed up above.
+    let users = export.lines().filter(|line| line.starts_with("users\t"));
+    assert!(users.count() >= 5, "{export}");
+}
+
+// -- Helpers
+
+const CLOCK_AHEAD: [(&str, &str); 3] = [
+    (
+        "LD_PRELOAD",
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    ),
+    ("FAKETIME", "+60s"),
+    ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+];
+
+struct Etcd {
+    url: String,
+    process: KilledOnDrop,
+    _folder: tempfile::TempDir,
+}
+
+impl Etcd {
+    fn start() -> Option<Self> {
+        let program = crate::support::external_tools::program("etcd")?;
+        let folder = tempfile::tempdir().unwrap();
+        let [url, peer] = [(); 2].map(|()| format!("http://127.0.0.1:{}", free_port()));
+        let child = Command::new(program)
+            .arg("--data-dir")
+            .arg(folder.path())
+            .args([
+                "--listen-client-urls",
+                &url,
+                "--advertise-client-urls",
+                &url,
+            ])
+            .args([
+                "--listen-peer-urls",
+                &peer,
+                "--initial-advertise-peer-urls",
+                &peer,
+            ])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Some(Self {
+            url,
+            process: KilledOnDrop(child.unwrap()),
+            _folder: folder,
+        })
+    }
+
+    fn stop(&mut self) {
+        let _ = self.process.kill();
+        self.process.status_in_time();
+    }
+}
+
+/// The findings of `doctor` on the fleet.
+fn doctor(config: &Path) -> Vec<Value> {
+    let mut command = binary();
+    let command = command
+        .arg("--config")
+        .arg(config)
+        .args(["doctor", "--json"]);
+    let output = command.env_remove("PLAYGATE_OPS_LISTEN").output_in_time();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = found.as_array().unwrap().iter();
+    found
+        .filter(|finding| finding["part"] == "fleet")
+        .cloned()
+        .collect()
+}
+
+fn setting(config: &Path, section: &str, key: &str) -> String {
+    let text = fs::read_to_string(config).unwrap();
+    let (_, rest) = text.split_once(section).unwrap();
+    let line = rest
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("{key} = ")));
+    line.unwrap().trim_matches('"').to_owned()
+}
+
+fn ops(config: &Path) -> SocketAddr {
+    setting(config, "[ops]", "listen").parse().unwrap()
+}
+
+fn data_dir(config: &Path) -> PathBuf {
+    setting(config, "", "data_dir").into()
+}
+
+/// The configuration without the fleet.
+fn alone(config: &Path) -> PathBuf {
+    let text = fs::read_to_string(config).unwrap();
+    let (text, _) = text.split_once("[fleet]").unwrap();
+    let alone = config.with_extension("alone.toml");
+    fs::write(&alone, text).unwrap();
+    alone
+}
+
+/// The configuration with other endpoints.
+fn with_endpoints(config: &Path, endpoints: &[&str]) -> PathBuf {
+    let text = fs::read_to_string(config).unwrap();
+    let old = text
+        .lines()
+        .find(|line| line.starts_with("endpoints = "))
+        .unwrap();
+    let new = format!("endpoints = {endpoints:?}");
+    let path = config.with_extension("other.toml");
+    fs::write(&path, text.replace(old, &new)).unwrap();
+    path
+}
+
+fn sign_up(fleet: &Fleet, email: &str) -> Option<u16> {
+    let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
+    let headers = [("Service-AccessToken", &*fleet.partner)];
+    let address = fleet.members[fleet.owner()].address;
+    let (status, _) = send(address, "PUT", "/api/login/v2/auth/email", &headers, &body)?;
+    Some(status)
+}

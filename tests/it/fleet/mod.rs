@@ -1,0 +1,98 @@
+//! A fleet: three members and three etcd on this machine.
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | `trial` | the fleet of `playgate fleet try` |
+//! | `life` | what operators see and do: health, mistakes, `reseed`, `dissolve` |
+//! | `reads` | what a member answers that may not be the owner any more |
+//! | `machines` | members and etcd on disks and in network namespaces that can be cut off |
+//! | `ledger` | clients, and what they were answered |
+//! | `viewer` | a viewer who plays |
+//! | `campaign` | faults while clients write and read |
+//! | `figures` | what a change costs |
+
+mod campaign;
+#[allow(dead_code, reason = "the crash tests use the rest")]
+#[path = "../../crash/harness/disk.rs"]
+mod disk;
+mod figures;
+mod ledger;
+mod life;
+mod machines;
+mod reads;
+mod trial;
+mod viewer;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+use crate::support::appliance::{binary, err};
+use crate::support::process::{self, InTime as _};
+use crate::support::raw_http::request;
+
+const PATIENCE: Duration = Duration::from_secs(90);
+/// For an answer; a connection waits for an owner for 10 seconds.
+const ANSWER: Duration = Duration::from_secs(15);
+
+fn playgate(config: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut command = binary();
+    command.arg("--config").arg(config).args(arguments);
+    let output = command.output_in_time();
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout).unwrap()),
+        false => Err(err(&output)),
+    }
+}
+
+fn until<R>(what: &str, mut find: impl FnMut() -> Option<R>) -> R {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "waited too long for {what}");
+        park_timeout(Duration::from_millis(100));
+    }
+}
+
+/// Status and body; `None` if the connection broke.
+fn send(
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<(u16, String)> {
+    send_within(ANSWER, address, method, target, headers, body)
+}
+
+fn send_within(
+    patience: Duration,
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2)).ok()?;
+    stream.set_read_timeout(Some(patience)).ok()?;
+    let headers = [headers, &[("Connection", "close")][..]].concat();
+    let text = request(method, target, &headers, body);
+    stream.write_all(text.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.get(9..12)?.parse().ok()?, body.to_owned()))
+}
+
+fn post(
+    address: SocketAddr,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<(u16, String)> {
+    send(address, "POST", target, headers, body)
+}

@@ -1,0 +1,168 @@
+//! What a member answers that may not be the owner any more: never an older state.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::trial::Fleet;
+use super::viewer::Viewer;
+use super::{send, until};
+use crate::support::raw_http::request;
+use crate::support::server::PASSWORD;
+
+/// Longer than usual, so that a busy machine does not end a lease.
+const LEASE: Duration = Duration::from_secs(4);
+
+fn fleet() -> Option<Fleet> {
+    let lease = format!("{}s", LEASE.as_secs());
+    Fleet::with(&[("PLAYGATE_FLEET_LEASE", &lease)])
+}
+
+struct User {
+    target: String,
+    partner: String,
+    bearer: String,
+}
+
+impl User {
+    fn sign_up(fleet: &Fleet, at: SocketAddr, email: &str) -> Self {
+        let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
+        let headers = [("Service-AccessToken", &*fleet.partner)];
+        let (status, body) = send(at, "PUT", "/api/login/v2/auth/email", &headers, &body).unwrap();
+        assert_eq!(status, 200, "{body}");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        Self {
+            target: format!("/api/user/v1/users/{}", body["userId"].as_str().unwrap()),
+            partner: fleet.partner.clone(),
+            bearer: format!("Bearer {}", body["token"].as_str().unwrap()),
+        }
+    }
+
+    fn headers(&self) -> [(&str, &str); 2] {
+        [
+            ("Service-AccessToken", &self.partner),
+            ("Authorization", &self.bearer),
+        ]
+    }
+
+    fn rename(&self, at: SocketAddr, name: &str) -> Option<u16> {
+        let body = json!({ "name": name }).to_string();
+        let (status, _) = send(at, "PUT", &self.target, &self.headers(), &body)?;
+        Some(status)
+    }
+
+    fn read(&self, at: SocketAddr) -> Option<(u16, String)> {
+        send(at, "GET", &self.target, &self.headers(), "")
+    }
+
+    /// Asks on a connection that stays open.
+    fn ask(&self, stream: &mut TcpStream) {
+        let text = request("GET", &self.target, &self.headers(), "");
+        stream.write_all(text.as_bytes()).unwrap();
+    }
+}
+
+/// A whole answer to a read of a user; empty if the connection ended instead.
+fn answer(stream: &mut TcpStream) -> String {
+    let mut part = [0; 16 * 1024];
+    let length = stream.read(&mut part).unwrap_or(0);
+    String::from_utf8_lossy(&part[..length]).into_owned()
+}
+
+#[test]
+fn an_owner_that_was_paused_does_not_answer_from_its_old_state() {
+    let Some(fleet) = fleet() else { return };
+    let owner = fleet.owner();
+    let (old, part) = (fleet.members[owner].address, &fleet.members[owner].part);
+    let user = User::sign_up(&fleet, old, "paused@example.com");
+    assert_eq!(user.rename(old, "before"), Some(200));
+
+    // Taken by the process before it is paused.
+    let mut stream = TcpStream::connect(old).unwrap();
+    stream.set_read_timeout(Some(LEASE * 5)).unwrap();
+    user.ask(&mut stream);
+    assert!(answer(&mut stream).contains("before"));
+
+    // The control: after a pause in which nobody takes over, a request that waited is answered from memory.
+    part.signal("STOP");
+    user.ask(&mut stream);
+    park_timeout(LEASE / 8);
+    part.signal("CONT");
+    let answered = answer(&mut stream);
+    let is_right = answered.starts_with("HTTP/1.1 200") && answered.contains("before");
+    assert!(is_right, "{answered}");
+
+    part.signal("STOP");
+    user.ask(&mut stream);
+    let next = fleet.members[(owner + 1) % 3].address;
+    until("a change at the next owner", || {
+        (user.rename(next, "after") == Some(200)).then_some(())
+    });
+    part.signal("CONT");
+    let answered = answer(&mut stream);
+    assert!(!answered.contains("before"), "{answered}");
+    let is_refused = answered.is_empty() || answered.starts_with("HTTP/1.1 503");
+    assert!(is_refused || answered.contains("after"), "{answered}");
+    // Also afterwards, by whichever member it asks.
+    until("an answer of the member that was paused", || {
+        let (status, body) = user.read(old)?;
+        assert!(!body.contains("before"), "{body}");
+        (status == 200 && body.contains("after")).then_some(())
+    });
+}
+
+/// Without etcd no other member can become the owner unless etcd answers that one: all members say so.
+#[test]
+fn reads_go_on_without_etcd_while_every_member_promises_not_to_take_over() {
+    let Some(fleet) = fleet() else { return };
+    let owner = fleet.owner();
+    let (at, standby) = (
+        fleet.members[owner].address,
+        &fleet.members[(owner + 1) % 3],
+    );
+    let user = User::sign_up(&fleet, at, "away@example.com");
+    assert_eq!(user.rename(at, "before"), Some(200));
+    let viewer = Viewer::start(&fleet.partner, at).unwrap();
+    // The owner has read who the others are.
+    fleet.wait_until_equal();
+    park_timeout(Duration::from_secs(4));
+
+    fleet.signal_etcd(0, "STOP");
+    fleet.signal_etcd(1, "STOP");
+    let end = Instant::now() + 4 * LEASE;
+    while Instant::now() < end {
+        let (status, body) = user.read(at).unwrap();
+        assert!(status == 200 && body.contains("before"), "{status}: {body}");
+        assert_eq!(viewer.beat(at), Some(200));
+        // A session may send ten heartbeats in five seconds.
+        park_timeout(Duration::from_millis(700));
+    }
+    assert_eq!(user.rename(at, "refused"), Some(503));
+
+    // A member that does not answer might have become the owner.
+    standby.part.signal("STOP");
+    until("the end of reads", || {
+        let (status, body) = user.read(at)?;
+        assert!(status == 503 || body.contains("before"), "{status}: {body}");
+        (status == 503).then_some(())
+    });
+    assert_eq!(
+        viewer.beat(at),
+        Some(200),
+        "a heartbeat waits for none of this"
+    );
+    standby.part.signal("CONT");
+    fleet.signal_etcd(0, "CONT");
+    fleet.signal_etcd(1, "CONT");
+    until("a change", || {
+        (user.rename(at, "after") == Some(200)).then_some(())
+    });
+    until("a read", || {
+        let (status, body) = user.read(at)?;
+        assert!(status == 503 || body.contains("after"), "{status}: {body}");
+        (status == 200).then_some(())
+    });
+}

@@ -1,0 +1,127 @@
+//! A viewer who plays, and whose player goes on with heartbeats.
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{send, send_within};
+use crate::support::server::PASSWORD;
+
+/// A player that gets no answer by then asks elsewhere.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+pub struct Viewer {
+    partner: String,
+    bearer: String,
+    session: String,
+    entitlement: String,
+}
+
+const DEVICE: [(&str, &str); 6] = [
+    ("Service-Play-DRM", "none"),
+    ("Service-Play-Protocol", "dash"),
+    ("Service-Play-DevicePlatform", "web"),
+    ("Service-Play-DeviceType", "browser"),
+    ("Service-Play-DeviceModel", "test"),
+    ("Service-Play-DeviceId", "test-device"),
+];
+
+impl Viewer {
+    /// Signs a viewer up who plays a film of the demo; `None` if the fleet does not answer.
+    pub fn start(partner: &str, at: SocketAddr) -> Option<Self> {
+        let post = |method, target: &str, headers: &[(&str, &str)], body: &str| {
+            let headers = [&[("Service-AccessToken", partner)][..], headers].concat();
+            let (status, body) = send(at, method, target, &headers, body)?;
+            (status == 200).then(|| serde_json::from_str::<Value>(&body).ok())?
+        };
+        let text = |value: &Value| Some(value.as_str()?.to_owned());
+        let unique = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+        let email = format!("viewer.{unique}@example.com");
+        let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
+        let user = post("PUT", "/api/login/v2/auth/email", &[], &body)?;
+        let bearer = format!("Bearer {}", user["token"].as_str()?);
+        let own = ("Authorization", &*bearer);
+        let right = post("POST", "/api/entitlement/v2/asset/film-clear", &[own], "")?;
+        let entitlement = text(&right["token"])?;
+        let entitled = [own, ("Service-Play-EntitlementId", &*entitlement)];
+        let headers = [&entitled[..], &DEVICE].concat();
+        let preflight = "/api/playback/v2/preflight/asset/film-clear";
+        let began = post("POST", preflight, &headers, "")?;
+        let session = text(&began["headers"]["Service-Play-Session"])?;
+        Some(Self {
+            partner: partner.to_owned(),
+            bearer,
+            session,
+            entitlement,
+        })
+    }
+
+    /// The status of a heartbeat; `None` without an answer in time.
+    pub fn beat(&self, at: SocketAddr) -> Option<u16> {
+        let own = [
+            ("Service-AccessToken", &*self.partner),
+            ("Authorization", &*self.bearer),
+            ("Service-Play-Session", &*self.session),
+            ("Service-Play-EntitlementId", &*self.entitlement),
+            ("Service-Play-Timestamp", "3"),
+            ("Service-Play-Bitrate", "1200000"),
+            ("Service-Play-ResolutionWidth", "640"),
+            ("Service-Play-ResolutionHeight", "360"),
+        ];
+        let headers = [&own[..], &DEVICE].concat();
+        let target = "/api/playback/v1/heartbeat";
+        let (status, _) = send_within(PATIENCE, at, "POST", target, &headers, "")?;
+        Some(status)
+    }
+}
+
+/// Between two heartbeats; players wait ten times as long.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// A session may send ten heartbeats in five seconds.
+const AGAIN: Duration = Duration::from_millis(600);
+/// Then a player's next heartbeat is due.
+const GIVEN_UP: Duration = Duration::from_secs(10);
+
+#[derive(Default)]
+pub struct Beats {
+    pub taken: usize,
+    pub refused: usize,
+    pub slowest: Duration,
+}
+
+/// Plays until it is stopped. Each heartbeat goes to the next member until one takes it, as behind a load balancer.
+pub fn watch(partner: &str, members: &[SocketAddr], beats: &Mutex<Beats>, stop: &AtomicBool) {
+    let is_stopping = || stop.load(Ordering::Relaxed);
+    let mut all = members.iter().cycle();
+    let mut next = || *all.next().unwrap();
+    let viewer = loop {
+        match Viewer::start(partner, next()) {
+            Some(viewer) => break viewer,
+            None if is_stopping() => return,
+            None => park_timeout(INTERVAL),
+        }
+    };
+    while !is_stopping() {
+        let began = Instant::now();
+        let status = loop {
+            match viewer.beat(next()) {
+                Some(503) | None if began.elapsed() < GIVEN_UP => park_timeout(AGAIN),
+                other => break other,
+            }
+        };
+        let mut beats = beats.lock().unwrap();
+        match status {
+            Some(200) => beats.taken += 1,
+            Some(503) | None => beats.refused += 1,
+            // The session is lost.
+            Some(other) => panic!("a heartbeat was answered {other}"),
+        }
+        beats.slowest = beats.slowest.max(began.elapsed());
+        drop(beats);
+        park_timeout(INTERVAL);
+    }
+}

@@ -1,0 +1,251 @@
+//! Processes of tests. They are awaited with a deadline, so that one that hangs fails its test, with what it printed, instead
+//! of holding up the whole run. The crash tests use this too.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read};
+use std::ops::{Deref, DerefMut};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Far above what any process of a test takes, also on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(300);
+
+/// Waits for a process. One that still runs at the deadline is killed, and the test fails.
+pub trait InTime {
+    /// A command has an empty standard input, and both of its outputs are captured; of a process that runs already, those
+    /// that are pipes.
+    fn output_in_time(&mut self) -> Output;
+
+    fn status_in_time(&mut self) -> ExitStatus;
+}
+
+impl InTime for Command {
+    fn output_in_time(&mut self) -> Output {
+        self.stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        self.spawn().unwrap().output_in_time()
+    }
+
+    fn status_in_time(&mut self) -> ExitStatus {
+        self.spawn().unwrap().status_in_time()
+    }
+}
+
+impl InTime for Child {
+    fn output_in_time(&mut self) -> Output {
+        output_within(self, LIMIT)
+    }
+
+    fn status_in_time(&mut self) -> ExitStatus {
+        end_within(self, LIMIT, &[])
+    }
+}
+
+fn output_within(child: &mut Child, limit: Duration) -> Output {
+    // A process that reads its input finds the end of it.
+    drop(child.stdin.take());
+    let printed = [
+        Printed::read(child.stdout.take()),
+        Printed::read(child.stderr.take()),
+    ];
+    let status = end_within(child, limit, &printed);
+    let [stdout, stderr] = printed.map(|printed| printed.bytes.lock().unwrap().clone());
+    Output {
+        status,
+        stdout,
+        stderr,
+    }
+}
+
+fn end_within(child: &mut Child, limit: Duration, printed: &[Printed]) -> ExitStatus {
+    let began = Instant::now();
+    let mut command = Vec::new();
+    loop {
+        // Empty until the program has been loaded, and once it has ended.
+        if command.is_empty() {
+            command = fs::read(format!("/proc/{}/cmdline", child.id())).unwrap_or_default();
+        }
+        let status = child.try_wait().unwrap();
+        let is_read = printed.iter().all(|printed| printed.reader.is_finished());
+        match status {
+            Some(status) if is_read => return status,
+            _ if began.elapsed() < limit => thread::park_timeout(Duration::from_millis(2)),
+            _ => {
+                // Not waited for: a process that hangs in the kernel does not end by this either.
+                let _ = child.kill();
+                let command = String::from_utf8_lossy(&command).replace('\0', " ");
+                let printed: String = printed.iter().map(Printed::text).collect();
+                let state = match status {
+                    // The reader of a pipe ends when every process that has its other end does.
+                    Some(_) => "ended and left a process that holds its output",
+                    None => "did not end and was killed",
+                };
+                let took = began.elapsed();
+                panic!(
+                    "after {took:.1?}, `{}` {state}; it printed: {printed}",
+                    command.trim()
+                );
+            }
+        }
+    }
+}
+
+/// What a process has printed so far. A thread reads it, so that a full pipe does not stop the process and a hanging one
+/// can be reported with it.
+struct Printed {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Printed {
+    fn read(output: Option<impl Read + Send + 'static>) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let read = Arc::clone(&bytes);
+        let reader = thread::spawn(move || {
+            let Some(mut output) = output else { return };
+            let mut chunk = [0; 16 * 1024];
+            loop {
+                match output.read(&mut chunk) {
+                    Ok(0) => return,
+                    Ok(length) => read.lock().unwrap().extend_from_slice(&chunk[..length]),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => panic!("an output of a process: {error}"),
+                }
+            }
+        });
+        Self { bytes, reader }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+}
+
+/// The lines that a process prints, without their ends. A line that does not come in time fails the test.
+pub struct Lines(Receiver<String>);
+
+impl Lines {
+    pub fn read(output: impl Read + Send + 'static) -> Self {
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // Read on without a receiver: a process that prints must not fail on a closed pipe.
+                let _ = sender.send(line);
+            }
+        });
+        Self(lines)
+    }
+}
+
+impl Iterator for Lines {
+    type Item = String;
+
+    /// `None` at the end of the output.
+    fn next(&mut self) -> Option<String> {
+        match self.0.recv_timeout(LIMIT) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("no further line within {LIMIT:?}"),
+        }
+    }
+}
+
+/// Starts a command that goes on after it has printed a line of JSON.
+pub fn first_json_line(command: &mut Command) -> (KilledOnDrop, Value) {
+    let mut process = KilledOnDrop(command.stdout(Stdio::piped()).spawn().unwrap());
+    let line = Lines::read(process.stdout.take().unwrap()).next();
+    let line = line.expect("a line before its end");
+    (process, serde_json::from_str(&line).expect(&line))
+}
+
+/// A process that does not outlive its test.
+pub struct KilledOnDrop(pub Child);
+
+impl KilledOnDrop {
+    /// Sends SIGTERM.
+    pub fn terminate(&self) {
+        let pid = i32::try_from(self.0.id()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+    }
+}
+
+impl Deref for KilledOnDrop {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for KilledOnDrop {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs what may hang in a thread of its own.
+pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = channel();
+    thread::spawn(move || done.send(work()));
+    match result.recv_timeout(LIMIT) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Disconnected) => panic!("{what} failed"),
+        Err(RecvTimeoutError::Timeout) => panic!("{what} takes more than {LIMIT:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    #[test]
+    #[should_panic(expected = "done` did not end and was killed; it printed: begun")]
+    fn a_process_that_hangs_fails_the_test_with_what_it_printed() {
+        output_within(
+            &mut shell("echo begun; while :; do sleep 1; done"),
+            Duration::from_millis(500),
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "left a process that holds its output; it printed: begun")]
+    fn an_output_that_another_process_holds_fails_the_test() {
+        output_within(
+            &mut shell("echo begun; sleep 5 & exit 0"),
+            Duration::from_millis(500),
+        );
+    }
+
+    #[test]
+    fn a_process_that_ends_yields_its_output() {
+        let output = shell("head -c 300000 /dev/zero; echo why >&2; exit 3").output_in_time();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(
+            (output.stdout.len(), &*output.stderr),
+            (300_000, &b"why\n"[..])
+        );
+    }
+}

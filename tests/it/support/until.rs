@@ -1,0 +1,23 @@
+//! Waits for something that happens in another thread or process, with a deadline.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::process::LIMIT;
+
+/// Looks again and again until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    until_some(what, || is_so().then_some(()));
+}
+
+/// Looks again and again until something is there.
+pub fn until_some<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(began.elapsed() < LIMIT, "waited {LIMIT:?} for {what}");
+        thread::park_timeout(Duration::from_millis(20));
+    }
+}
