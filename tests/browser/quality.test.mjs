@@ -29,6 +29,20 @@ async function holdMedia(page) {
   return { first: () => release((byte) => byte > PLAYS_BYTES), all: () => release(() => false) };
 }
 
+/**
+ * Leaves one rendition of the video in the manifest. Otherwise the wait can make Shaka Player fetch the clip's last seconds in
+ * the lower one. It names its bitrate from then on, shows it later, and does not report it before the end.
+ */
+async function offerOneRendition(page) {
+  await page.route('**/manifest.mpd', async (route) => {
+    const response = await route.fetch();
+    const whole = await response.text();
+    const body = whole.replace(/<Representation id="1"[^]*?<\/Representation>/, '');
+    assert.equal(body.match(/<Representation /g).length, 2, 'one of audio, one of video');
+    await route.fulfill({ response, body });
+  });
+}
+
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /** Plays the clip with a late start and a stall: what the stop-watch says, and the figures of the report. */
@@ -36,6 +50,7 @@ async function watched(viewer, { demo, appliance }, model, how) {
   const { page } = viewer;
   await page.route('**/heartbeat', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()));
   const media = await holdMedia(page);
+  await offerOneRendition(page);
   await viewer.signUp();
   await page.evaluate((text) => void (client.service.device['Service-Play-DeviceModel'] = text), model);
   await viewer.start(demo.vod.clear, { reports: {}, ...inTheClear(how) });

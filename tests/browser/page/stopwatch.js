@@ -8,7 +8,6 @@ export class StopWatch {
   played = 0;
   waits = []; // the length of each wait in mid-play, in milliseconds
   bits = 0;
-  known = 0; // milliseconds of `played` in which the player names its bitrate; it may name none just after a wait
   stands = false; // whether the picture stands in mid-play
   #begin = performance.now();
   #moved = null; // when the position moved last
@@ -23,9 +22,9 @@ export class StopWatch {
 
   stop() {
     clearInterval(this.#timer);
-    const { startup, played, waits, bits, known } = this;
+    const { startup, played, waits, bits } = this;
     const waited = waits.reduce((sum, wait) => sum + wait, 0);
-    return { startup, played, waits, waited, bitrate: bits / known, known };
+    return { startup, played, waits, waited, bitrate: bits / played };
   }
 
   #look(video, bitrate) {
@@ -43,11 +42,9 @@ export class StopWatch {
     const since = this.#moved === null ? 0 : now - this.#moved;
     if (this.#moved === null) this.startup = now - this.#begin;
     else if (this.stands) this.waits.push(since);
-    else this.played += since;
-    const rate = bitrate();
-    if (!this.stands && rate > 0) {
-      this.bits += since * rate;
-      this.known += since;
+    else {
+      this.played += since;
+      this.bits += since * bitrate();
     }
     this.stands = false;
     this.#moved = now;

@@ -25,7 +25,8 @@ export class Player {
     this.#player.configure('cmcd', { enabled: true, version, includeKeys: ['cen'], eventTargets: [target] });
     if (!states) return;
     this.#states = reportStates(this.#video, { url }, () => this.#player.isBuffering());
-    this.#player.addEventListener('buffering', ({ buffering }) => this.#states.say(buffering ? 'r' : 'p'));
+    const unheld = () => (this.#video.paused ? 'a' : 'p'); // the player also stops buffering when it is destroyed
+    this.#player.addEventListener('buffering', ({ buffering }) => this.#states.say(buffering ? 'r' : unheld()));
   }
 
   /** `headers` gives what a license request carries. Failures are reported, not thrown. */
