@@ -46,8 +46,11 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60, 
   const isDays = to - from > 2 * 86_400;
   const label = (at) => (isDays ? dayName(at) : clockTime(at));
   const last = shown.map(({ name, points }) => [name, points.at(-1)?.[1]]).filter(([, value]) => value != null);
-  const spoken = last.map(([name, value]) => `${name ? `${name}: ` : ''}${short(value)}`).join(', ');
-  const readout = el('p.readout', quiet(spoken ? t`now ${spoken}` : ''));
+  const nonzero = last.filter(([, value]) => value !== 0);
+  const said = nonzero.map(([name, value]) => `${name ? `${name}: ` : ''}${short(value)}`).join(', ');
+  const spoken = said || (last.length > 0 ? short(0) : '');
+  const isEmpty = shown.every(({ points }) => points.every(([, value]) => value === null || value === undefined));
+  const readout = el('p.readout', quiet(isEmpty ? t`no figures in this period` : spoken ? t`now ${spoken}` : ''));
   const picture = svg(
     'svg',
     {

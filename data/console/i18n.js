@@ -46,7 +46,8 @@ function format(options) {
 }
 
 const DAY = { day: 'numeric', month: 'short' };
-const CLOCK = { hour: '2-digit', minute: '2-digit' };
+// Of 24 hours in each language, as in logs and guides; `AM` and `PM` would not fit below charts and in the guide.
+const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
 
 /** Date and time with the zone's short name. */
 export const longTime = (seconds) =>

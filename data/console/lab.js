@@ -9,13 +9,15 @@ const REDRAW = 5; // seconds
 const STEPS = [60, 900, 3_600, 86_400, 604_800];
 // Values to choose from; others can be typed.
 const ACTIONS = {
-  refuse: ['SESSION_ENDED', 'NO_LIVE_RIGHTS', 'PIN_CODE_REQUIRED', 'USER_TOKEN_INVALID', 'NOT_ENTITLED', 'TOO_MANY_STREAMS'],
+  refuse: ['SESSION_ENDED', 'NO_LIVE_RIGHTS', 'PIN_CODE_REQUIRED', 'USER_TOKEN_INVALID', 'NOT_ENTITLED', 'STREAM_LIMIT_REACHED'],
   delay: ['2s', '8s', '500ms'],
   status: ['503', '500', '429'],
   cut: ['head', 'body'],
   license: ['garbage', 'empty', 'foreignKid'],
   playlist: ['expired', 'missing', 'stale'],
 };
+// Other routes send no license and no address of a playlist.
+const ONLY_ROUTE = { license: 'license', playlist: 'preflight' };
 const ROUTES = ['any', 'license', 'heartbeat', 'entitlement', 'preflight', 'login', 'live', 'end_playback'];
 
 export function lab({ rest: [name] }) {
@@ -60,9 +62,11 @@ function serverClock() {
       [t`Ahead of real time`, ahead(offset)],
       [t`Pace`, scale === 0 ? badge(t`stopped`, 'warn') : scale === 1 ? t`real time` : badge(t`${scale} times`, 'warn')],
     ]);
+    const scope = el('p.quiet', t`Programmes, rights, tokens, sessions and background jobs of all partners follow it.`);
     if (!movable) return [shown, el('p.quiet', t`It cannot be moved: “lab.clock” is off.`)];
     return [
       shown,
+      scope,
       movers(move),
       el(
         'p.actions',
@@ -159,8 +163,11 @@ function newFault(name, added) {
   const routes = el('datalist', { id: 'fault-routes' }, ROUTES.map((route) => el('option', { value: route })));
   const actions = choice(t`Action`, 'what', Object.keys(ACTIONS).map((one) => [one, one]));
   const value = field(t`Value`, 'value', { list: values.id, required: true });
+  const route = field(t`Route`, 'route', { list: routes.id, required: true, value: 'heartbeat' });
   const suggest = () => {
-    const known = ACTIONS[actions.querySelector('select').value];
+    const what = actions.querySelector('select').value;
+    const known = ACTIONS[what];
+    if (ONLY_ROUTE[what]) route.querySelector('input').value = ONLY_ROUTE[what];
     values.replaceChildren(...known.map((one) => el('option', { value: one })));
     value.querySelector('input').value = known[0];
   };
@@ -169,7 +176,7 @@ function newFault(name, added) {
   const number = { type: 'number', min: 0, size: 6 };
   const contents = [
     [routes, values],
-    field(t`Route`, 'route', { list: routes.id, required: true, value: 'heartbeat' }),
+    route,
     actions,
     value,
     field(t`User`, 'user'),

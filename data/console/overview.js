@@ -146,7 +146,7 @@ async function activity(period) {
       ),
       draws(t`Latency`, 'ms', [
         { name: t`median`, points: millis('latencyP50Micros') },
-        { name: t`99 of 100`, points: millis('latencyP99Micros') },
+        { name: t`99th percentile`, points: millis('latencyP99Micros') },
       ]),
     ]),
   ];

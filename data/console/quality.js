@@ -58,7 +58,7 @@ const CHARTS = () => [
     1e-3,
     [
       [t`median`, ({ startupP50Millis }) => startupP50Millis],
-      [t`95 of 100`, ({ startupP95Millis }) => startupP95Millis],
+      [t`95th percentile`, ({ startupP95Millis }) => startupP95Millis],
     ],
   ],
   [t`Rebuffering`, '%', 100, [['', ({ rebufferRatio }) => rebufferRatio]]],

@@ -44,7 +44,11 @@ function around(time) {
 const kind = ({ status }) => (status < 400 ? 'good' : status < 500 || status === 552 ? 'warn' : 'bad');
 /** The user's e-mail address; the id if the user was erased since. */
 const viewer = ({ email, user }) => user && link(email ?? user, 'users', user);
-const reason = ({ steps, message }) => steps.findLast(({ passed }) => !passed)?.finding ?? message ?? '';
+/** The check that refused a request, with its finding: `password: is wrong`. */
+function reason({ steps, message }) {
+  const failed = steps.findLast(({ passed }) => !passed);
+  return failed ? `${failed.check}: ${failed.finding}` : (message ?? '');
+}
 
 /** The requests, newest first; those of one session oldest first, with the time since the first of them. */
 function records({ time, before, ...wanted }, search) {

@@ -115,7 +115,7 @@ async function guide(view, content) {
   const turn = (text, number) =>
     number >= 1 && number <= pages && el('a.button', { href: address(view, { page: number }) }, text);
   return [
-    el('p', el('strong', dayName(from)), ' ', quiet(t`Times in ${zoneName()} (${zoneShort(from)})`)),
+    el('p', el('strong', dayName(from)), ' ', quiet(zoneTitle(from))),
     grid({ channels: shown, lists, from, to, now, content }),
     pages > 1 &&
       el('nav.actions', { 'aria-label': t`List pages` }, [
@@ -125,6 +125,8 @@ async function guide(view, content) {
       ]),
   ];
 }
+
+const zoneTitle = (at) => (zoneName() === zoneShort(at) ? t`Times in ${zoneName()}` : t`Times in ${zoneName()} (${zoneShort(at)})`);
 
 /** Programmes with a text in their title, on the shown day, of all channels. */
 function found(view, content, search) {

@@ -9,7 +9,8 @@ const POLL_MS = 1_000;
 const RESTART_WITHIN_MS = 120_000;
 
 export function store({ search }) {
-  const create = (self) =>
+  const create = (self) => [
+    el('p.quiet', t`“backup.at” of playgate.toml makes one each night, “backup.keep” says how many are kept. Copy the folder of keys once by hand: it is in no backup.`),
     el(
       'p.actions',
       action(t`Create backup`, async () => {
@@ -17,8 +18,9 @@ export function store({ search }) {
         shown.renew();
         await self.done(t`Created and verified ${name}: ${count(records)} records.`);
       }),
-    );
-  const top = panel('', create);
+    ),
+  ];
+  const top = panel(t`New backup`, create);
   const shown = backups(search);
   return [mayChange() && top, shown, mayChange() && panel(t`Store`, verification)];
 }

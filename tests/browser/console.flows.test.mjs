@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { startAppliance } from './lib/appliance.mjs';
+import { startAppliance, startEmpty } from './lib/appliance.mjs';
 import { launch, skip } from './lib/browser.mjs';
 import { openConsole } from './lib/console.mjs';
 import { importGuide, serverTime, startGuides } from './lib/guide.mjs';
@@ -163,6 +163,48 @@ describe('operators at the console', () => {
     const figure = activity.locator('figure').filter({ hasText: 'Requests by status' });
     await figure.locator('svg').first().hover({ position: { x: 300, y: 50 } });
     assert.match(await figure.locator('.readout').textContent(), /^\d\d:\d\d · .* per minute/);
+  });
+
+  as(
+    'names times by 24 hours below charts, also in a browser of the United States, so that they do not overlap',
+    async (operator) => {
+      await operator.open('overview');
+      const ticks = operator.panel('Activity').locator('figure').first().locator('text.tick:not(.end)');
+      const labels = await ticks.evaluateAll((all) =>
+        all.map((one) => {
+          const { left, right } = one.getBoundingClientRect();
+          return { left, right, text: one.textContent };
+        }),
+      );
+      assert.ok(labels.length >= 4, `${labels.length} labels`);
+      for (const { text } of labels) assert.match(text, /^\d\d:\d\d$/);
+      labels.slice(1).forEach(({ left, text }, i) => assert.ok(labels[i].right < left, `${text} overlaps ${labels[i].text}`));
+    },
+    { locale: 'en-US' },
+  );
+
+  test('an empty server shows its first steps, and which of them are done', { skip, timeout: 120_000 }, async () => {
+    const server = await startEmpty();
+    try {
+      const operator = await openConsole(browser, server);
+      await operator.logIn(server.operatorToken);
+      await operator.settled();
+      const steps = operator.panel('First steps').getByRole('listitem');
+      const partner = steps.filter({ hasText: 'Add a partner' });
+      await partner.getByText('open', { exact: true }).waitFor();
+      assert.equal(await steps.count(), 6);
+      assert.deepEqual(await operator.barriers(), []);
+      await partner.getByRole('link').click();
+      await operator.settled();
+      assert.equal(await operator.page.locator('#main h1').textContent(), 'Partners and operators');
+      await server.operate('POST', '/admin/v1/partners', { name: 'Acme' });
+      await operator.open('overview');
+      await partner.getByText('done', { exact: true }).waitFor();
+      await steps.filter({ hasText: 'Import a catalogue' }).getByText('open', { exact: true }).waitFor();
+      await operator.close();
+    } finally {
+      await server.stop();
+    }
   });
 
   as('edits a livestream after showing the difference, and undoes it', async (operator, page) => {

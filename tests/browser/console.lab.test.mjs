@@ -61,6 +61,28 @@ describe('the lab page of the console', () => {
     assert.deepEqual(await operator.barriers(), []);
   });
 
+  as('suggests routes and values of a fault that the server takes', async (operator, page) => {
+    await operator.open('lab/demo');
+    const faults = operator.panel('Faults');
+    const suggested = (id) => page.locator(`#${id} option`).evaluateAll((all) => all.map(({ value }) => value));
+    const routes = await suggested('fault-routes');
+    const actions = await faults.getByLabel('Action').locator('option').evaluateAll((all) => all.map(({ value }) => value));
+    assert.ok(routes.length > 5 && actions.length > 5);
+    const ways = routes.map((route) => ({ route, do: { delay: '1s' } }));
+    for (const action of actions) {
+      await faults.getByLabel('Action').selectOption(action);
+      const values = await suggested('fault-values');
+      assert.ok(values.length > 1, action);
+      const sent = (value) => (action === 'status' ? Number(value) : value);
+      const route = ['license', 'playlist'].includes(action) ? await faults.getByLabel('Route').inputValue() : 'any';
+      ways.push(...values.map((value) => ({ route, do: { [action]: sent(value) } })));
+    }
+    const path = '/admin/v1/partners/demo/faults';
+    for (const way of ways) await appliance.operate('POST', path, way);
+    await assert.rejects(appliance.operate('POST', path, { route: 'any', do: { refuse: 'NO_SUCH_CODE' } }), /400/);
+    await appliance.operate('DELETE', path);
+  });
+
   as('moves the clock of the server and of a partner, and returns both', async (operator) => {
     await operator.open('lab');
     const server = operator.panel('Clock of the server');

@@ -64,6 +64,42 @@ export async function startAppliance(settings = {}, config = '') {
   }
 }
 
+/** Starts a server without data; resolves with its `opsUrl` and `operatorToken`, `operate` and `stop` as above. */
+export async function startEmpty() {
+  const program = binary();
+  const folder = await mkdtemp(path.join(tmpdir(), 'playgate-browser-'));
+  const data = ['--data-dir', path.join(folder, 'data')];
+  const added = await runCommand(program, ['operator', 'add', 'ann', '--role', 'admin', '--json', ...data]).ended;
+  const operatorToken = JSON.parse(added.out).token;
+  const child = spawn(program, ['serve', '--listen', '127.0.0.1:0', ...data], {
+    env: { ...process.env, PLAYGATE_OPS_LISTEN: '127.0.0.1:0' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const killOnExit = () => child.kill('SIGKILL');
+  process.once('exit', killOnExit);
+  const ended = new Promise((done) => child.once('exit', done));
+  const stop = async () => {
+    child.kill('SIGTERM');
+    const timer = setTimeout(killOnExit, END_WITHIN_MS);
+    await ended;
+    clearTimeout(timer);
+    process.removeListener('exit', killOnExit);
+    await rm(folder, { recursive: true, force: true });
+  };
+  let diagnostics = '';
+  const address = new Promise((resolve, reject) => {
+    child.stderr.setEncoding('utf8').on('data', (text) => {
+      diagnostics += text;
+      const ready = /"ops":"([^"]+)"/.exec(diagnostics);
+      if (ready) resolve(ready[1]);
+    });
+    ended.then(() => reject(new Error(`the server ended:\n${diagnostics}`)));
+  });
+  const timer = setTimeout(killOnExit, READY_WITHIN_MS);
+  const server = { opsUrl: `http://${await address.finally(() => clearTimeout(timer))}`, operatorToken };
+  return { ...server, operate: (...call) => operate(server, ...call), stop };
+}
+
 async function operate({ opsUrl, operatorToken }, method, path, body) {
   const headers = { Authorization: `Bearer ${operatorToken}`, 'Content-Type': 'application/json' };
   const response = await fetch(new URL(path, opsUrl), { method, headers, body: JSON.stringify(body) });

@@ -15,10 +15,10 @@ export async function barriers(page) {
 }
 const PHONE = { width: 390, height: 844 };
 
-/** The console, not logged in. `phone` is one: small, and dark. */
-export async function openConsole(browser, { opsUrl }, { phone = false } = {}) {
+/** The console, not logged in. `phone` is one: small, and dark. `locale` is that of the browser. */
+export async function openConsole(browser, { opsUrl }, { phone = false, locale = 'en-GB' } = {}) {
   const context = await browser.newContext({
-    locale: 'en-GB',
+    locale,
     timezoneId: 'Asia/Kolkata', // far from UTC, and not by whole hours
     ...(phone && { viewport: PHONE, colorScheme: 'dark' }),
   });
