@@ -1,22 +1,26 @@
 //! Start-up: opens the store; until that succeeds, every listener answers 503 with the reason (maintenance
-//! mode).
+//! mode). A member of a fleet passes the connections of viewers on to the owner instead.
 
 use std::io::BufRead;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::exit::{Exit, Failure};
 use super::reexec::reexec;
 use super::reload::Reload;
 use super::signals::{SignalAction, Signals};
-use super::{descriptors, listeners, systemd, verify_subprocess};
+use super::{descriptors, fleet, listeners, systemd, verify_subprocess};
 use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_store, open_store};
 use crate::config::{Config, Loaded};
 use crate::fleet::membership::Membership;
+use crate::http::routing::router::RouteSet;
+use crate::http::server::listener::Listener;
 use crate::http::server::maintenance::{self, Notice};
+use crate::http::server::standby;
 use crate::ports::tls::Tls;
 use crate::store::{FleetAccess, FormatUpgrade, Imported, Store, StoreError};
 
@@ -145,7 +149,23 @@ async fn maintain(
     let config = &startup.config;
     // Clients get 503 with the reason, and health checks see why, instead of refused connections.
     let bound = listeners::all(config, startup.tls.as_ref()).await?;
-    let listeners: Vec<_> = bound.listeners.into_iter().map(Arc::new).collect();
+    let is_passed_on = |listener: &Arc<Listener>| {
+        startup.membership.is_some() && listener.options.table == RouteSet::Public
+    };
+    let (public, listeners): (Vec<_>, Vec<_>) = bound
+        .listeners
+        .into_iter()
+        .map(Arc::new)
+        .partition(is_passed_on);
+    // The owner of a fleet needs nothing of this store.
+    let mut passing = match &startup.membership {
+        Some(membership) => {
+            let pass_on = fleet::pass_on_without_store(config, membership)?;
+            standby::serve(&public, config.limits.connections, &pass_on)
+        }
+        None => JoinSet::new(),
+    };
+    drop(public);
     // The notice repeats only the store's own text; the log also has the hint.
     let mut reason = error.to_string();
     let said = Failure::from(error);
@@ -173,7 +193,10 @@ async fn maintain(
         // Frees the addresses for the service.
         answering.shutdown().await;
         match startup.open() {
-            Ok(store) => return Ok(Some(store)),
+            Ok(store) => {
+                passing.shutdown().await;
+                return Ok(Some(store));
+            }
             // A backup is being restored.
             Err(StoreError::InUse) => {}
             Err(StoreError::Hung) => return Err(reexec()),

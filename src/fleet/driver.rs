@@ -48,6 +48,18 @@ pub enum Standing {
     Deposed,
 }
 
+impl Standing {
+    /// Makes the owner known, if it has changed.
+    pub fn follow(standing: &watch::Sender<Self>, owner: Option<String>) {
+        let next = Self::Standby { owner };
+        standing.send_if_modified(|standing| {
+            let differs = *standing != next;
+            *standing = next;
+            differs
+        });
+    }
+}
+
 pub struct DriverSettings {
     pub etcd: EtcdSettings,
     pub lease: Duration,
@@ -326,13 +338,7 @@ impl FollowLoop {
                     Some(Claim::Other { member }) => self.record_of(member),
                     Some(Claim::Held { .. }) | None => None,
                 };
-                let owner = owner.map(|known| known.address);
-                self.standing.send_if_modified(|standing| {
-                    let next = Standing::Standby { owner };
-                    let differs = *standing != next;
-                    *standing = next;
-                    differs
-                });
+                Standing::follow(&self.standing, owner.map(|known| known.address));
             }
         }
         Ok(())

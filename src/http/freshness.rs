@@ -13,6 +13,7 @@ use crate::http::state::HttpState;
 
 /// How long an answer waits until it is known that no other member is the owner: as long as a change does.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A poll, since only the few requests of these seconds need it: the threads of the fleet need not know who waits.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// What is known of the state from which an answer was made before.

@@ -130,13 +130,10 @@ impl Fleet {
     fn wait_until_known(log: &mut EtcdLog, new: &MemberRecord) -> CommandResult {
         let until = Instant::now() + NOTICED_WITHIN;
         while Instant::now() < until {
-            let owner = log.owner()?.map(|owner| HEXLOWER.encode(&owner));
-            let members = log.members()?;
-            let mut owners = members
-                .iter()
-                .filter(|member| owner.as_ref() == Some(&member.id));
             // The record of an older version names nobody, and that version asks for no promises.
-            if owners.any(|owner| owner.knows.is_empty() || owner.knows.contains(&new.id)) {
+            let knows =
+                |owner: MemberRecord| owner.knows.is_empty() || owner.knows.contains(&new.id);
+            if log.owner_record()?.is_some_and(knows) {
                 return Ok(());
             }
             std::thread::park_timeout(AGAIN);
@@ -154,21 +151,17 @@ impl Fleet {
             return Err(Failure::failed("this member was removed from its fleet")
                 .hint("move its data directory away, and run `playgate fleet join`"));
         }
-        let owner = log.owner()?.map(|owner| HEXLOWER.encode(&owner));
-        if owner.as_deref() == Some(&*own.member_hex()) {
+        let owner = log.owner_record()?.ok_or_else(|| {
+            Failure::failed("no member is the owner").hint(
+                "start the service on the member with the highest commit (`playgate fleet status`)",
+            )
+        })?;
+        if owner.id == own.member_hex() {
             return Err(
                 Failure::failed("this member is the owner: others take copies of it")
                     .hint("stop its service; another member takes over"),
             );
         }
-        let owner = members
-            .iter()
-            .find(|member| owner.as_deref() == Some(&*member.id));
-        let owner = owner.ok_or_else(|| {
-            Failure::failed("no member is the owner").hint(
-                "start the service on the member with the highest commit (`playgate fleet status`)",
-            )
-        })?;
         // A store that another process uses is not replaced, and the copy may be large.
         check_unused(self.data_dir())?;
         let snapshot = directory(self.data_dir()).join("incoming.snapshot");

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
 
+use super::pass_on::pass_on;
 use crate::app;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::reexec::reexec;
@@ -30,25 +29,18 @@ use crate::fleet::peers::PeerClient;
 use crate::http::freshness::Freshness;
 use crate::http::server::forwarded::ForwardedConnections;
 use crate::http::server::listener::tcp_socket;
-use crate::http::server::standby::{self, ClientStream, PassOn};
+use crate::http::server::standby::{self, PassOn};
 use crate::http::state::HttpState;
 use crate::observe::fleet::FleetReport;
 use crate::ports::SystemClock;
 use crate::services::Services;
 use crate::store::Store;
-use crate::types::{ConnectionOrigin, UserId};
+use crate::types::UserId;
 
-/// How long a connection waits for an owner. A takeover is expected to be shorter.
-const HOLD: Duration = Duration::from_secs(10);
 const WARN_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks at members and etcd.
 const EXAMINE_EVERY: Duration = Duration::from_secs(10);
 const RETENTION_EVERY: Duration = Duration::from_secs(3_600);
-const AGAIN: Duration = Duration::from_millis(100);
-
-/// Sent to a connection that no owner has taken. No request was read.
-const NO_OWNER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
-    Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
 impl From<MembershipError> for Failure {
     fn from(error: MembershipError) -> Self {
@@ -395,64 +387,4 @@ async fn listen(address: &ListenAddress) -> Result<TcpListener, Failure> {
     bound
         .await
         .map_err(|error| Failure::failed(format!("`fleet.listen`: {address}: {error}")))
-}
-
-fn pass_on(client: PeerClient, standing: watch::Receiver<Standing>, own: String) -> PassOn {
-    let own: Arc<str> = own.into();
-    Arc::new(move |stream, origin, slot| {
-        let (client, standing, own) = (client.clone(), standing.clone(), Arc::clone(&own));
-        tokio::spawn(async move {
-            forward(&client, standing, &own, stream, origin).await;
-            drop(slot);
-        });
-    })
-}
-
-/// Connects a client with the owner. While there is none it waits: nothing was read, so nothing is lost.
-async fn forward(
-    client: &PeerClient,
-    mut standing: watch::Receiver<Standing>,
-    own: &str,
-    mut stream: Box<dyn ClientStream>,
-    origin: ConnectionOrigin,
-) {
-    let until = Instant::now() + HOLD;
-    while Instant::now() < until {
-        let address = match &*standing.borrow_and_update() {
-            Standing::Standby { owner } => owner.clone(),
-            // A connection that came before.
-            Standing::Owner => Some(own.to_owned()),
-            Standing::Deposed => None,
-        };
-        if let Some(address) = address {
-            let connected = tokio::select! {
-                connected = client.forward(&address, origin) => Some(connected),
-                // A machine that was lost does not refuse the connection: the change of the owner ends the wait.
-                Ok(()) = standing.changed() => None,
-            };
-            match connected {
-                Some(Ok(mut owner)) => {
-                    let moved = |standing: &Standing| match standing {
-                        Standing::Standby { owner } => {
-                            owner.as_ref().is_some_and(|next| *next != address)
-                        }
-                        Standing::Owner | Standing::Deposed => address != own,
-                    };
-                    tokio::select! {
-                        // Either side may end it, for any reason.
-                        _ = copy_bidirectional(&mut stream, &mut owner) => {}
-                        // An owner that hangs or was cut off answers nothing more; its client may ask again.
-                        () = async { drop(standing.wait_for(moved).await) } => {}
-                    }
-                    return;
-                }
-                Some(Err(error)) => tracing::debug!(%error, "the owner does not take a connection"),
-                None => continue,
-            }
-        }
-        let _ = timeout(AGAIN, standing.changed()).await;
-    }
-    if origin.to != crate::types::ListenerKind::Secure {
-        let _ = timeout(AGAIN, stream.write_all(NO_OWNER)).await;
-    }
 }

@@ -3,6 +3,7 @@
 mod begin;
 mod end;
 mod member;
+mod pass_on;
 mod trial;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ use data_encoding::HEXLOWER;
 use tokio::runtime::{Builder, Runtime};
 
 pub(super) use self::member::{FleetMember, examiner, membership};
+pub(super) use self::pass_on::pass_on_without_store;
 use super::exit::{CommandResult, Exit, Failure};
 use super::{Global, output, verify_subprocess};
 use crate::app::{Ports, StoreOpener, open_store};

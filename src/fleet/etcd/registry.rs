@@ -91,6 +91,16 @@ impl EtcdLog {
         Ok(found.and_then(|pair| MemberId::try_from(decode(pair.get("value"))).ok()))
     }
 
+    /// The record of the member that holds the claim.
+    pub fn owner_record(&mut self) -> Result<Option<MemberRecord>, SharedLogError> {
+        let Some(owner) = self.owner()? else {
+            return Ok(None);
+        };
+        let owner = HEXLOWER.encode(&owner);
+        let members = self.members()?;
+        Ok(members.into_iter().find(|member| member.id == owner))
+    }
+
     /// Ends the fleet, for good: removes its log and its members, and leaves a note of the one that continues,
     /// which has all commits up to `head`.
     pub fn dissolve(

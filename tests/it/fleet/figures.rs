@@ -1,19 +1,33 @@
-//! What a change costs on a single node and in a fleet, in one run: `PLAYGATE_FLEET_ROUNDS` runs it.
+//! What changes and imports cost on a single node and in a fleet, and how far standbys are behind:
+//! `PLAYGATE_FLEET_ROUNDS` runs them.
 
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::campaign::{long_form, machines, percentile};
-use super::send;
-use crate::support::appliance::Appliance;
+use super::machines::MACHINES;
+use super::{playgate, send};
+use crate::support::appliance::{Appliance, real_time};
 use crate::support::server::PASSWORD;
+use crate::support::synthetic_guide::MadeGuide;
 
 const PERIOD: Duration = Duration::from_secs(10);
 const SIGN_UPS: usize = 3;
 const CHANGES: usize = 16;
+/// Changes whose way to the standbys is measured, while others change too.
+const FOLLOWED: usize = 500;
+/// Two weeks of 500 channels: 228,000 programmes.
+const CHANNELS: usize = 500;
+const PROGRAMMES: usize = 456;
 
 #[test]
 fn changes_are_measured_on_a_single_node_and_in_a_fleet() {
@@ -38,6 +52,155 @@ fn changes_are_measured_on_a_single_node_and_in_a_fleet() {
     }
 }
 
+#[test]
+fn lag_of_standbys_and_an_import_are_measured() {
+    if long_form().is_none() {
+        return;
+    }
+    let Some(fleet) = machines() else {
+        return;
+    };
+    let owner = fleet.owner();
+    let address = fleet.addresses()[owner];
+    let standbys = (0..MACHINES).filter(|at| *at != owner);
+    let logs: Vec<_> = standbys
+        .map(|at| fleet.data(at).join("store/log"))
+        .collect();
+    measure_lag("with no other change", &fleet.partner, address, &logs, 0);
+    measure_lag(
+        "with 16 clients that change names",
+        &fleet.partner,
+        address,
+        &logs,
+        CHANGES,
+    );
+
+    let folder = tempfile::tempdir().unwrap();
+    let guide = folder.path().join("guide.xml");
+    MadeGuide {
+        channels: CHANNELS,
+        programmes: PROGRAMMES,
+        shift: 0,
+        word: "Programme",
+        first: real_time().0,
+    }
+    .write(&guide);
+    let arguments = [
+        "epg",
+        "import",
+        "--create-livestreams",
+        guide.to_str().unwrap(),
+    ];
+    let single = Appliance::start(&folder.path().join("data"));
+    let began = Instant::now();
+    single.does(&arguments);
+    println!(
+        "import on a single node: {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+    let began = Instant::now();
+    playgate(fleet.config(owner), &arguments).unwrap();
+    let imported = began.elapsed();
+    fleet.wait_until_equal();
+    println!(
+        "import in a fleet: {:.1} s; all standbys had it {:.1} s later",
+        imported.as_secs_f64(),
+        (began.elapsed() - imported).as_secs_f64()
+    );
+}
+
+/// Prints how long after the owner has acknowledged a change a standby has it in its log, from where it applies it at
+/// once.
+fn measure_lag(name: &str, partner: &str, owner: SocketAddr, logs: &[PathBuf], others: usize) {
+    let seen: Vec<_> = logs.iter().map(|_| Mutex::default()).collect();
+    let stop = AtomicBool::new(false);
+    let unique = format!("{others}lag");
+    let mut acknowledged = Vec::new();
+    std::thread::scope(|scope| {
+        for (log, seen) in logs.iter().zip(&seen) {
+            scope.spawn(|| follow(log, &unique, seen, &stop));
+        }
+        let (stop, partner) = (&stop, partner);
+        for client in 0..others {
+            let user = sign_up(partner, owner, &format!("other{client}")).unwrap();
+            scope.spawn(move || {
+                for number in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    rename(partner, owner, &user, &number.to_string());
+                }
+            });
+        }
+        let user = sign_up(partner, owner, "followed").unwrap();
+        for number in 0..FOLLOWED {
+            let name = format!("{unique}{number:05}");
+            assert!(rename(partner, owner, &user, &name));
+            acknowledged.push((name, Instant::now()));
+        }
+        // What is on its way.
+        park_timeout(Duration::from_secs(3));
+        stop.store(true, Ordering::Relaxed);
+    });
+    let mut lags: Vec<_> = seen
+        .iter()
+        .flat_map(|seen: &Mutex<BTreeMap<String, Instant>>| {
+            let seen = seen.lock().unwrap();
+            let lag = |(name, at): &(String, Instant)| seen[name].saturating_duration_since(*at);
+            acknowledged.iter().map(lag).collect::<Vec<_>>()
+        })
+        .collect();
+    lags.sort_unstable();
+    println!("lag of two standbys, {name}: {}", text(&lags));
+}
+
+/// Records when each text that begins like this, with five digits, came to a log.
+fn follow(log: &Path, begin: &str, seen: &Mutex<BTreeMap<String, Instant>>, stop: &AtomicBool) {
+    let (mut current, mut end) = (PathBuf::new(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        let files = fs::read_dir(log).unwrap().map(|file| file.unwrap().path());
+        let newest = files
+            .filter(|path| path.extension().is_some_and(|kind| kind == "log"))
+            .max()
+            .unwrap();
+        // Once more, now that nothing is added to it.
+        if let Ok(file) = File::open(&current) {
+            end = record_new_texts(&file, end, begin, seen);
+        }
+        if newest != current {
+            (current, end) = (newest, 0);
+        }
+        park_timeout(Duration::from_millis(1));
+    }
+}
+
+/// Reads from a place before which all was read; returns the next one.
+fn record_new_texts(
+    file: &File,
+    end: u64,
+    begin: &str,
+    seen: &Mutex<BTreeMap<String, Instant>>,
+) -> u64 {
+    let length = begin.len() + 5;
+    let from = end.saturating_sub(length as u64);
+    let mut part = vec![0; 256 * 1024];
+    let read = file.read_at(&mut part, from).unwrap();
+    let now = Instant::now();
+    let part = &part[..read];
+    for text in part.windows(length) {
+        let Some(number) = text.strip_prefix(begin.as_bytes()) else {
+            continue;
+        };
+        if number.iter().all(u8::is_ascii_digit) {
+            let text = String::from_utf8(text.to_vec()).unwrap();
+            seen.lock().unwrap().entry(text).or_insert(now);
+        }
+    }
+    // Zeros follow what was appended.
+    let used = part.iter().rposition(|byte| *byte != 0);
+    end.max(from + used.map_or(0, |last| last as u64 + 1))
+}
+
 fn measure(name: &str, partner: &str, address: SocketAddr) {
     let sign_ups = repeat(SIGN_UPS, |client, number| {
         sign_up(partner, address, &format!("{client}-{number}")).is_some()
@@ -46,19 +209,14 @@ fn measure(name: &str, partner: &str, address: SocketAddr) {
         .map(|client| sign_up(partner, address, &format!("c{client}")).unwrap())
         .collect();
     let changes = repeat(CHANGES, |client, number| {
-        let (id, bearer) = &users[client];
-        let headers = [
-            ("Service-AccessToken", partner),
-            ("Authorization", bearer.as_str()),
-        ];
-        let body = json!({"name": number.to_string()}).to_string();
-        let target = format!("/api/user/v1/users/{id}");
-        send(address, "PUT", &target, &headers, &body).is_some_and(|(status, _)| status == 200)
+        rename(partner, address, &users[client], &number.to_string())
     });
     println!(
-        "{name}: sign-up {}; changes of {CHANGES} clients {}",
+        "{name}: sign-up {}, {:.0} a second; changes of {CHANGES} clients {}, {:.0} a second",
         text(&sign_ups),
-        text(&changes)
+        rate(&sign_ups),
+        text(&changes),
+        rate(&changes)
     );
 }
 
@@ -73,6 +231,16 @@ fn sign_up(partner: &str, address: SocketAddr, name: &str) -> Option<(String, St
     let body: Value = serde_json::from_str(&body).ok()?;
     let bearer = format!("Bearer {}", body["token"].as_str()?);
     Some((body["userId"].as_str()?.to_owned(), bearer))
+}
+
+fn rename(partner: &str, address: SocketAddr, (id, bearer): &(String, String), name: &str) -> bool {
+    let headers = [
+        ("Service-AccessToken", partner),
+        ("Authorization", bearer.as_str()),
+    ];
+    let body = json!({ "name": name }).to_string();
+    let target = format!("/api/user/v1/users/{id}");
+    send(address, "PUT", &target, &headers, &body).is_some_and(|(status, _)| status == 200)
 }
 
 /// How long each call took that succeeded, of clients that repeat it.
@@ -102,10 +270,10 @@ fn repeat(clients: usize, call: impl Fn(usize, usize) -> bool + Sync) -> Vec<Dur
 
 fn text(took: &[Duration]) -> String {
     let millis = |percent| percentile(took, percent).as_micros() as f64 / 1_000.0;
-    let rate = took.len() as f64 / PERIOD.as_secs_f64();
-    format!(
-        "p50 {:.1} ms, p99 {:.1} ms, {rate:.0} a second",
-        millis(50),
-        millis(99)
-    )
+    let (half, most) = (millis(50), millis(99));
+    format!("p50 {half:.1} ms, p99 {most:.1} ms")
+}
+
+fn rate(took: &[Duration]) -> f64 {
+    took.len() as f64 / PERIOD.as_secs_f64()
 }

@@ -23,13 +23,54 @@ pub struct Ledger {
     pub unknown: BTreeSet<String>,
     /// When each acknowledgement came.
     times: Vec<Instant>,
-    /// Reads that broke off, and those that were refused.
-    pub broken: usize,
-    pub refused: usize,
-    /// The last body of those.
-    pub refusal: Option<String>,
+    pub reads: Reads,
     /// Reads that no order of the operations explains.
     pub impossible: Vec<String>,
+}
+
+/// What became of reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    pub answered: usize,
+    /// Attempts that a member refused, by what it said.
+    pub refused: BTreeMap<String, usize>,
+    /// Attempts that broke off or were not connected.
+    pub broken: usize,
+    /// Reads that no member answered, of one attempt at each.
+    pub unanswered: usize,
+}
+
+impl Reads {
+    pub fn all_refused(&self) -> usize {
+        self.refused.values().sum()
+    }
+
+    /// What came since, as one text.
+    pub fn since(&self, before: &Self) -> String {
+        let refused = self.refused.iter().map(|(why, count)| {
+            let old = before.refused.get(why).copied().unwrap_or_default();
+            (why, count - old)
+        });
+        let refused = refused.filter(|(_, count)| *count > 0);
+        let refused: Vec<_> = refused
+            .map(|(why, count)| format!("{count} {why:?}"))
+            .collect();
+        format!(
+            "{} answered, {} by no member; attempts: {} broken off, {} refused ({})",
+            self.answered - before.answered,
+            self.unanswered - before.unanswered,
+            self.broken - before.broken,
+            self.all_refused() - before.all_refused(),
+            refused.join(", "),
+        )
+    }
+}
+
+/// The message of a refusal; that of a member without an owner is empty.
+fn reason(body: &str) -> String {
+    let body: Value = serde_json::from_str(body).unwrap_or_default();
+    let message = body.pointer("/error/message").and_then(Value::as_str);
+    message.unwrap_or("no owner").to_owned()
 }
 
 impl Ledger {
@@ -190,8 +231,9 @@ impl Clients<'_> {
         }
     }
 
-    /// Reads all registers at one member until it is stopped.
-    pub fn read(&self, address: SocketAddr) {
+    /// Reads all registers until it is stopped. A read that a member refuses or breaks off goes to the next one, as
+    /// behind the proxy of the documentation.
+    pub fn read(&self, members: &[SocketAddr]) {
         let mut at = 0;
         while !self.is_stopping() {
             park_timeout(REST);
@@ -208,25 +250,19 @@ impl Clients<'_> {
             };
             drop(before);
             let target = format!("/api/user/v1/users/{id}");
-            let answer = self.as_user(address, "GET", &target, &bearer, "");
+            let answer = self.read_once(members, &target, &bearer);
             let mut register = self.registers[at].lock().unwrap();
             let mut ledger = self.ledger.lock().unwrap();
             match answer {
                 Some((200, body)) => {
-                    let Ok(body) = serde_json::from_str::<Value>(&body) else {
-                        ledger.broken += 1;
-                        continue;
-                    };
+                    ledger.reads.answered += 1;
+                    let body: Value = serde_json::from_str(&body).unwrap();
                     let value = body["name"].as_str().unwrap_or("0").parse().unwrap();
                     let same = register.as_mut().filter(|register| register.id == id);
                     let wrong = same.and_then(|register| register.record(floor, value));
                     ledger.impossible.extend(wrong);
                 }
-                Some((503, body)) => {
-                    ledger.refused += 1;
-                    ledger.refusal = Some(body);
-                }
-                None => ledger.broken += 1,
+                None => ledger.reads.unanswered += 1,
                 Some((status, body)) => {
                     // Anything else about a user who was acknowledged is a lost write.
                     ledger
@@ -235,6 +271,28 @@ impl Clients<'_> {
                 }
             }
         }
+    }
+
+    /// One attempt at each member, up to the first answer that is not a refusal.
+    fn read_once(
+        &self,
+        members: &[SocketAddr],
+        target: &str,
+        bearer: &str,
+    ) -> Option<(u16, String)> {
+        members.iter().find_map(|member| {
+            let answer = self.as_user(*member, "GET", target, bearer, "");
+            let reads = &mut self.ledger.lock().unwrap().reads;
+            match answer {
+                Some((503, body)) => *reads.refused.entry(reason(&body)).or_default() += 1,
+                Some((200, body)) if serde_json::from_str::<Value>(&body).is_err() => {
+                    reads.broken += 1;
+                }
+                None => reads.broken += 1,
+                answered => return answered,
+            }
+            None
+        })
     }
 
     fn as_user(

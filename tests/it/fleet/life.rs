@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::trial::{Fleet, refusal};
-use super::{playgate, post, send, until};
-use crate::support::appliance::{binary, err};
+use super::{alone, playgate, post, send, until};
+use crate::support::appliance::{Appliance, binary, err};
 use crate::support::external_tools::{free_port, packaged};
 use crate::support::process::{InTime as _, KilledOnDrop};
 use crate::support::server::{PASSWORD, TestServer};
@@ -29,6 +29,7 @@ fn operators_see_what_is_wrong_with_a_fleet_and_what_to_do() {
     a_clock_that_differs_is_reported(&mut fleet, standby);
     a_restored_backup_is_refused(&mut fleet, standby);
     a_member_that_was_away_too_long_takes_a_copy(&mut fleet, standby);
+    a_member_without_a_store_passes_viewers_on(&mut fleet, standby);
     dissolving_leaves_one_single_node(&mut fleet);
 }
 
@@ -41,6 +42,47 @@ fn a_single_node_has_no_fleet() {
         answer.json(),
         json!({ "members": [], "etcd": [], "problems": [] })
     );
+}
+
+#[test]
+fn a_single_node_has_no_thread_and_no_socket_of_a_fleet() {
+    let folder = tempfile::tempdir().unwrap();
+    let single = Appliance::start(&folder.path().join("data"));
+    let id = single.process.id();
+    assert_eq!(fleet_threads(id), Vec::<String>::new());
+    // That of viewers and that of operators.
+    assert_eq!(tcp_sockets(id), 2);
+
+    // The control: a member listens for others, and is connected with etcd.
+    let Some(fleet) = Fleet::start() else { return };
+    let id = fleet.members[fleet.owner()].part.id();
+    assert_eq!(fleet_threads(id), ["fleet-claim", "fleet-follow"]);
+    assert!(tcp_sockets(id) > 3);
+}
+
+fn fleet_threads(process: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
+    let mut names: Vec<_> = names.map(|name| name.trim().to_owned()).collect();
+    names.retain(|name| name.starts_with("fleet"));
+    names.sort();
+    names
+}
+
+/// Those that listen, and those that are connected.
+fn tcp_sockets(process: u32) -> usize {
+    let files = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let files = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
+    let open: Vec<_> = files
+        .map(|file| file.to_string_lossy().into_owned())
+        .collect();
+    let table = |name| fs::read_to_string(format!("/proc/{process}/net/{name}")).unwrap();
+    let tables = table("tcp") + &table("tcp6");
+    let inodes = tables
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(9));
+    let is_open = |inode: &&str| open.contains(&format!("socket:[{inode}]"));
+    inodes.filter(is_open).count()
 }
 
 // -- The parts
@@ -321,6 +363,45 @@ fn a_member_that_was_away_too_long_takes_a_copy(fleet: &mut Fleet, standby: usiz
     );
 }
 
+/// Viewers need nothing of its store; operators and health checks see that it is damaged.
+fn a_member_without_a_store_passes_viewers_on(fleet: &mut Fleet, standby: usize) {
+    let config = fleet.members[standby].config.clone();
+    fleet.members[standby].part.stop();
+    for entry in fs::read_dir(data_dir(&config).join("store")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap();
+        }
+    }
+    let ask = |fleet: &Fleet| {
+        let headers = [("Service-AccessToken", &*fleet.partner)];
+        let at = fleet.members[standby].address;
+        send(at, "GET", "/api/catalog/v1/assets", &headers, "")
+    };
+    fleet.members[standby].part.start(&config, &[]);
+    let (status, body) = until("the reason", || {
+        send(ops(&config), "GET", "/readyz", &[], "")
+    });
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("\"store\":"), "{body}");
+    // The first attempts: none is refused before the owner is known.
+    for _ in 0..3 {
+        let (status, body) = ask(fleet).unwrap();
+        assert_eq!(status, 200, "{body}");
+    }
+    // Also to the next owner.
+    let owner = fleet.owner();
+    fleet.members[owner].part.signal("STOP");
+    until("an answer of the next owner", || {
+        ask(fleet).filter(|(status, _)| *status == 200)
+    });
+    fleet.members[owner].part.signal("CONT");
+    fleet.members[standby].part.stop();
+    playgate(&config, &["fleet", "reseed"]).unwrap();
+    fleet.members[standby].part.start(&config, &[]);
+    fleet.wait_until_equal();
+}
+
 fn dissolving_leaves_one_single_node(fleet: &mut Fleet) {
     let owner = fleet.owner();
     let (kept, others) = (owner, [(owner + 1) % 3, (owner + 2) % 3]);
@@ -441,15 +522,6 @@ fn ops(config: &Path) -> SocketAddr {
 
 fn data_dir(config: &Path) -> PathBuf {
     setting(config, "", "data_dir").into()
-}
-
-/// The configuration without the fleet.
-fn alone(config: &Path) -> PathBuf {
-    let text = fs::read_to_string(config).unwrap();
-    let (text, _) = text.split_once("[fleet]").unwrap();
-    let alone = config.with_extension("alone.toml");
-    fs::write(&alone, text).unwrap();
-    alone
 }
 
 /// The configuration with other endpoints.

@@ -2,11 +2,11 @@
 //! network namespace: their power can be cut, and what they send or get can be dropped.
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -14,9 +14,12 @@ use super::disk::{Disk, run};
 use super::{playgate, post, until};
 use crate::support::appliance::binary;
 use crate::support::external_tools::program;
+use crate::support::process::{InTime as _, first_json_line};
 
 pub const MACHINES: usize = 3;
 const NAMES: [&str; MACHINES] = ["north", "south", "west"];
+/// A machine without etcd, for a member that joins.
+pub const FOURTH: usize = MACHINES;
 const DISK_MIB: u32 = 700;
 /// Commits. The clients here make fewer in two seconds.
 const FOLLOWING: u64 = 200;
@@ -39,7 +42,7 @@ impl Network {
         ip(&["link", "add", &network.bridge, "type", "bridge"])?;
         ip(&["addr", "add", &own, "dev", &network.bridge])?;
         ip(&["link", "set", &network.bridge, "up"])?;
-        for at in 0..MACHINES {
+        for at in 0..=FOURTH {
             let (space, link) = (network.space(at), format!("{}v{at}", network.bridge));
             ip(&["netns", "add", &space])?;
             let peer = ["type", "veth", "peer", "name", "eth0", "netns", &space];
@@ -71,7 +74,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for at in 0..MACHINES {
+        for at in 0..=FOURTH {
             let _ = ip(&["netns", "del", &self.space(at)]);
         }
         let _ = ip(&["link", "del", &self.bridge]);
@@ -83,9 +86,47 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
 }
 
 /// Ends with its owner.
-struct Process(Option<Child>);
+pub struct Process(Option<Child>);
 
 impl Process {
+    /// The service of a member in a network namespace; `ahead` moves its clock by so many seconds.
+    pub fn serve(space: &str, config: &Path, log: File, ahead: Option<i64>) -> Self {
+        let own = binary();
+        let mut command = command(space, Path::new(own.get_program()));
+        for (name, value) in own.get_envs() {
+            match value {
+                // The address of operations is in the configuration.
+                _ if name == "PLAYGATE_OPS_LISTEN" => command.env_remove(name),
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(ahead) = ahead {
+            command
+                .env(
+                    "LD_PRELOAD",
+                    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+                )
+                .env("FAKETIME", format!("{ahead:+}s"))
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        let child = command
+            .arg("--config")
+            .arg(config)
+            .arg("serve")
+            .env("PLAYGATE_LOG_LEVEL", "info")
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        Self(Some(child.unwrap()))
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub fn stop(&mut self) {
+        self.signal("TERM");
+        self.0.take().unwrap().status_in_time();
+    }
+
     fn signal(&self, name: &str) {
         let id = self.0.as_ref().unwrap().id().to_string();
         run(Command::new("kill").args(["-s", name, &id])).unwrap();
@@ -94,9 +135,17 @@ impl Process {
     fn kill(&mut self) {
         if let Some(mut child) = self.0.take() {
             let _ = child.kill();
-            let _ = child.wait();
+            child.status_in_time();
         }
     }
+}
+
+fn command(space: &str, program: &Path) -> Command {
+    let mut command = Command::new("nsenter");
+    // Not `ip netns exec`, which enters a mount namespace as well: that would keep the disks mounted.
+    let space = format!("--net=/run/netns/{space}");
+    command.arg(space).arg(program).stdin(Stdio::null());
+    command
 }
 
 impl Drop for Process {
@@ -171,22 +220,38 @@ impl Machines {
     }
 
     fn configure(&self) {
-        let endpoints = (0..MACHINES).map(|at| format!("\"{}\"", self.etcd_url(at)));
-        let endpoints = endpoints.collect::<Vec<_>>().join(", ");
         let media = self.folder.path().join("media");
         fs::create_dir_all(&media).unwrap();
         for (at, machine) in self.machines.iter().enumerate() {
-            let own = self.network.address(at);
-            let text = format!(
-                "listen = [\"{own}:8080\"]\ndata_dir = \"{}\"\nenvironment = \"staging\"\n\
-                 [ops]\nlisten = \"{own}:8081\"\n[origin]\nmedia_dir = \"{}\"\n\
-                 [limits]\nsign_up_per_address = 1000000\n\
-                 [fleet]\nendpoints = [{endpoints}]\nlisten = \"{own}:7080\"\n",
-                machine.disk.path().join("data").display(),
-                media.display(),
-            );
-            fs::write(&machine.config, text).unwrap();
+            let data = self.data(at);
+            fs::write(&machine.config, self.configuration(at, &data)).unwrap();
         }
+    }
+
+    pub fn configuration(&self, at: usize, data: &Path) -> String {
+        let endpoints = (0..MACHINES).map(|at| format!("\"{}\"", self.etcd_url(at)));
+        let endpoints = endpoints.collect::<Vec<_>>().join(", ");
+        let own = self.network.address(at);
+        format!(
+            "listen = [\"{own}:8080\"]\ndata_dir = \"{}\"\nenvironment = \"staging\"\n\
+             [ops]\nlisten = \"{own}:8081\"\n[origin]\nmedia_dir = \"{}\"\n\
+             [limits]\nsign_up_per_address = 1000000\n\
+             [fleet]\nendpoints = [{endpoints}]\nlisten = \"{own}:7080\"\n",
+            data.display(),
+            self.folder.path().join("media").display(),
+        )
+    }
+
+    pub fn space(&self, at: usize) -> String {
+        self.network.space(at)
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn data(&self, at: usize) -> PathBuf {
+        self.machines[at].disk.path().join("data")
     }
 
     pub fn config(&self, at: usize) -> &Path {
@@ -195,14 +260,6 @@ impl Machines {
 
     fn etcd_url(&self, at: usize) -> String {
         format!("http://{}:2379", self.network.address(at))
-    }
-
-    fn command(&self, at: usize, program: &Path) -> Command {
-        let mut command = Command::new("nsenter");
-        // Not `ip netns exec`, which enters a mount namespace as well: that would keep the disks mounted.
-        let space = format!("--net=/run/netns/{}", self.network.space(at));
-        command.arg(space).arg(program).stdin(Stdio::null());
-        command
     }
 
     pub fn start_etcd(&mut self, at: usize) {
@@ -216,8 +273,7 @@ impl Machines {
         let (client, peer) = (self.etcd_url(at), peer(at));
         let log = self.folder.path().join(format!("etcd{at}.log"));
         let log = File::options().create(true).append(true).open(log).unwrap();
-        let child = self
-            .command(at, Path::new("etcd"))
+        let child = command(&self.network.space(at), Path::new("etcd"))
             .args(["--name", NAMES[at], "--data-dir"])
             .arg(self.machines[at].disk.path().join("etcd"))
             .args([
@@ -250,53 +306,23 @@ impl Machines {
         let log = self.folder.path().join(format!("member{at}.log"));
         let _ = fs::rename(&log, log.with_extension("log.before"));
         let log = File::create(log).unwrap();
-        let own = binary();
-        let mut command = self.command(at, Path::new(own.get_program()));
-        for (name, value) in own.get_envs() {
-            match value {
-                // The address of operations is in the configuration.
-                _ if name == "PLAYGATE_OPS_LISTEN" => command.env_remove(name),
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        if let Some(ahead) = ahead {
-            command
-                .env(
-                    "LD_PRELOAD",
-                    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-                )
-                .env("FAKETIME", format!("{ahead:+}s"))
-                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        }
-        let child = command
-            .arg("--config")
-            .arg(self.config(at))
-            .arg("serve")
-            .env("PLAYGATE_LOG_LEVEL", "info")
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn();
-        self.machines[at].member = Process(Some(child.unwrap()));
+        let space = self.network.space(at);
+        self.machines[at].member = Process::serve(&space, self.config(at), log, ahead);
     }
 
     /// Fills the first store as the demo does.
     fn fill(&mut self) {
-        let mut demo = binary()
+        let mut command = binary();
+        let data = self.data(0);
+        command
             .arg("--data-dir")
-            .arg(self.machines[0].disk.path().join("data"))
+            .arg(data)
             .args(["demo", "--json", "--listen", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let output = demo.stdout.take().unwrap();
-        BufReader::new(output).read_line(&mut line).unwrap();
-        let said: Value = serde_json::from_str(&line).unwrap();
+            .stdin(Stdio::null());
+        let (mut demo, said) = first_json_line(&mut command);
         self.partner = said["partnerToken"].as_str().unwrap().to_owned();
-        run(Command::new("kill").arg(demo.id().to_string())).unwrap();
-        demo.wait().unwrap();
+        demo.terminate();
+        demo.status_in_time();
     }
 
     pub fn addresses(&self) -> Vec<SocketAddr> {
@@ -391,9 +417,13 @@ impl Machines {
     }
 
     pub fn wait_until_equal(&self) {
+        self.wait_until_so_many_are_equal(MACHINES);
+    }
+
+    pub fn wait_until_so_many_are_equal(&self, members: usize) {
         until("equal members", || {
             let status = self.status();
-            let equal = status.len() == MACHINES
+            let equal = status.len() == members
                 && status.iter().any(|(_, role, _)| role == "owner")
                 && status.iter().all(|(.., behind)| *behind == 0);
             equal.then_some(())
@@ -424,18 +454,7 @@ impl Machines {
 
     /// Stops a member by SIGTERM and waits for its end.
     pub fn stop_member(&mut self, at: usize) {
-        self.signal_member(at, "TERM");
-        let member = &mut self.machines[at].member;
-        let began = Instant::now();
-        let child = member.0.as_mut().unwrap();
-        while child.try_wait().unwrap().is_none() {
-            assert!(
-                began.elapsed() < Duration::from_secs(60),
-                "a member does not stop"
-            );
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
-        member.0 = None;
+        self.machines[at].member.stop();
     }
 
     pub fn has_ended(&mut self, at: usize) -> bool {
@@ -474,7 +493,7 @@ impl Machines {
 
     /// What others get from a machine is dropped, or what it gets from them.
     pub fn silence(&self, at: usize, outgoing: bool, is_dropped: bool) {
-        for other in (0..MACHINES).filter(|other| *other != at) {
+        for other in (0..=FOURTH).filter(|other| *other != at) {
             let (from, to) = if outgoing { (at, other) } else { (other, at) };
             self.network.drop_packets(from, to, is_dropped);
         }

@@ -4,8 +4,9 @@
 //! | --- | --- |
 //! | `trial` | the fleet of `playgate fleet try` |
 //! | `life` | what operators see and do: health, mistakes, `reseed`, `dissolve` |
-//! | `reads` | what a member answers that may not be the owner any more |
+//! | `stale_reads` | what a member answers that may not be the owner any more |
 //! | `machines` | members and etcd on disks and in network namespaces that can be cut off |
+//! | `joiner` | a fourth machine, whose member joins |
 //! | `ledger` | clients, and what they were answered |
 //! | `viewer` | a viewer who plays |
 //! | `campaign` | faults while clients write and read |
@@ -16,16 +17,18 @@ mod campaign;
 #[path = "../../crash/harness/disk.rs"]
 mod disk;
 mod figures;
+mod joiner;
 mod ledger;
 mod life;
 mod machines;
-mod reads;
+mod stale_reads;
 mod trial;
 mod viewer;
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
@@ -45,6 +48,15 @@ fn playgate(config: &Path, arguments: &[&str]) -> Result<String, String> {
         true => Ok(String::from_utf8(output.stdout).unwrap()),
         false => Err(err(&output)),
     }
+}
+
+/// The configuration without the fleet.
+fn alone(config: &Path) -> PathBuf {
+    let text = fs::read_to_string(config).unwrap();
+    let (text, _) = text.split_once("[fleet]").unwrap();
+    let alone = config.with_extension("alone.toml");
+    fs::write(&alone, text).unwrap();
+    alone
 }
 
 fn until<R>(what: &str, mut find: impl FnMut() -> Option<R>) -> R {

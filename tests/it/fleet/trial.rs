@@ -21,6 +21,10 @@ pub struct Part {
 }
 
 impl Part {
+    pub const fn id(&self) -> u32 {
+        self.pid
+    }
+
     pub fn signal(&self, name: &str) {
         signal(self.pid, name);
     }

@@ -1,0 +1,128 @@
+//! Passes connections of clients on to the owner of the fleet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncWriteExt as _, copy_bidirectional};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::member;
+use crate::cli::exit::Failure;
+use crate::config::Config;
+use crate::fleet::driver::Standing;
+use crate::fleet::etcd::{EtcdLog, EtcdSettings};
+use crate::fleet::membership::Membership;
+use crate::fleet::peers::PeerClient;
+use crate::http::server::standby::{ClientStream, PassOn};
+use crate::types::{ConnectionOrigin, ListenerKind};
+
+/// How long a connection waits for an owner. A takeover is expected to be shorter.
+const HOLD: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(100);
+/// Between two looks for the owner, for one call of which etcd has so long.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_TIME: Duration = Duration::from_secs(2);
+
+/// Sent to a connection that no owner has taken. No request was read.
+const NO_OWNER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
+    Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// For a member that cannot open its store, and so takes no part in the log: asks etcd for the owner until the result
+/// is dropped.
+pub(in crate::cli) fn pass_on_without_store(
+    config: &Config,
+    membership: &Membership,
+) -> Result<PassOn, Failure> {
+    let settings = EtcdSettings {
+        timeout: LOOK_TIME,
+        ..member::etcd(&config.fleet)?
+    };
+    let log = EtcdLog::new(
+        &settings,
+        membership.fleet,
+        config.fleet.lease,
+        Handle::current(),
+    )?;
+    let log = Arc::new(Mutex::new(log));
+    let (sender, standing) = watch::channel(Standing::Standby { owner: None });
+    tokio::spawn(async move {
+        while !sender.is_closed() {
+            let log = Arc::clone(&log);
+            // Calls of etcd block.
+            let asked = tokio::task::spawn_blocking(move || log.lock().owner_record()).await;
+            if let Ok(Ok(owner)) = asked {
+                Standing::follow(&sender, owner.map(|record| record.address));
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    });
+    let client = member::peer_client(membership)?;
+    Ok(pass_on(client, standing, member::address(&config.fleet)))
+}
+
+pub(super) fn pass_on(
+    client: PeerClient,
+    standing: watch::Receiver<Standing>,
+    own: String,
+) -> PassOn {
+    let own: Arc<str> = own.into();
+    Arc::new(move |stream, origin, slot| {
+        let (client, standing, own) = (client.clone(), standing.clone(), Arc::clone(&own));
+        tokio::spawn(async move {
+            forward(&client, standing, &own, stream, origin).await;
+            drop(slot);
+        });
+    })
+}
+
+/// Connects a client with the owner. While there is none it waits: nothing was read, so nothing is lost.
+async fn forward(
+    client: &PeerClient,
+    mut standing: watch::Receiver<Standing>,
+    own: &str,
+    mut stream: Box<dyn ClientStream>,
+    origin: ConnectionOrigin,
+) {
+    let until = Instant::now() + HOLD;
+    while Instant::now() < until {
+        let address = match &*standing.borrow_and_update() {
+            Standing::Standby { owner } => owner.clone(),
+            // A connection that came before.
+            Standing::Owner => Some(own.to_owned()),
+            Standing::Deposed => None,
+        };
+        if let Some(address) = address {
+            let connected = tokio::select! {
+                connected = client.forward(&address, origin) => Some(connected),
+                // A machine that was lost does not refuse the connection: the change of the owner ends the wait.
+                Ok(()) = standing.changed() => None,
+            };
+            match connected {
+                Some(Ok(mut owner)) => {
+                    let moved = |standing: &Standing| match standing {
+                        Standing::Standby { owner } => {
+                            owner.as_ref().is_some_and(|next| *next != address)
+                        }
+                        Standing::Owner | Standing::Deposed => address != own,
+                    };
+                    tokio::select! {
+                        // Either side may end it, for any reason.
+                        _ = copy_bidirectional(&mut stream, &mut owner) => {}
+                        // An owner that hangs or was cut off answers nothing more; its client may ask again.
+                        () = async { drop(standing.wait_for(moved).await) } => {}
+                    }
+                    return;
+                }
+                Some(Err(error)) => tracing::debug!(%error, "the owner does not take a connection"),
+                None => continue,
+            }
+        }
+        let _ = timeout(AGAIN, standing.changed()).await;
+    }
+    if origin.to != ListenerKind::Secure {
+        let _ = timeout(AGAIN, stream.write_all(NO_OWNER)).await;
+    }
+}
