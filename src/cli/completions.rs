@@ -6,6 +6,7 @@
 
 mod names;
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -32,28 +33,29 @@ pub(super) enum Shell {
 }
 
 pub(super) fn run(shell: Shell) -> CommandResult {
-    let completer: &dyn EnvCompleter = match shell {
-        Shell::Bash => &env::Bash,
-        Shell::Zsh => &env::Zsh,
-        Shell::Fish => &env::Fish,
-    };
-    let mut script = Vec::new();
-    completer
-        .write_registration(
-            SHELL_VARIABLE,
-            "playgate",
-            "playgate",
-            "playgate",
-            &mut script,
-        )
-        .map_err(|error| Failure::failed(error.to_string()))?;
-    if matches!(shell, Shell::Zsh) {
+    let script = match shell {
+        // Not the script of clap, to which a part of an address is a word.
+        Shell::Bash => include_bytes!("completions/playgate.bash").to_vec(),
         // As a file of the function path the script runs at the first key, which it would only use to register.
-        script.extend(
-            b"\n[[ $funcstack[1] != _playgate ]] || _clap_dynamic_completer_playgate \"$@\"\n",
-        );
-    }
+        Shell::Zsh => [
+            registration(&env::Zsh)?,
+            b"\n[[ $funcstack[1] != _playgate ]] || _clap_dynamic_completer_playgate \"$@\"\n"
+                .to_vec(),
+        ]
+        .concat(),
+        Shell::Fish => registration(&env::Fish)?,
+    };
     output::bytes(&script)
+}
+
+/// The script of clap, by which a shell asks this program.
+fn registration(shell: &dyn EnvCompleter) -> Result<Vec<u8>, Failure> {
+    let mut script = Vec::new();
+    let [name, program, completer] = ["playgate"; 3];
+    shell
+        .write_registration(SHELL_VARIABLE, name, program, completer, &mut script)
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(script)
 }
 
 /// The environment variable with the name of the shell that asks for completions.
@@ -61,10 +63,34 @@ const SHELL_VARIABLE: &str = "COMPLETE";
 
 /// If the script of a shell started this process, prints completions for it and ends the process.
 pub(super) fn complete_for_shell() {
-    let commands = || names::complete(Arguments::command());
-    CompleteEnv::with_factory(commands)
+    let line: Vec<OsString> = std::env::args_os().map(unquoted).collect();
+    let commands = || names::complete(Arguments::command(), &line);
+    let completed = CompleteEnv::with_factory(commands)
         .var(SHELL_VARIABLE)
-        .complete();
+        .try_complete(line.clone(), std::env::current_dir().ok().as_deref());
+    match completed {
+        Ok(true) => std::process::exit(0),
+        Ok(false) => {}
+        Err(error) => error.exit(),
+    }
+}
+
+/// A word without the quotes and escapes that it was typed with. The last quote may be open: the word is being typed.
+fn unquoted(word: OsString) -> OsString {
+    let Some(text) = word.to_str() else {
+        return word;
+    };
+    let (mut plain, mut quote) = (String::new(), None);
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' if quote != Some('\'') => plain.extend(characters.next()),
+            '"' | '\'' if quote.is_none() => quote = Some(character),
+            _ if quote == Some(character) => quote = None,
+            _ => plain.push(character),
+        }
+    }
+    plain.into()
 }
 
 /// Writes the manual page, or one page per command into a directory.
@@ -196,6 +222,22 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
+
+    #[test]
+    fn words_lose_the_quotes_that_they_were_typed_with() {
+        for (typed, plain) in [
+            ("news", "news"),
+            (r"Acme\ TV", "Acme TV"),
+            ("\"Acme T", "Acme T"),
+            ("'Acme TV'", "Acme TV"),
+            ("--partner=\"Acme TV\"", "--partner=Acme TV"),
+            (r"O\'Neil", "O'Neil"),
+            (r#"'a\"b'"#, r#"a\"b"#),
+            ("\\", ""),
+        ] {
+            assert_eq!(unquoted(typed.into()), plain, "{typed}");
+        }
+    }
 
     /// Concatenates the help texts of all commands.
     fn helps(command: &mut clap::Command, name: &str, out: &mut String) {

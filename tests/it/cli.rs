@@ -1127,52 +1127,6 @@ fn the_manual_comes_from_the_definitions_of_the_commands() {
     assert!(Data::new().ok(&["man"]).contains(".TH playgate"));
 }
 
-/// What bash offers for the last word of a line, by the script of `playgate completions bash`.
-fn completed(data: &Data, line: &[&str]) -> Vec<String> {
-    let script = data.file("completions.bash", &data.ok(&["completions", "bash"]));
-    let call = r#"source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-        _clap_complete_playgate playgate "${!#}"; printf '%s\n' "${COMPREPLY[@]}""#;
-    let program = Path::new(env!("CARGO_BIN_EXE_playgate")).parent().unwrap();
-    let output = Command::new("bash")
-        .args(["-c", call, "bash", &script, "playgate", "--data-dir"])
-        .arg(data.path())
-        .args(line)
-        .env("PATH", format!("{}:/usr/bin:/bin", program.display()))
-        .output_in_time();
-    assert!(output.stderr.is_empty(), "{line:?}: {}", err(&output));
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().map(str::to_owned).collect()
-}
-
-#[test]
-fn the_shell_completes_commands_and_the_names_that_the_running_server_knows() {
-    let data = Data::new();
-    data.ok(&["partner", "add", "Acme"]);
-    data.ok(&["operator", "add", "ann", "--role", "admin"]);
-    let catalog = "[[livestream]]\nid = \"news\"\nplaylist = { dash = \"https://cdn.example.org/n.mpd\" }\n\
-                   [[offer]]\nid = \"free\"\ntype = \"default\"\npack = \"all\"\n";
-    data.ok(&["catalog", "import", &data.file("c.toml", catalog)]);
-    data.ok(&["user", "add", "ben@example.org"]);
-    assert_eq!(completed(&data, &["partn"]), ["partner"]);
-    // Without a server there are no names, and no store is opened.
-    assert_eq!(completed(&data, &["partner", "show", "A"]), [""]);
-
-    let _server = data.serve();
-    assert_eq!(completed(&data, &["partner", "show", "A"]), ["Acme"]);
-    assert_eq!(completed(&data, &["partner", "show", "x"]), [""]);
-    assert_eq!(completed(&data, &["operator", "revoke", ""])[0], "ann");
-    assert_eq!(
-        completed(&data, &["user", "show", "be"]),
-        ["ben@example.org"]
-    );
-    assert_eq!(completed(&data, &["user", "grant", "ben", "f"]), ["free"]);
-    assert_eq!(completed(&data, &["user", "why", "ben", "n"]), ["news"]);
-    assert_eq!(
-        completed(&data, &["rights", "set", "--livestream", "n"]),
-        ["news"]
-    );
-}
-
 /// Out of one machine and into another, and back from what is left of a lost one.
 #[test]
 fn a_store_is_exported_and_imported_as_text() {

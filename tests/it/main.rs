@@ -21,6 +21,7 @@ mod cli;
 mod cli_json_golden;
 mod clock_jumps;
 mod codes;
+mod completions;
 mod concurrent_limits;
 mod conformance;
 mod connections;

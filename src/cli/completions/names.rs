@@ -3,9 +3,9 @@
 //! A completion does not open the store, waits for at most a second, and prints nothing but names. Without a
 //! server, or without access to its socket, there are none.
 
-use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Arg, Command};
@@ -74,27 +74,33 @@ fn texts_of(entries: &[Value], member: &str) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
-/// Completes the arguments of a command and of those below it that name something.
-pub(super) fn complete(command: Command) -> Command {
+/// Completes the arguments of a command and of those below it that name something. `line` is what is typed so far.
+pub(super) fn complete(command: Command, line: &[OsString]) -> Command {
+    let line = line.iter();
+    let words = line.map(|word| word.to_string_lossy().into_owned());
+    complete_below(command, &words.collect())
+}
+
+fn complete_below(command: Command, line: &Arc<[String]>) -> Command {
     command
-        .mut_args(complete_argument)
-        .mut_subcommands(complete)
+        .mut_args(|argument| complete_argument(argument, line))
+        .mut_subcommands(|command| complete_below(command, line))
 }
 
-fn complete_argument(argument: Arg) -> Arg {
-    match Named::by(argument.get_id().as_str()) {
-        Some(named) => argument.add(ArgValueCompleter::new(move |begun: &OsStr| {
-            candidates(named, &begun.to_string_lossy())
-        })),
-        None => argument,
-    }
+fn complete_argument(argument: Arg, line: &Arc<[String]>) -> Arg {
+    let Some(named) = Named::by(argument.get_id().as_str()) else {
+        return argument;
+    };
+    let line = Arc::clone(line);
+    argument.add(ArgValueCompleter::new(move |begun: &OsStr| {
+        candidates(named, &line, &begun.to_string_lossy())
+    }))
 }
 
-fn candidates(named: Named, begun: &str) -> Vec<CompletionCandidate> {
+fn candidates(named: Named, line: &[String], begun: &str) -> Vec<CompletionCandidate> {
     let asked = wait(async {
-        let line: Vec<String> = env::args().collect();
-        let loaded = load(&global_options(&line).inputs()?)
-            .map_err(|why| Failure::usage(why.to_string()))?;
+        let loaded =
+            load(&global_options(line).inputs()?).map_err(|why| Failure::usage(why.to_string()))?;
         let Some(mut admin) = Admin::running(&loaded).await? else {
             return Ok(Vec::new());
         };
