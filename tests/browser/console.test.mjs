@@ -335,7 +335,7 @@ describe('the console', () => {
 
   const PAGES =
     [
-      'overview why requests users sessions mail schedule schedule?find=open schedule/open guides quality store audit access',
+      'overview why requests users sessions mail schedule schedule?find=open schedule/open guides quality store fleet audit access',
       'catalog catalog/livestream/open catalog/asset catalog/assets catalog/offers catalog/rules catalog/import catalog/history',
     ].flatMap((line) => line.split(' '));
   for (const phone of [false, true]) {
