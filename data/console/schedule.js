@@ -176,7 +176,7 @@ async function day(livestream, asked, content) {
       // Agents may not read rights; they check the entitlement of a user.
       content ? link(one.title, 'broadcast', one.id) : el('a', { href: `#/why${query({ asset: one.id })}` }, one.title),
       one.start <= now && now < one.stop && [' ', badge(t`now`, 'good')],
-      one.pgAge && [' ', badge(`${one.pgAge}+`)],
+      one.pgAge > 0 && [' ', badge(`${one.pgAge}+`)],
       !one.liveAvailable && [' ', badge(t`no live rights`, 'bad')],
       !one.catchupInterval && [' ', badge(t`no catch-up`, 'bad')],
     ],

@@ -150,6 +150,13 @@ describe('operators at the console', () => {
     assert.equal(await page.locator('.now-line').count(), 0);
   });
 
+  as('lists the programmes of a livestream by their titles, with an age only where one is set', async (operator, page) => {
+    await operator.open('schedule/open');
+    const titles = await page.locator('#main tbody td:last-child').allTextContents();
+    assert.ok(titles.length > 10, `${titles.length} programmes`);
+    for (const title of titles) assert.match(title, /^[A-Z][a-z]+ [A-Z][a-z]+( now)?$/);
+  });
+
   as('draws what happened as charts with axes, and says when they were drawn', async (operator, page) => {
     await operator.open('overview');
     const activity = operator.panel('Activity');
