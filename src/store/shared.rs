@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -17,9 +16,6 @@ use crate::store::maintenance::disk_space::{Space, WritePriority};
 use crate::store::recovery::layout::{Identity, StoreLayout};
 use crate::store::recovery::loss::Loss;
 use crate::store::snapshot::format::SnapshotHead;
-
-/// How long the apply thread waits for further commits.
-const LINGER: Duration = Duration::from_millis(1);
 
 /// Called at most once, when a write or sync has failed and the process has to restart.
 pub type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
@@ -120,8 +116,6 @@ impl Shared {
 
     pub(super) fn apply_loop(&self) {
         while self.memtable.wait() {
-            // Waits a moment so that commits in quick succession are applied together.
-            std::thread::park_timeout(LINGER);
             match self.apply_memtable() {
                 Ok(()) => {}
                 // The WAL has every commit, and the memtable stays readable.

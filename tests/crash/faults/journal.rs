@@ -15,7 +15,7 @@ use crate::workload::{Cast, Client};
 
 /// The journal is synced every five seconds, looked at once a second; the rest is for a busy machine.
 const CUT_LOSS: Duration = Duration::from_millis(5_000 + 1_000 + 1_000);
-/// What is written survives a kill. Records reach the file within milliseconds.
+/// What is written survives a kill. Records reach the file within 50 milliseconds.
 const KILL_LOSS: Duration = Duration::from_millis(1_000);
 const PAGE: usize = 1_000;
 
