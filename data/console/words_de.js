@@ -604,5 +604,5 @@ export default {
   "Times in {0}": "Zeiten in {0}",
   "New backup": "Neue Sicherung",
   "“backup.at” of playgate.toml makes one each night, “backup.keep” says how many are kept. Copy the folder of keys once by hand: it is in no backup.": "„backup.at“ in playgate.toml macht jede Nacht eine, „backup.keep“ sagt, wie viele bleiben. Den Ordner der Schlüssel einmal von Hand kopieren: Er ist in keiner Sicherung.",
-  "Programmes, rights, tokens, sessions and background jobs of all partners follow it.": "Sendungen, Rechte, Tokens, Sitzungen und Hintergrundaufgaben aller Partner folgen ihr.",
+  "Programmes, rights, tokens, sessions and background jobs of all partners follow it.": "Sendungen, Rechte, Tokens, Sitzungen und Hintergrundaufgaben aller Partner folgen ihr."
 };

@@ -604,5 +604,5 @@ export default {
   "Times in {0}": "Tider i {0}",
   "New backup": "Ny säkerhetskopia",
   "“backup.at” of playgate.toml makes one each night, “backup.keep” says how many are kept. Copy the folder of keys once by hand: it is in no backup.": "”backup.at” i playgate.toml gör en varje natt, ”backup.keep” anger hur många som sparas. Kopiera mappen med nycklar en gång för hand: den ingår inte i någon säkerhetskopia.",
-  "Programmes, rights, tokens, sessions and background jobs of all partners follow it.": "Program, rättigheter, token, sessioner och bakgrundsjobb för alla partner följer den.",
+  "Programmes, rights, tokens, sessions and background jobs of all partners follow it.": "Program, rättigheter, token, sessioner och bakgrundsjobb för alla partner följer den."
 };
