@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use data_encoding::HEXLOWER;
+use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 pub(super) use self::member::{FleetMember, examiner, membership};
@@ -49,7 +50,11 @@ pub(super) enum FleetCommand {
         name: String,
     },
     /// Show the members, the owner and the log
-    Status,
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Replace the store of this member by a copy of the owner's, after it was away too long or damaged
     Reseed,
     /// Take this data directory out of its fleet; its data stays
@@ -83,7 +88,7 @@ pub(super) fn run(command: FleetCommand, global: &Global) -> CommandResult {
         FleetCommand::Init { name } => Fleet::load(global)?.init(name),
         FleetCommand::Invite => Fleet::load(global)?.invite(),
         FleetCommand::Join { word, name } => Fleet::load(global)?.join(&word, name),
-        FleetCommand::Status => Fleet::load(global)?.status(),
+        FleetCommand::Status { json } => Fleet::load(global)?.status(json),
         FleetCommand::Reseed => Fleet::load(global)?.reseed(),
         FleetCommand::Dissolve { yes } => Fleet::load(global)?.dissolve(yes),
         FleetCommand::Leave { name } => Fleet::load(global)?.leave(name.as_deref()),
@@ -199,30 +204,43 @@ impl Fleet {
         }
     }
 
-    fn status(&self) -> CommandResult {
+    fn status(&self, as_json: bool) -> CommandResult {
         let own = self.own()?;
         let mut log = self.log(own.fleet)?;
         let head = log.head()?;
         let owner = log.owner()?.map(|owner| HEXLOWER.encode(&owner));
+        let (version, bytes) = (log.engine_version()?, log.engine_bytes()?);
+        let members = log.members()?;
+        let fleet = HEXLOWER.encode(&own.fleet);
+        let is_owner = |member: &MemberRecord| owner.as_deref() == Some(&*member.id);
+        let behind = |member: &MemberRecord| head.saturating_sub(member.applied);
         let now = self.ports.clock.now().0;
+        let silent = |member: &MemberRecord| (now - member.seen).max(0);
+        if as_json {
+            let members = members.iter().map(|member| {
+                json!({
+                    "name": member.name, "address": member.address, "version": member.version,
+                    "owner": is_owner(member), "behind": behind(member), "silent": silent(member),
+                })
+            });
+            return output::json(&json!({
+                "fleet": fleet, "head": head, "etcdVersion": version, "etcdBytes": bytes,
+                "members": members.collect::<Vec<_>>(),
+            }));
+        }
+        let used = bytes / (1024 * 1024);
         output::line(&format!(
-            "fleet {}  commit {head}  etcd {}, {} MiB in use",
-            HEXLOWER.encode(&own.fleet),
-            log.engine_version()?,
-            log.engine_bytes()? / (1024 * 1024)
+            "fleet {fleet}  commit {head}  etcd {version}, {used} MiB in use"
         ))?;
-        for member in log.members()? {
-            let role = match owner.as_deref() == Some(&*member.id) {
-                true => "owner",
-                false => "standby",
-            };
+        for member in &members {
+            let role = if is_owner(member) { "owner" } else { "standby" };
             output::line(&format!(
                 "{:<20} {role:<8} {:<24} {:<12} {} behind, seen {} s ago",
                 member.name,
                 member.address,
                 member.version,
-                head.saturating_sub(member.applied),
-                (now - member.seen).max(0)
+                behind(member),
+                silent(member)
             ))?;
         }
         Ok(())

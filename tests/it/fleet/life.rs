@@ -158,6 +158,12 @@ fn wrong_endpoints_are_named(fleet: &Fleet) {
     let config = with_endpoints(&fleet.members[0].config, &[&dead, &fleet.etcd[0], &other]);
     let status = playgate(&config, &["fleet", "status"]).unwrap();
     assert!(status.contains("owner"), "{status}");
+    let status = playgate(&config, &["fleet", "status", "--json"]).unwrap();
+    let status: Value = serde_json::from_str(&status).unwrap();
+    let members = status["members"].as_array().unwrap();
+    assert_eq!(members.len(), fleet.members.len(), "{status}");
+    let owners = members.iter().filter(|member| member["owner"] == true);
+    assert_eq!(owners.count(), 1, "{status}");
     for wrong in [&dead, &other] {
         let named = doctor(&config).into_iter().find(|finding| {
             let text = finding["finding"].as_str().unwrap();
