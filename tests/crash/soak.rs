@@ -12,7 +12,7 @@ use crate::harness::appliance::{Launch, Started};
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, rounds};
 use crate::harness::template::list;
-use crate::workload::{Cast, Who};
+use crate::workload::{Who, Workload};
 
 /// How much faster than real time the appliance's clock runs. Sessions need a heartbeat every 35 of
 /// its seconds, and still get it.
@@ -77,11 +77,11 @@ fn one_hour_of_mixed_load_stays_within_memory_and_disk_bounds() {
     let Started::Ready(appliance) = launch.start() else {
         panic!("it does not start");
     };
-    let mut cast = Cast::new(&launch, &appliance).unwrap();
-    let token = cast.keys.operator.clone();
+    let mut workload = Workload::new(&launch, &appliance).unwrap();
+    let token = workload.keys.operator.clone();
     let pid = appliance.process.id();
     let began = Instant::now();
-    cast.work(&appliance.address.clone(), Who::Importing, &dice, || {
+    workload.work(&appliance.address.clone(), Who::Importing, &dice, || {
         let operator = &mut appliance.line();
         let mut next = Duration::ZERO;
         while began.elapsed() < length {
@@ -97,7 +97,7 @@ fn one_hour_of_mixed_load_stays_within_memory_and_disk_bounds() {
         }
     });
     println!("{}", line(began, pid, &data));
-    println!("{} requests were done", cast.counts().0);
+    println!("{} requests were done", workload.counts().0);
     let told = appliance
         .line()
         .operate(&token, "POST", "/admin/v1/store/verify", &Value::Null);
@@ -105,7 +105,7 @@ fn one_hour_of_mixed_load_stays_within_memory_and_disk_bounds() {
     let records = tables["tables"].as_array().into_iter().flatten();
     let records: i64 = records.filter_map(|table| table["records"].as_i64()).sum();
     println!("{records} records in the store");
-    let mut problems = cast.problems();
-    problems.extend(cast.check(&appliance.address, &AllowedLoss::WHOLE, &dice));
+    let mut problems = workload.problems();
+    problems.extend(workload.check(&appliance.address, &AllowedLoss::WHOLE, &dice));
     assert_eq!(problems, Vec::<String>::new(), "{}", appliance.log());
 }

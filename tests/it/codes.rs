@@ -17,6 +17,7 @@ use crate::support::gate_only::{GateOnly, USER};
 use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::TestServer;
+use crate::support::until::until;
 
 /// The words in capitals of the tests' code, comments apart.
 fn named() -> HashSet<String> {
@@ -153,7 +154,7 @@ fn pipeline_errors_have_their_codes() {
 
 #[test]
 fn operator_errors_have_their_codes() {
-    let house = TestServer::with(&[("lab.clock", "false"), ("environment", "production")]);
+    let server = TestServer::with(&[("lab.clock", "false"), ("environment", "production")]);
     for (method, target, status, code) in [
         ("DELETE", "partners/nobody", 404, "PARTNER_NOT_FOUND"),
         ("GET", "partners/nobody/tokens", 404, "PARTNER_NOT_FOUND"),
@@ -162,15 +163,15 @@ fn operator_errors_have_their_codes() {
         ("GET", "mail/AAAAAAAAAAAAAAAAAAAAAA", 404, "MAIL_NOT_FOUND"),
         ("DELETE", "clock", 403, "LAB_CLOCK_OFF"),
     ] {
-        let answer = house.operator(method, target, &Value::Null);
+        let answer = server.operator(method, target, &Value::Null);
         assert_eq!(refusal(&answer), (status, code.to_owned()), "{target}");
     }
     let lab = json!({"name": "Lab", "kind": "lab"});
-    let refused = house.operator("POST", "partners", &lab);
+    let refused = server.operator("POST", "partners", &lab);
     assert_eq!(refusal(&refused), (403, "LAB_NOT_ALLOWED".to_owned()));
-    let moved = house.operator("PUT", "clock", &json!({"offset": 60}));
+    let moved = server.operator("PUT", "clock", &json!({"offset": 60}));
     assert_eq!(refusal(&moved), (403, "LAB_CLOCK_OFF".to_owned()));
-    let read = house.operator("GET", "clock", &Value::Null).json();
+    let read = server.operator("GET", "clock", &Value::Null).json();
     assert_eq!(
         (&read["movable"], &read["offset"]),
         (&json!(false), &json!(0))
@@ -217,9 +218,9 @@ fn slow_and_full_worker_pools_have_their_codes() {
     thread::scope(|scope| {
         let slow = scope.spawn(devices);
         // It has its place in the queue before the rest is filled.
-        while lab.services.cold.waiting()() < 2 {
-            thread::yield_now();
-        }
+        until("the request in the queue", || {
+            lab.services.cold.waiting()() >= 2
+        });
         while let Ok(job) = lab.services.cold.run(|()| ()) {
             jobs.push(job);
         }
@@ -232,9 +233,7 @@ fn slow_and_full_worker_pools_have_their_codes() {
     });
     drop(held);
     // What was held up is done; the pool serves again.
-    while lab.services.cold.waiting()() > 0 {
-        thread::yield_now();
-    }
+    until("an empty queue", || lab.services.cold.waiting()() == 0);
     assert_eq!(devices().status, 200);
 }
 
@@ -249,34 +248,34 @@ fn a_failed_store_has_its_code_and_reads_continue() {
         Store::open(directory, domain::schema(), options).unwrap()
     };
     let mut place = None;
-    let house = TestServer::over(
+    let server = TestServer::over(
         |directory| {
             place = Some(directory.to_owned());
             open(directory)
         },
         &[],
     );
-    let ann = house.sign_up("ann@example.com");
+    let ann = server.sign_up("ann@example.com");
     // The open segment is written on; the next one has no place.
     let log = place.unwrap().join("store/log");
     fs::rename(&log, log.with_extension("away")).unwrap();
-    let bearer = format!("Bearer {}", house.admin);
+    let bearer = format!("Bearer {}", server.admin);
     let write = |round: usize| {
         let title = round.to_string().repeat(400);
         let asset = |n| format!("[[asset]]\nid = \"a{n}\"\ntitle = \"{title}\"\n");
         let catalog: String = (0..4_000).map(asset).collect();
         let headers = [("Authorization", bearer.as_str())];
         let target = "/admin/v1/catalog/import";
-        ask(house.ops, request("POST", target, &headers, &catalog))
+        ask(server.ops, request("POST", target, &headers, &catalog))
     };
     let failed = (0..8).map(write).find(|answer| answer.status >= 400);
     let failed = failed.unwrap();
     assert_eq!(refusal(&failed), (503, "STORE_UNAVAILABLE".to_owned()));
     assert!(failed.header("retry-after").is_some());
     let target = format!("/api/user/v1/users/{}", ann.id);
-    let written = house.user(&ann.token, "PUT", &target, &json!({"name": "Anna"}));
+    let written = server.user(&ann.token, "PUT", &target, &json!({"name": "Anna"}));
     assert_eq!(refusal(&written), (503, "STORE_UNAVAILABLE".to_owned()));
-    let read = house.user(&ann.token, "GET", &target, &Value::Null);
+    let read = server.user(&ann.token, "GET", &target, &Value::Null);
     assert_eq!((read.status, &read.json()["name"]), (200, &json!("Ann")));
     // For the check of the store that ends each test.
     fs::rename(log.with_extension("away"), &log).unwrap();

@@ -6,7 +6,7 @@ use playgate::types::time::DAY;
 use playgate::types::{Role, Token, TokenKind};
 use serde_json::{Value, json};
 
-use crate::support::gate_only::{GateOnly, NOON};
+use crate::support::gate_only::GateOnly;
 use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player};
 use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::server::{PASSWORD, TestServer, Viewer, viewer};
@@ -335,14 +335,7 @@ const SECRET: [&str; 0] = [];
 fn each_role_reaches_exactly_the_routes_of_the_table() {
     let server = TestServer::start();
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
-        let (_, token) = server
-            .services
-            .operators
-            .add(role.as_str(), role, NOON)
-            .unwrap()
-            .wait()
-            .unwrap();
-        let bearer = format!("Bearer {}", token.reveal());
+        let bearer = format!("Bearer {}", server.add_operator(role));
         for route in RouteSet::Ops.routes() {
             let Some(roles) = route.roles else {
                 continue;

@@ -11,10 +11,10 @@ use crate::support::server::TestServer;
 
 #[test]
 fn each_listener_serves_its_description_without_a_token() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     for (address, title, path) in [
-        (house.public, "partner", "/api/schedule/v1/broadcasts/live"),
-        (house.ops, "administration", "/admin/v1/users"),
+        (server.public, "partner", "/api/schedule/v1/broadcasts/live"),
+        (server.ops, "administration", "/admin/v1/users"),
     ] {
         let answer = ask(
             address,
@@ -57,16 +57,16 @@ fn each_listener_serves_its_description_without_a_token() {
             );
         }
     }
-    let public = ask(house.public, request("GET", "/openapi.json", &[], "")).json();
+    let public = ask(server.public, request("GET", "/openapi.json", &[], "")).json();
     assert_eq!(public["servers"][0]["url"], "https://tv.example");
     assert!(!public.to_string().contains("/admin/"));
 }
 
 #[test]
 fn descriptions_have_etags_compression_and_headers() {
-    let house = TestServer::start();
+    let server = TestServer::start();
     for target in ["/openapi.json", "/docs"] {
-        let mut wire = Wire::to(house.public);
+        let mut wire = Wire::to(server.public);
         let whole = wire.send(request("GET", target, &[], "")).answer().unwrap();
         let tag = whole.header("etag").unwrap().to_owned();
         let again = [("If-None-Match", tag.as_str())];

@@ -5,20 +5,9 @@ use std::thread;
 use playgate::types::Role;
 use serde_json::{Value, json};
 
-use crate::support::gate_only::NOON;
 use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::{PASSWORD, TestServer};
-
-fn operator(server: &TestServer, role: Role) -> String {
-    let (_, token) = server
-        .services
-        .operators
-        .add(role.as_str(), role, NOON)
-        .unwrap()
-        .wait()
-        .unwrap();
-    token.reveal().to_owned()
-}
+use crate::support::until::until;
 
 fn get(server: &TestServer, token: &str, target: &str) -> Answer {
     let bearer = format!("Bearer {token}");
@@ -79,7 +68,7 @@ fn only_administrators_read_mail_secrets_and_each_read_is_audited() {
     assert_eq!(readings(&server), by_admin);
 
     for role in [Role::Agent, Role::Observer] {
-        let reader = operator(&server, role);
+        let reader = server.add_operator(role);
         for id in [&reset, &pin_mail] {
             let shown = get(&server, &reader, &format!("mail/{id}")).json();
             assert_eq!(shown["masked"], true);
@@ -139,10 +128,9 @@ fn removing_a_partner_during_sign_ups_leaves_no_account() {
             })
             .collect();
         // While the first hash is computed all tokens have been looked up, or nearly.
-        while server.services.accounts.counts().is_empty() && !flood.iter().any(|t| t.is_finished())
-        {
-            thread::yield_now();
-        }
+        until("the first account", || {
+            !server.services.accounts.counts().is_empty() || flood.iter().any(|t| t.is_finished())
+        });
         let removed = server.operator("DELETE", "partners/Leaving", &Value::Null);
         assert_eq!(removed.status, 204);
         flood

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::support::gate_only::NOON;
 use crate::support::playback_fixture::{PlaybackFixture, Player, player};
 use crate::support::raw_http::{Answer, ask, request};
+use crate::support::until::until;
 
 const HOUR: i64 = 3_600;
 
@@ -267,9 +268,9 @@ fn reports_by_cmcd_that_could_not_be_stored_count_when_they_are_sent_again() {
     assert_eq!(refused.status, 503);
     assert!(refused.header("retry-after").is_some());
     drop(held);
-    while fixture.server.services.cold.waiting()() > 0 {
-        std::thread::yield_now();
-    }
+    until("an empty queue", || {
+        fixture.server.services.cold.waiting()() == 0
+    });
     assert_eq!(cmcd(&fixture, &url, &body).status, 204);
     assert_eq!(total(&fixture)["plays"], 1);
     assert_eq!(fixture.stop(&watching).status, 204);

@@ -157,8 +157,8 @@ pub fn outcome(template: &Template, data: &Path, dice: &Rng) -> (Outcome, String
             }
             other => return (Outcome::Silent, format!("readiness: {other:?}")),
         }
-        let mut cast = template.cast.clone();
-        let problems = cast.check(&appliance.address, &AllowedLoss::WHOLE, dice);
+        let mut workload = template.workload.clone();
+        let problems = workload.check(&appliance.address, &AllowedLoss::WHOLE, dice);
         let ended = appliance.wait(Duration::from_millis(0));
         log += &appliance.log();
         if ended == Some(Some(5)) {

@@ -14,7 +14,7 @@ use crate::harness::client::Silence;
 use crate::harness::disk::Disk;
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, skip};
-use crate::workload::{Cast, Who};
+use crate::workload::{Who, Workload};
 
 /// How soon writes work again once there is room.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const WORK: Duration = Duration::from_millis(1_500);
 struct Scene {
     disk: Disk,
     appliance: Option<Appliance>,
-    cast: Cast,
+    workload: Workload,
     dice: Rng,
 }
 
@@ -32,16 +32,16 @@ impl Scene {
         let dice = Rng::of_test(name);
         let launch = launch(&disk);
         let appliance = launch.ready();
-        let mut cast = Cast::new(&launch, &appliance).unwrap();
-        cast.work(&appliance.address.clone(), Who::Usual, &dice, || {
+        let mut workload = Workload::new(&launch, &appliance).unwrap();
+        workload.work(&appliance.address.clone(), Who::Usual, &dice, || {
             thread::park_timeout(Duration::from_millis(500));
         });
-        assert_eq!(cast.problems(), Vec::<String>::new());
-        cast.counts();
+        assert_eq!(workload.problems(), Vec::<String>::new());
+        workload.counts();
         Self {
             disk,
             appliance: Some(appliance),
-            cast,
+            workload,
             dice,
         }
     }
@@ -54,22 +54,23 @@ impl Scene {
     /// other answer, and none, is wrong.
     fn work(&mut self) -> (u64, u64) {
         let address = self.running().address.clone();
-        self.cast.work(&address, Who::Importing, &self.dice, || {
-            thread::park_timeout(WORK);
-        });
+        self.workload
+            .work(&address, Who::Importing, &self.dice, || {
+                thread::park_timeout(WORK);
+            });
         assert_eq!(
-            self.cast.problems(),
+            self.workload.problems(),
             Vec::<String>::new(),
             "{}",
             self.running().log()
         );
-        self.cast.counts()
+        self.workload.counts()
     }
 
     /// What is only read is answered as ever.
     fn reads_go_on(&self) {
         let line = &mut self.running().line();
-        let headers = [("Service-AccessToken", self.cast.keys.partner.as_str())];
+        let headers = [("Service-AccessToken", self.workload.keys.partner.as_str())];
         for target in [
             "/api/catalog/v1/livestreams",
             "/api/schedule/v1/broadcasts/live?livestreams=c0",
@@ -83,7 +84,7 @@ impl Scene {
             "/livez",
             "/metrics",
         ] {
-            let answer = line.operate(&self.cast.keys.operator, "GET", target, &Value::Null);
+            let answer = line.operate(&self.workload.keys.operator, "GET", target, &Value::Null);
             assert_eq!(answer.unwrap().status, 200, "{target}");
         }
     }
@@ -99,7 +100,7 @@ impl Scene {
         let body = json!({});
         let target = "/admin/v1/users/office@example.com/grants/red";
         let target = format!("{target}?partner=rig");
-        let answer = line.operate(&self.cast.keys.operator, "PUT", &target, &body)?;
+        let answer = line.operate(&self.workload.keys.operator, "PUT", &target, &body)?;
         Ok(crate::workload::told(&answer))
     }
 
@@ -154,7 +155,9 @@ impl Scene {
     fn all_is_there(&mut self) {
         let address = self.running().address.clone();
         // One write of a scene stands beside the ledger.
-        let problems = self.cast.check(&address, &AllowedLoss::WHOLE, &self.dice);
+        let problems = self
+            .workload
+            .check(&address, &AllowedLoss::WHOLE, &self.dice);
         let other = |text: &&String| !text.contains("the grant of red");
         assert_eq!(problems.iter().filter(other).count(), 0, "{problems:#?}");
     }

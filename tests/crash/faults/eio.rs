@@ -16,7 +16,7 @@ use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, rounds, skip};
 use crate::harness::tail;
 use crate::harness::template::{Left, Template, list};
-use crate::workload::{Cast, Who};
+use crate::workload::{Who, Workload};
 
 /// How long a failed call may go unanswered by the end of the process.
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -82,8 +82,8 @@ fn paths(template: &Template, dice: &Rng) -> Vec<String> {
     let Started::Ready(mut appliance) = Launch::of(&data).start() else {
         panic!("it does not start");
     };
-    let mut cast = template.cast.clone();
-    cast.work(&appliance.address.clone(), Who::Importing, dice, || {
+    let mut workload = template.workload.clone();
+    workload.work(&appliance.address.clone(), Who::Importing, dice, || {
         thread::park_timeout(WORK);
     });
     list(&data, &mut paths);
@@ -112,7 +112,7 @@ impl Trial<'_> {
         let trace = self.template.beside("trace");
         let _ = fs::remove_file(&trace);
         let launch = Launch::of(&data).under(&self.strace(calls, nth, &trace));
-        let mut cast = self.template.cast.clone();
+        let mut workload = self.template.workload.clone();
         let mut told = Vec::new();
         let (outcome, log) = match launch.start() {
             Started::Ready(appliance) => {
@@ -125,7 +125,7 @@ impl Trial<'_> {
                     };
                     BackgroundCommand::give(&Launch::of(&data), command)
                 });
-                self.drive(appliance, &mut cast, &trace, orders, time)
+                self.drive(appliance, &mut workload, &trace, orders, time)
             }
             Started::Ended(Some(code), log) if code != 0 && log.contains("error: ") => {
                 (Outcome::NotStarted, log)
@@ -140,14 +140,14 @@ impl Trial<'_> {
                 (Outcome::Wrong, log)
             }
         };
-        told.extend(cast.problems());
+        told.extend(workload.problems());
         if outcome == Outcome::Harmless && calls.fatal {
             told.push("it goes on".to_owned());
         }
         // Whatever happened, the next start has it all.
         match Launch::of(&data).start() {
             Started::Ready(appliance) => {
-                told.extend(cast.check(&appliance.address, &AllowedLoss::WHOLE, &self.dice));
+                told.extend(workload.check(&appliance.address, &AllowedLoss::WHOLE, &self.dice));
                 if !told.is_empty() {
                     told.push(format!("the next start: {}", tail(&appliance.log())));
                 }
@@ -184,7 +184,7 @@ impl Trial<'_> {
     fn drive(
         &self,
         mut appliance: Appliance,
-        cast: &mut Cast,
+        workload: &mut Workload,
         trace: &Path,
         orders: Option<BackgroundCommand>,
         time: Duration,
@@ -195,7 +195,7 @@ impl Trial<'_> {
             calls.contains("INJECTED")
         };
         let mut ended = None;
-        cast.work(&address, Who::Importing, &self.dice, || {
+        workload.work(&address, Who::Importing, &self.dice, || {
             let mut orders = orders;
             let began = Instant::now();
             while ended.is_none() && began.elapsed() < time {
@@ -223,7 +223,7 @@ impl Trial<'_> {
             (Some(Some(5)), _) => Outcome::Exit5,
             (None, Some(Some(0 | 5))) if !serving && hit() => Outcome::AtStop,
             (None, Some(Some(0))) if !serving => Outcome::NotReached,
-            (None, Some(Some(0))) if cast.counts().1 > 0 => Outcome::Refused,
+            (None, Some(Some(0))) if workload.counts().1 > 0 => Outcome::Refused,
             (None, Some(Some(0))) => Outcome::Harmless,
             _ => Outcome::Wrong,
         };

@@ -20,7 +20,7 @@ use crate::harness::rng::{Rng, rounds, skip};
 use crate::harness::tail;
 use crate::harness::template::{Left, Template};
 use crate::harness::tracer::Tracer;
-use crate::workload::{Cast, PASSWORD, Who};
+use crate::workload::{PASSWORD, Who, Workload};
 
 /// How soon the process ends after a failure that it must not survive, and writes come back after one
 /// that it must.
@@ -56,7 +56,7 @@ fn enospc_and_emfile_lose_nothing() {
 struct Scene {
     data: PathBuf,
     appliance: Appliance,
-    cast: Cast,
+    workload: Workload,
     signed_up: Vec<String>,
     refused: u32,
 }
@@ -66,7 +66,7 @@ impl Scene {
         Self {
             data: launch.data_dir.clone(),
             appliance: launch.ready(),
-            cast: template.cast.clone(),
+            workload: template.workload.clone(),
             signed_up: Vec::new(),
             refused: 0,
         }
@@ -80,7 +80,7 @@ impl Scene {
             self.refused
         );
         let body = json!({"identity": email, "accessKey": PASSWORD});
-        let headers = [("Service-AccessToken", self.cast.keys.partner.as_str())];
+        let headers = [("Service-AccessToken", self.workload.keys.partner.as_str())];
         let answer = line.ask("PUT", "/api/login/v2/auth/email", &headers, &body);
         let status = answer.as_ref().map_or(0, |answer| answer.status);
         if status == 200 {
@@ -122,11 +122,11 @@ impl Scene {
         let line = &mut appliance.line();
         for email in &self.signed_up {
             let target = format!("/admin/v1/users/{email}?partner=rig");
-            let answer = line.operate(&self.cast.keys.operator, "GET", &target, &Value::Null);
+            let answer = line.operate(&self.workload.keys.operator, "GET", &target, &Value::Null);
             assert_eq!(answer.unwrap().status, 200, "{email} is lost");
         }
         let target = "/admin/v1/store/verify";
-        let answer = line.operate(&self.cast.keys.operator, "POST", target, &Value::Null);
+        let answer = line.operate(&self.workload.keys.operator, "POST", target, &Value::Null);
         let answer = answer.unwrap();
         assert_eq!(answer.json()["sound"], true, "{:?}", answer.json());
     }
@@ -247,11 +247,11 @@ fn every_failed_sync_of_telemetry_ends_the_process() {
         let Scene {
             data,
             mut appliance,
-            mut cast,
+            mut workload,
             ..
         } = Scene::set(&template, &launch);
         let address = appliance.address.clone();
-        cast.work(&address, Who::Logged, &dice, || {
+        workload.work(&address, Who::Logged, &dice, || {
             thread::park_timeout(Duration::from_millis(700));
         });
         let files = std::fs::read_dir(data.join("telemetry")).unwrap().flatten();
@@ -261,7 +261,7 @@ fn every_failed_sync_of_telemetry_ends_the_process() {
         let paths: Vec<PathBuf> = events.collect();
         let tracer = Tracer::attach(appliance.process.id(), &inject, &paths);
         let mut ended = None;
-        cast.work(&address, Who::Logged, &dice, || {
+        workload.work(&address, Who::Logged, &dice, || {
             ended = appliance.wait(WITHIN)
         });
         let log = appliance.log();
@@ -271,8 +271,8 @@ fn every_failed_sync_of_telemetry_ends_the_process() {
         drop(tracer);
         let next = launch.ready();
         let problems = [
-            cast.problems(),
-            cast.check(&next.address, &AllowedLoss::WHOLE, &dice),
+            workload.problems(),
+            workload.check(&next.address, &AllowedLoss::WHOLE, &dice),
         ];
         assert_eq!(problems.concat(), Vec::<String>::new(), "{error}");
     }
@@ -313,7 +313,7 @@ fn the_log_continues_after_descriptor_exhaustion() {
     let tracer = Tracer::attach(pid, "openat:error=EMFILE", &paths);
     let import = |scene: &Scene| {
         let target = "/admin/v1/epg/import?createLivestreams=true&accept=true";
-        let key = &scene.cast.keys.operator;
+        let key = &scene.workload.keys.operator;
         let answer = scene
             .appliance
             .line()
@@ -455,7 +455,7 @@ fn a_restore_works_without_rename_exchange() {
             false => old += 1,
         }
         let target = "/admin/v1/store/verify";
-        let key = &template.cast.keys.operator;
+        let key = &template.workload.keys.operator;
         let answer = appliance.line().operate(key, "POST", target, &Value::Null);
         let answer = answer.unwrap();
         assert_eq!(answer.json()["sound"], true, "{nth}: {:?}", answer.json());

@@ -11,7 +11,7 @@ use crate::harness::appliance::{Appliance, Launch, Started, freeze};
 use crate::harness::client::Connection;
 use crate::harness::disk::Disk;
 use crate::harness::rng::{rounds, skip};
-use crate::workload::{Cast, Client};
+use crate::workload::{Client, Workload};
 
 /// The journal is synced every five seconds, looked at once a second; the rest is for a busy machine.
 const CUT_LOSS: Duration = Duration::from_millis(5_000 + 1_000 + 1_000);
@@ -36,9 +36,9 @@ struct Refusals {
 }
 
 impl Refusals {
-    fn new(cast: &Cast, line: &mut Connection) -> Self {
+    fn new(workload: &Workload, line: &mut Connection) -> Self {
         Self {
-            user: Client::sign_up(&cast.keys, line, "refused@example.com").unwrap(),
+            user: Client::sign_up(&workload.keys, line, "refused@example.com").unwrap(),
             next: 0,
             answered: BTreeMap::new(),
         }
@@ -60,8 +60,8 @@ impl Refusals {
     }
 
     /// How many of those answered before `until` the journal lacks. None may be there twice.
-    fn missing(&self, cast: &Cast, line: &mut Connection, until: Instant) -> usize {
-        let kept = journaled(cast, line);
+    fn missing(&self, workload: &Workload, line: &mut Connection, until: Instant) -> usize {
+        let kept = journaled(workload, line);
         for (id, times) in &kept {
             assert_eq!(*times, 1, "{id}");
         }
@@ -75,12 +75,12 @@ impl Refusals {
 }
 
 /// How often each refusal is in the journal.
-fn journaled(cast: &Cast, line: &mut Connection) -> BTreeMap<String, u32> {
+fn journaled(workload: &Workload, line: &mut Connection) -> BTreeMap<String, u32> {
     let mut kept = BTreeMap::new();
     let mut before = String::new();
     loop {
         let target = format!("/admin/v1/requests?code=ASSET_NOT_FOUND&limit={PAGE}{before}");
-        let token = &cast.keys.operator;
+        let token = &workload.keys.operator;
         let answer = line.operate(token, "GET", &target, &Value::Null).unwrap();
         assert_eq!(answer.status, 200, "{}", answer.json());
         let page = answer.json();
@@ -101,7 +101,7 @@ fn lost_by_cut(variables: &[(&str, &str)], span: Duration) -> Result<(usize, usi
     let mut disk = Disk::ext4(512)?;
     let plain = Launch::of(&disk.path().join("data"));
     let mut appliance = started(&plain);
-    let cast = Cast::new(&plain, &appliance).unwrap();
+    let workload = Workload::new(&plain, &appliance).unwrap();
     // Set up with syncs, so that there is a service to come back to.
     assert_eq!(appliance.end(), Some(0));
     let launch = variables
@@ -110,7 +110,7 @@ fn lost_by_cut(variables: &[(&str, &str)], span: Duration) -> Result<(usize, usi
             launch.with(name, value)
         });
     let mut appliance = started(&launch);
-    let mut refusals = Refusals::new(&cast, &mut appliance.line());
+    let mut refusals = Refusals::new(&workload, &mut appliance.line());
     refusals.send(&mut appliance.line(), span);
     let cut = Instant::now();
     freeze(appliance.process.id());
@@ -128,7 +128,7 @@ fn lost_by_cut(variables: &[(&str, &str)], span: Duration) -> Result<(usize, usi
             panic!("it does not start:\n{log}")
         }
     };
-    let missing = refusals.missing(&cast, &mut appliance.line(), until);
+    let missing = refusals.missing(&workload, &mut appliance.line(), until);
     Ok((missing, sure))
 }
 
@@ -160,8 +160,8 @@ fn a_kill_keeps_what_was_journaled_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let launch = Launch::of(&folder.path().join("data"));
     let mut appliance = started(&launch);
-    let cast = Cast::new(&launch, &appliance).unwrap();
-    let mut refusals = Refusals::new(&cast, &mut appliance.line());
+    let workload = Workload::new(&launch, &appliance).unwrap();
+    let mut refusals = Refusals::new(&workload, &mut appliance.line());
     for round in 0..rounds(4, 100) {
         let span = KILL_LOSS + Duration::from_millis(100 + 130 * (round % 7));
         refusals.send(&mut appliance.line(), span);
@@ -169,7 +169,7 @@ fn a_kill_keeps_what_was_journaled_and_doubles_nothing() {
         appliance.kill();
         appliance = started(&launch);
         let until = killed - KILL_LOSS;
-        let missing = refusals.missing(&cast, &mut appliance.line(), until);
+        let missing = refusals.missing(&workload, &mut appliance.line(), until);
         assert_eq!(missing, 0, "of {}, in round {round}", refusals.sure(until));
         // What was under way may be lost: it is not looked for again.
         refusals.answered.retain(|_, at| *at <= until);

@@ -13,7 +13,7 @@ use crate::harness::client::{Connection, Silence};
 use crate::harness::disk::Disk;
 use crate::harness::raw_http::Answer;
 use crate::harness::rng::{Rng, rounds, skip};
-use crate::workload::{Cast, Client, Keys, Stream, token};
+use crate::workload::{Client, Keys, Stream, Workload, token};
 
 /// What a kill or a power cut may cost: figures are logged every tenth of a second and synced every half, and a busy
 /// machine does so later.
@@ -146,7 +146,7 @@ fn find_loss(
 ) -> Outcome {
     let dice = Rng::of_test("figures");
     let mut appliance = set_up.ready();
-    let keys = Cast::new(set_up, &appliance).unwrap().keys;
+    let keys = Workload::new(set_up, &appliance).unwrap().keys;
     let mut viewer = Viewer::sign_up(&keys, &mut appliance.line());
     appliance.end();
     appliance = launch.ready();

@@ -14,14 +14,14 @@ use crate::harness::appliance::{Appliance, Launch, Started};
 use crate::harness::disk::run;
 use crate::harness::rng::Rng;
 use crate::harness::tail;
-use crate::workload::{Cast, Who};
+use crate::workload::{Who, Workload};
 
 /// Longer than two looks of the job that makes backups.
 const TWO_LOOKS: Duration = Duration::from_millis(11_000);
 
 struct Scene {
     folder: TempDir,
-    cast: Cast,
+    workload: Workload,
     dice: Rng,
     launch: Launch,
     /// Made after the state that the data directory is set back to.
@@ -42,7 +42,7 @@ impl Scene {
         let dice = Rng::of_test(name);
         let mut appliance = launch.ready();
         let mut scene = Self {
-            cast: Cast::new(&launch, &appliance).unwrap(),
+            workload: Workload::new(&launch, &appliance).unwrap(),
             folder,
             dice,
             launch,
@@ -62,11 +62,11 @@ impl Scene {
     }
 
     fn work(&mut self, appliance: &Appliance) {
-        self.cast
+        self.workload
             .work(&appliance.address, Who::Usual, &self.dice, || {
                 thread::park_timeout(Duration::from_millis(300));
             });
-        assert_eq!(self.cast.problems(), Vec::<String>::new());
+        assert_eq!(self.workload.problems(), Vec::<String>::new());
     }
 
     fn copy(&self, from: &str, to: &str) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::harness::appliance::Launch;
 use crate::harness::client::{Address, Connection, Silence};
 use crate::harness::rng::{Rng, rounds};
-use crate::workload::{Cast, Client, Keys, Stream, token, told};
+use crate::workload::{Client, Keys, Stream, Workload, token, told};
 
 /// Families, each with a connection of its own.
 const FAMILIES: usize = 6;
@@ -247,7 +247,7 @@ fn kills_neither_end_nor_revive_sessions() {
         .with("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000")
         .with("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000");
     let mut appliance = launch.ready();
-    let keys = Cast::new(&launch, &appliance).unwrap().keys;
+    let keys = Workload::new(&launch, &appliance).unwrap().keys;
     let mut line = appliance.line();
     let mut families: Vec<Vec<Viewer>> = (0..FAMILIES)
         .map(|family| {

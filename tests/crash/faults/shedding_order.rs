@@ -13,7 +13,7 @@ use crate::harness::appliance::{Launch, Started};
 use crate::harness::client::Connection;
 use crate::harness::disk::Disk;
 use crate::harness::rng::skip;
-use crate::workload::{Cast, Client, PASSWORD, Stream, token};
+use crate::workload::{Client, PASSWORD, Stream, Workload, token};
 
 const MIB: u64 = 1 << 20;
 /// How soon the server has noticed.
@@ -45,14 +45,14 @@ struct Viewer {
 }
 
 impl Viewer {
-    fn new(cast: &Cast, mut line: Connection) -> Self {
+    fn new(workload: &Workload, mut line: Connection) -> Self {
         let email = "full@example.com";
-        let client = Client::sign_up(&cast.keys, &mut line, email).unwrap();
+        let client = Client::sign_up(&workload.keys, &mut line, email).unwrap();
         let entitlement = token(&client.entitle(&mut line).unwrap());
         let begun = client.preflight(&mut line, &entitlement, "tv").unwrap();
         Self {
             client,
-            operator: cast.keys.operator.clone(),
+            operator: workload.keys.operator.clone(),
             stream: Stream::of(&begun, &entitlement, "tv"),
             line,
             events: 0,
@@ -118,8 +118,8 @@ fn telemetry_is_rejected_first_and_logins_last() {
     let Started::Ready(appliance) = launch.start() else {
         panic!("it does not start");
     };
-    let cast = Cast::new(&launch, &appliance).unwrap();
-    let mut viewer = Viewer::new(&cast, appliance.line());
+    let workload = Workload::new(&launch, &appliance).unwrap();
+    let mut viewer = Viewer::new(&workload, appliance.line());
     let filler = Filler::of(disk.path());
     // Some 230 MiB in all: 8, 4 and 2 per cent, and nothing.
     for (free, expected, told) in [

@@ -24,16 +24,16 @@ fn slow_syncs(name: &str, delay: Duration, work: Duration, who: Who) -> Duration
     let mut appliance = manager.launch(Launch::of(&data), WATCHDOG).ready();
     let inject = format!("fdatasync,fsync:delay_exit={}", delay.as_micros());
     let tracer = Tracer::attach(appliance.process.id(), &inject, &[]);
-    let mut cast = template.cast.clone();
+    let mut workload = template.workload.clone();
     let address = appliance.address.clone();
-    cast.work(&address, who, &dice, || thread::park_timeout(work));
+    workload.work(&address, who, &dice, || thread::park_timeout(work));
     assert_eq!(
-        cast.problems(),
+        workload.problems(),
         Vec::<String>::new(),
         "{}",
         tail(&appliance.log())
     );
-    let (done, unavailable) = cast.counts();
+    let (done, unavailable) = workload.counts();
     let slow = tracer.met().len();
     let ready_then = appliance.readiness();
     assert_eq!(
@@ -50,7 +50,7 @@ fn slow_syncs(name: &str, delay: Duration, work: Duration, who: Who) -> Duration
     );
     assert!(slow > 2 && done > 0 && fed > 0);
     appliance.kill();
-    let problems = cast.check(
+    let problems = workload.check(
         &Launch::of(&data).ready().address,
         &AllowedLoss::WHOLE,
         &dice,

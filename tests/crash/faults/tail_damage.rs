@@ -134,8 +134,8 @@ fn way_on(template: &Template, data: &Path, dice: &Rng, name: &str) {
     let Started::Ready(appliance) = launch.start() else {
         panic!("{name}: it does not start after the loss was accepted: {said}");
     };
-    let mut cast = template.cast.clone();
-    let problems = cast.check(&appliance.address, &AllowedLoss::WHOLE, dice);
+    let mut workload = template.workload.clone();
+    let problems = workload.check(&appliance.address, &AllowedLoss::WHOLE, dice);
     let unsound = problems.iter().find(|text| text.contains("store verify"));
     assert_eq!(unsound, None, "{name}");
     let audit = launch.run(&["audit", "list", "--json"]);
@@ -168,7 +168,7 @@ fn the_ledger_detects_a_truncated_log() {
     let Started::Ready(appliance) = Launch::of(&data).start() else {
         panic!("it does not start");
     };
-    let mut cast = template.cast.clone();
-    let problems = cast.check(&appliance.address, &AllowedLoss::WHOLE, &dice);
+    let mut workload = template.workload.clone();
+    let problems = workload.check(&appliance.address, &AllowedLoss::WHOLE, &dice);
     assert!(!problems.is_empty(), "nothing is missed");
 }

@@ -44,7 +44,7 @@ use crate::harness::disk::Disk;
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::Rng;
 use crate::harness::summary::Summary;
-use crate::workload::{Cast, Who};
+use crate::workload::{Who, Workload};
 
 /// After so many rounds a new appliance takes the place of the old one.
 const LIFE: u32 = 16;
@@ -110,7 +110,7 @@ pub struct Harness {
     variables: Vec<(String, String)>,
     place: Place,
     appliance: Option<Appliance>,
-    cast: Option<Cast>,
+    workload: Option<Workload>,
     /// The newest backup that a command told of.
     backup: Option<String>,
     age: u32,
@@ -139,7 +139,7 @@ impl Harness {
             variables: Vec::new(),
             place,
             appliance: None,
-            cast: None,
+            workload: None,
             backup: None,
             age: 0,
             nth: 0,
@@ -155,7 +155,7 @@ impl Harness {
 
     /// One of the phases, at random; the first start comes with every new appliance.
     pub fn pick(&mut self, phases: &[Phase]) -> Phase {
-        if self.cast.is_none() {
+        if self.workload.is_none() {
             return Phase::FirstStart;
         }
         phases[self.dice.index(phases.len())]
@@ -170,7 +170,7 @@ impl Harness {
     fn launch(&self) -> Launch {
         let mut launch = Launch::of(&self.place.path().join("data"));
         // An appliance is set up as usual, so that there is something to lose.
-        if self.cast.is_some() {
+        if self.workload.is_some() {
             launch.variables.clone_from(&self.variables);
         }
         launch
@@ -205,7 +205,10 @@ impl Harness {
     }
 
     fn enter(&mut self, phase: Phase, slowest: Duration, problems: &[String]) {
-        let answered = self.cast.as_mut().map_or(0, |cast| cast.counts().0);
+        let answered = self
+            .workload
+            .as_mut()
+            .map_or(0, |workload| workload.counts().0);
         for problem in problems {
             println!("{} round {} {phase:?}: {problem}", self.name, self.nth);
         }
@@ -237,7 +240,7 @@ impl Harness {
             return AllowedLoss::WHOLE;
         }
         let mut appliance = self.appliance.take().expect("a running appliance");
-        let mut cast = self.cast.take().expect("a ledger");
+        let mut workload = self.workload.take().expect("a ledger");
         let mut struck = Instant::now();
         let address = appliance.address.clone();
         let first = if matches!(phase, Phase::Start | Phase::Stop) {
@@ -251,7 +254,7 @@ impl Harness {
             _ if dice.once_in(3) => Who::Logged,
             _ => Who::Usual,
         };
-        cast.work(&address, who, dice, || {
+        workload.work(&address, who, dice, || {
             let mut orders = phase
                 .command()
                 .map(|command| BackgroundCommand::give(&launch, command));
@@ -271,7 +274,7 @@ impl Harness {
                 self.tally.ordered(phase, orders.done);
             }
         });
-        self.cast = Some(cast);
+        self.workload = Some(workload);
         if phase == Phase::Start {
             let starting = self.launch().spawn();
             thread::park_timeout(moment);
@@ -319,14 +322,14 @@ impl Harness {
             Some((200, _)) => {}
             other => problems.push(format!("failed start: not ready: {other:?}")),
         }
-        match &mut self.cast {
-            Some(cast) => {
-                let found = cast.problems();
+        match &mut self.workload {
+            Some(workload) => {
+                let found = workload.problems();
                 problems.extend(found);
-                problems.extend(cast.check(&appliance.address, survival, dice));
+                problems.extend(workload.check(&appliance.address, survival, dice));
             }
-            None => match Cast::new(&launch, &appliance) {
-                Ok(cast) => self.cast = Some(cast),
+            None => match Workload::new(&launch, &appliance) {
+                Ok(workload) => self.workload = Some(workload),
                 Err(why) => problems.push(format!("wrong: set-up: {why}")),
             },
         }
@@ -356,7 +359,7 @@ impl Harness {
     /// Throws the appliance away. The place of the first failure is kept, beside what cargo builds.
     fn renew(&mut self, problems: &[String]) {
         self.appliance = None;
-        self.cast = None;
+        self.workload = None;
         self.backup = None;
         self.age = 0;
         if self.on_disk {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::harness::appliance::{Launch, Started};
 use crate::harness::disk::run;
 use crate::harness::rng::Rng;
-use crate::workload::{Cast, Who};
+use crate::workload::{Who, Workload};
 
 /// How the process that filled it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Left {
 
 pub struct Template {
     folder: TempDir,
-    pub cast: Cast,
+    pub workload: Workload,
 }
 
 impl Template {
@@ -32,9 +32,9 @@ impl Template {
         let Started::Ready(mut appliance) = launch.start() else {
             panic!("it does not start");
         };
-        let mut cast = Cast::new(&launch, &appliance).unwrap();
+        let mut workload = Workload::new(&launch, &appliance).unwrap();
         let address = appliance.address.clone();
-        cast.work(&address, Who::Importing, dice, || {
+        workload.work(&address, Who::Importing, dice, || {
             thread::park_timeout(Duration::from_millis(600));
         });
         // Half of it in a base and a backup, half in the log since.
@@ -44,18 +44,18 @@ impl Template {
             "{}",
             String::from_utf8_lossy(&made.stderr)
         );
-        cast.work(&address, Who::Importing, dice, || {
+        workload.work(&address, Who::Importing, dice, || {
             thread::park_timeout(Duration::from_millis(400));
         });
         // Everybody has their answer, so that the ledger is sure of everything.
-        assert_eq!(cast.problems(), Vec::<String>::new());
+        assert_eq!(workload.problems(), Vec::<String>::new());
         match left {
             Left::ByStop => assert_eq!(appliance.end(), Some(0), "{}", appliance.log()),
             Left::ByKill => appliance.kill(),
         }
         // Made anew by each start, and large.
         let _ = fs::remove_file(launch.data_dir.join("ballast"));
-        Self { folder, cast }
+        Self { folder, workload }
     }
 
     /// A place beside the copies.

@@ -146,7 +146,7 @@ pub enum Who {
     Logged,
 }
 
-pub struct Cast {
+pub struct Workload {
     pub keys: Keys,
     /// Whose changes are durable before the reply.
     durable: Vec<Box<dyn Actor>>,
@@ -155,7 +155,7 @@ pub struct Cast {
     guide: guide::Guide,
 }
 
-impl Clone for Cast {
+impl Clone for Workload {
     fn clone(&self) -> Self {
         Self {
             keys: self.keys.clone(),
@@ -166,7 +166,7 @@ impl Clone for Cast {
     }
 }
 
-impl Cast {
+impl Workload {
     /// Sets a new appliance up, and its actors.
     pub fn new(launch: &Launch, appliance: &Appliance) -> Result<Self, String> {
         let told = |arguments: &[&str], member: &str| {

@@ -56,6 +56,14 @@ impl TestServer {
         Self::with(&[])
     }
 
+    /// Adds an operator, named as the role, and returns the token.
+    pub fn add_operator(&self, role: Role) -> String {
+        let operators = &self.services.operators;
+        let added = operators.add(role.as_str(), role, NOON).unwrap();
+        let (_, token) = added.wait().unwrap();
+        token.reveal().to_owned()
+    }
+
     /// Starts the service with other settings: key and value as flags give them.
     pub fn with(settings: &[(&'static str, &str)]) -> Self {
         Self::over(|_| Store::in_memory(domain::schema()), settings)
