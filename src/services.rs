@@ -48,7 +48,7 @@ pub struct Services {
     pub limits: LimitsConfig,
     pub metrics: Arc<Registry>,
     pub readiness: Arc<Readiness>,
-    /// What the metrics counted in the last hour and day.
+    /// Requests, refusals, logins and streams of the last hour and day, for the console.
     pub activity: Arc<Activity>,
     /// Filled while this process is the owner of a fleet.
     pub fleet: Arc<FleetView>,

@@ -31,6 +31,7 @@ pub(super) fn register(services: &Services) {
     register_epg_sources(metrics, &services.epg_sources);
     register_schedule(metrics, &services.schedule);
     register_clock(metrics, &services.clock_guard);
+    // A single node must not show series of a fleet, which alerts would take for a fleet without members.
     if !services.config.fleet.endpoints.is_empty() {
         fleet_metrics::register(metrics, &services.fleet);
     }

@@ -161,6 +161,7 @@ pub(super) fn mail(config: &Config, public_url: &str) -> mail::MailSettings {
 
 pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
     let smtp = &config.smtp;
+    // Without a mail server mails stay in the queue, where operators can read them.
     let (Some(host), Some(from)) = (&smtp.host, &config.mail.from) else {
         return Ok(None);
     };
@@ -170,6 +171,7 @@ pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppErro
             error,
         })
     });
+    // Both or none: the configuration is checked for one without the other.
     let login = smtp.username.clone().zip(smtp.password.as_ref());
     let mailer = SmtpMailer::new(SmtpSettings {
         host: host.clone(),

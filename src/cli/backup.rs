@@ -120,6 +120,7 @@ async fn list(loaded: &Loaded) -> Result<Value, Failure> {
 /// Returns the name if `file` is a bare name and no such file exists here, so it names a listed backup.
 fn bare_name(file: &Path) -> Option<&str> {
     let name = file.file_name()?.to_str()?;
+    // A file of the present folder comes first: the user sees it, and not the list of backups.
     (file.as_os_str() == name && !file.exists()).then_some(name)
 }
 
@@ -161,6 +162,7 @@ async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
 
 /// Reports a damaged file. A server that verifies in a subprocess parses this JSON.
 fn report_damaged(file: &Path, error: BackupError, json: bool) -> CommandResult {
+    // A missing or unreadable file is not a damaged backup.
     if let BackupError::Store(StoreError::Io(_)) = &error
         && let Err(error) = std::fs::metadata(file)
     {

@@ -37,6 +37,12 @@ pub(super) struct ImportGuide {
     /// EPG source of the guide: if configured, its settings apply
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
+    #[command(flatten)]
+    options: ImportOptions,
+}
+
+#[derive(Args)]
+struct ImportOptions {
     /// Report the changes without applying them
     #[arg(long)]
     dry_run: bool,
@@ -69,21 +75,8 @@ pub(super) struct RefreshSource {
     /// EPG source
     #[arg(value_name = "NAME")]
     source: String,
-    /// Report the changes without applying them
-    #[arg(long)]
-    dry_run: bool,
-    /// Import even if the guide looks wrong
-    #[arg(long)]
-    accept: bool,
-    /// Create livestreams for channels that are not in the catalogue
-    #[arg(long)]
-    create_livestreams: bool,
-    /// List all channels instead of the first
-    #[arg(long)]
-    all: bool,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    options: ImportOptions,
 }
 
 pub(super) async fn run(command: EpgCommand, global: &Global) -> CommandResult {
@@ -95,8 +88,16 @@ pub(super) async fn run(command: EpgCommand, global: &Global) -> CommandResult {
     }
 }
 
-fn flag(set: bool) -> Option<&'static str> {
-    set.then_some("true")
+impl ImportOptions {
+    /// The options that the server applies, as query parameters.
+    fn parameters(&self) -> [(&'static str, Option<&'static str>); 3] {
+        let flag = |set: bool| set.then_some("true");
+        [
+            ("dryRun", flag(self.dry_run)),
+            ("accept", flag(self.accept)),
+            ("createLivestreams", flag(self.create_livestreams)),
+        ]
+    }
 }
 
 async fn import(import: ImportGuide, global: &Global) -> CommandResult {
@@ -104,11 +105,7 @@ async fn import(import: ImportGuide, global: &Global) -> CommandResult {
         let which = RefreshSource {
             // Present: the arguments require a source where there is no guide.
             source: import.source.unwrap_or_default(),
-            dry_run: import.dry_run,
-            accept: import.accept,
-            create_livestreams: import.create_livestreams,
-            all: import.all,
-            json: import.json,
+            options: import.options,
         };
         return refresh(which, global).await;
     };
@@ -119,15 +116,9 @@ async fn import(import: ImportGuide, global: &Global) -> CommandResult {
     } else {
         request_body::counted(request_body::file(Path::new(guide))?, &sent)
     };
-    let target = with_query(
-        path(&["epg", "import"]),
-        &[
-            ("source", import.source.as_deref()),
-            ("dryRun", flag(import.dry_run)),
-            ("accept", flag(import.accept)),
-            ("createLivestreams", flag(import.create_livestreams)),
-        ],
-    );
+    let source = ("source", import.source.as_deref());
+    let [dry_run, accept, create] = import.options.parameters();
+    let target = with_query(path(&["epg", "import"]), &[source, dry_run, accept, create]);
     // An import may be the first command of an installation.
     let mut admin = global.admin_or_new().await?;
     let answer = admin
@@ -135,8 +126,7 @@ async fn import(import: ImportGuide, global: &Global) -> CommandResult {
             sent.progress()
         })
         .await?;
-    let tried = import.dry_run.then_some(import.accept);
-    reported(answer, tried, import.all, import.json)
+    reported(answer, &import.options)
 }
 
 async fn sources(which: Sources, global: &Global) -> CommandResult {
@@ -162,30 +152,26 @@ const COLUMNS: [output::Column; 7] = [
 async fn refresh(which: RefreshSource, global: &Global) -> CommandResult {
     let target = with_query(
         path(&["epg", "sources", &which.source, "refresh"]),
-        &[
-            ("dryRun", flag(which.dry_run)),
-            ("accept", flag(which.accept)),
-            ("createLivestreams", flag(which.create_livestreams)),
-        ],
+        &which.options.parameters(),
     );
     let mut admin = global.admin().await?;
     let answer = admin.work(&target).await?;
-    let tried = which.dry_run.then_some(which.accept);
-    reported(answer, tried, which.all, which.json)
+    reported(answer, &which.options)
 }
 
-/// Shows the report of an import. `tried` is set for a dry run: whether the import would be accepted. A
-/// held import comes with the same report.
-fn reported(
-    answer: Result<Value, AdminError>,
-    tried: Option<bool>,
-    all: bool,
-    json: bool,
-) -> CommandResult {
+/// Shows the report of an import. A held import comes with the same report.
+fn reported(answer: Result<Value, AdminError>, options: &ImportOptions) -> CommandResult {
+    let ImportOptions {
+        dry_run,
+        accept,
+        all,
+        json,
+        ..
+    } = *options;
     match answer {
         Ok(report) => {
-            epg_report::show(&report, tried.is_none(), all, json)?;
-            if tried == Some(false) && epg_report::is_in_doubt(&report) {
+            epg_report::show(&report, !dry_run, all, json)?;
+            if dry_run && !accept && epg_report::is_in_doubt(&report) {
                 output::print_note("the import would be held for approval; `--accept` skips that");
             }
             Ok(())

@@ -1,6 +1,6 @@
 //! The examples of the manual pages: for each command what a user wants, and the line that does it.
 
-/// What a user wants, and the command line.
+/// The purpose and the command line.
 pub(super) type Example = (&'static str, &'static str);
 
 /// Two lines for each example, the command line indented.

@@ -159,12 +159,12 @@ pub(super) fn admin(directory: &Path) -> Result<Option<Listener>, Failure> {
 
 /// Retries to create the administration socket. Never returns if it is not `missing`.
 pub(super) async fn admin_later(missing: bool, directory: PathBuf) -> Listener {
-    const AGAIN: Duration = Duration::from_secs(2);
+    const RETRY_EVERY: Duration = Duration::from_secs(2);
     if !missing {
         std::future::pending::<()>().await;
     }
     loop {
-        sleep(AGAIN).await;
+        sleep(RETRY_EVERY).await;
         if let Ok(Some(listener)) = admin(&directory) {
             return listener;
         }

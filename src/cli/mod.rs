@@ -100,6 +100,7 @@ impl Global {
                 .ok_or_else(|| Failure::usage("--data-dir is not UTF-8"))?;
             inputs
                 .flags
+                // As a layer of the configuration, so that precedence and messages are those of any key.
                 .push(("data_dir", "--data-dir", text.to_owned()));
         }
         Ok(inputs)
@@ -198,6 +199,8 @@ fn load_at_start(inputs: &Inputs) -> Result<Loaded, Failure> {
 fn load_and_check(inputs: &Inputs) -> Result<Loaded, ConfigProblems> {
     let (loaded, mut problems) = read(inputs);
     for wrong in loaded.iter().flat_map(|loaded| app::check(&loaded.config)) {
+        // Files that keys name are read here, too: a certificate or a template that is wrong must not wait for the
+        // restart.
         problems.add(None, wrong.to_string());
     }
     problems.or(loaded)

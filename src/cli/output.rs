@@ -48,6 +48,7 @@ pub(super) fn tinted(text: &str, tone: Tone) -> String {
         std::env::var_os(name).is_some_and(|value| value.to_str().is_none_or(wrong))
     };
     let plain = is("NO_COLOR", |value| !value.is_empty()) || is("TERM", |value| value == "dumb");
+    // Escape sequences in a file or a pipe would be read as text.
     if plain || !io::stdout().is_terminal() {
         return text.to_owned();
     }
@@ -73,12 +74,14 @@ pub(super) fn progress(text: &str) {
 /// Asks for confirmation on a terminal. Without a terminal, as in a script, the answer is yes.
 #[must_use]
 pub(super) fn confirmed(question: &str) -> bool {
+    // A script cannot answer, and has chosen its command on purpose.
     if !can_ask() {
         return true;
     }
     progress(&format!("{question} [y/N] "));
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
+    // Anything else is a no, also the end of the input.
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
 
@@ -119,6 +122,7 @@ pub(super) fn columns(lines: &[Vec<String>]) -> Result<(), Failure> {
     let count = lines.first().map_or(0, Vec::len);
     let widths: Vec<usize> = (0..count)
         .map(|at| {
+            // Characters and not bytes: titles have accents.
             let width = |row: &Vec<String>| row.get(at).map_or(0, |cell| cell.chars().count());
             lines.iter().map(width).max().unwrap_or(0)
         })

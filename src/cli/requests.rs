@@ -110,6 +110,7 @@ const FAULT: &str = "fault";
 /// The columns of these records. Faults are of lab partners only: without one there is no column for them.
 fn columns(records: &Value) -> Vec<output::Column> {
     let mut records = members::all(records).iter();
+    // Outside of a lab the column would always be empty.
     let has_fault = records.any(|record| record.get(FAULT).is_some());
     let columns = COLUMNS.into_iter();
     columns

@@ -60,9 +60,11 @@ pub(super) async fn run(admin: &mut Admin, command: &ImportCommand) -> CommandRe
         let report = upload(admin, request_body::file(file)?, users, command).await?;
         return show(&report, command.json);
     };
+    // Read as a whole: these exports are one JSON value each, and a mistake is found before anything is sent.
     let users = read_foreign(service, command)?;
     let total = users.sent();
     let mut report = match total {
+        // The server refuses an empty body, and here every user has been left out for a reason.
         0 => json!({"dryRun": command.dry_run, "lines": 0, "added": 0, "existing": 0,
             "rejected": 0, "failed": []}),
         _ => {

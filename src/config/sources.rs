@@ -13,7 +13,7 @@ use crate::decode::{Mistake, Node, ObjectMember, Parsed, Value, toml};
 use crate::ports::watched_file::readable_by_all;
 
 const PREFIX: &str = "PLAYGATE_";
-/// A variable of ours that is not a key.
+/// Environment variable of Playgate that is not a configuration key.
 pub(super) const UNSAFE_NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
 /// Edit distance up to which an unknown variable counts as a typing error.
 const TYPO: usize = 2;

@@ -136,6 +136,7 @@ impl<'a> Scanner<'a> {
     fn space(&mut self) {
         while let Some(byte @ (b' ' | b'\t' | b'\r' | b'\n')) = self.peek() {
             self.at += 1;
+            // Lines can end only here: a line end inside of a string is refused.
             self.line += u64::from(byte == b'\n');
         }
     }
@@ -281,6 +282,7 @@ impl<'a> Scanner<'a> {
         }
         self.at += 1;
         let raw = self.bytes.get(begin..self.at).unwrap_or_default();
+        // Strings are the only place where other bytes than ASCII are accepted, so UTF-8 is checked here alone.
         if let Err(error) = std::str::from_utf8(raw) {
             self.at = begin + error.valid_up_to();
             return Err("UTF-8");

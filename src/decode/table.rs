@@ -37,6 +37,7 @@ pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> O
     if name.len() > 64 {
         return None;
     }
+    // The commonest mistake is another case, which counts as no difference.
     let lower = name.to_lowercase();
     known
         .map(|known| {
@@ -175,6 +176,7 @@ impl<'r> TableDecoder<'r> {
         node: &'r Node,
         read: impl FnOnce(&'r Node) -> Result<T, String>,
     ) -> Option<T> {
+        // Reported and passed over: the reader goes on, so that one run names all mistakes.
         let value = read(node).map_err(|why| self.wrong(name, node, &why));
         value.ok()
     }
@@ -235,6 +237,7 @@ impl<'r> TableDecoder<'r> {
     pub(crate) fn tables(&self, name: &'static str) -> Vec<Self> {
         let nodes = self.read(name, |node| match (&node.value, self.what.as_str()) {
             (Value::List(nodes), _) => Ok(nodes.as_slice()),
+            // At the top of a TOML file single brackets are the usual mistake.
             (_, "") => Err(format!("must be a list of tables, as in `[[{name}]]`")),
             (_, _) => Err(node.must_be("a list of tables")),
         });

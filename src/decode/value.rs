@@ -112,6 +112,7 @@ impl Node {
         match &self.value {
             Value::Loose(text) => text
                 .split(',')
+                // An empty variable is an empty list, and not a list of one empty text.
                 .filter(|_| !text.trim().is_empty())
                 .map(|item| Self::loose(item.trim()))
                 .collect(),

@@ -130,6 +130,7 @@ impl<I: IdentityTable> Identities<I> {
     }
 
     pub(super) fn holder(&self, token: &TokenHash) -> Option<(I::Key, Arc<I::Record>)> {
+        // Two reads, not one transaction: a token whose holder was removed in between finds nobody.
         let id = self.tokens.get(token)?.holder;
         Some((id, self.records.get(&id)?))
     }
@@ -220,6 +221,7 @@ impl<I: IdentityTable> Identities<I> {
         {
             return Some(id);
         }
+        // A scan, because only operators name partners, and there are few.
         let mut found = None;
         self.records.for_each(|id, record| {
             if I::name(record) == text {
@@ -234,6 +236,7 @@ impl<I: IdentityTable> Identities<I> {
         let mut held: HashMap<_, Vec<TokenInfo>> = HashMap::new();
         self.tokens.for_each(|hash, token| {
             let mut info = info(hash, token);
+            // The use in memory is newer than the stored one, which is written once in a while.
             info.used = self.uses.get(hash).map(|used| *used).or(token.used);
             held.entry(token.holder).or_default().push(info);
         });
@@ -313,6 +316,7 @@ pub(super) fn remove<I: IdentityTable>(
     if txn.get::<I>(id)?.is_none() {
         return Err(IdentityError::NotFound(I::KIND));
     }
+    // With the holder, in one commit: a token without its holder could never be revoked.
     for hash in I::tokens(txn, id)? {
         txn.delete::<I::Tokens>(&hash)?;
     }

@@ -11,14 +11,14 @@ use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::license_challenge::key_ids;
 use crate::domain::telemetry::EVENT_BYTES_MAX;
 use crate::http::access::auth::{
-    Authenticator, Credentials, OperatorIdentity, PartnerIdentity, Proof, UserIdentity, prove,
+    Authenticator, Credentials, OperatorIdentity, PartnerIdentity, Proof, UserIdentity,
+    check_own_record, prove,
 };
 use crate::http::access::local_admin::Administrator;
 use crate::http::request::head_validation::check_path;
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
 use crate::http::request::query::Query;
 use crate::http::response::range::{RangePart, part};
-use crate::http::routing::endpoint::users::check_own_record;
 use crate::http::routing::endpoint::{Input, Payload};
 use crate::http::routing::route::{BodyRule, RateClass};
 use crate::http::routing::router::{RouteMatch, RouteSet};

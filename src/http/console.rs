@@ -3,13 +3,10 @@
 //!
 //! The files need no token. They contain no data, and a browser cannot send a token when it loads a page.
 
-use std::sync::Arc;
-
 use http::HeaderValue;
-use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 
-use crate::http::response::cache::CompressibleBody;
-use crate::http::response::reply::{Kept, Prepared, Reply, media};
+use crate::http::embedded_files::{EmbeddedFile, embed, find, reply};
+use crate::http::response::reply::{Reply, media};
 
 /// Scripts and styles only from this listener, nothing inline, and no requests to other hosts.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -17,18 +14,13 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
 
-/// Browsers revalidate each time: scripts must match the binary and one another.
-const MAX_AGE: u32 = 0;
-
 macro_rules! files {
     ($($name:literal: $media:expr),* $(,)?) => {
         [$(($name, $media, include_str!(concat!("../../data/console/", $name)))),*]
     };
 }
 
-type ConsoleFile = (&'static str, Prepared);
-
-pub struct Console(Vec<ConsoleFile>);
+pub struct Console(Vec<EmbeddedFile>);
 
 impl Console {
     #[must_use]
@@ -68,55 +60,28 @@ impl Console {
             "words_sv.js": media::SCRIPT,
             "zones.js": media::SCRIPT,
         };
-        Self(files.map(ready).into())
+        Self(files.map(embed).into())
     }
 
     #[must_use]
     pub fn file(&self, name: &str) -> Option<Reply> {
-        let (_, file) = self.0.iter().find(|(known, _)| *known == name)?;
+        let file = find(&self.0, name)?;
         #[cfg(debug_assertions)]
         let file = &on_disk(name, file);
-        // The page holds an operator's token: no other page may frame it, and its address stays out of `Referer`.
-        let reply = Reply::prepared(file.clone())
-            .with_header(CONTENT_SECURITY_POLICY, POLICY)
-            .with_header(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
-            .with_header(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-        Some(reply)
+        Some(reply(file, POLICY))
     }
 }
 
 /// A debug build serves the files of the folder in `PLAYGATE_CONSOLE_DIR`, so that a change to the console needs no build.
 #[cfg(debug_assertions)]
-fn on_disk(name: &str, built_in: &Prepared) -> Prepared {
+fn on_disk(
+    name: &str,
+    built_in: &crate::http::response::reply::Prepared,
+) -> crate::http::response::reply::Prepared {
     let Some(folder) = std::env::var_os("PLAYGATE_CONSOLE_DIR") else {
         return built_in.clone();
     };
     let text =
         std::fs::read_to_string(std::path::Path::new(&folder).join(name)).unwrap_or_default();
-    Prepared {
-        kept: Kept {
-            tag: Kept::tag_of(text.as_bytes()),
-            max_age: MAX_AGE,
-        },
-        body: Arc::new(CompressibleBody::from(text)),
-        ..built_in.clone()
-    }
-}
-
-fn ready((name, media, text): (&'static str, HeaderValue, &'static str)) -> ConsoleFile {
-    let kept = Kept {
-        tag: Kept::tag_of(text.as_bytes()),
-        max_age: MAX_AGE,
-    };
-    let body = Arc::new(CompressibleBody::from(text));
-    let until = None;
-    (
-        name,
-        Prepared {
-            media,
-            body,
-            kept,
-            until,
-        },
-    )
+    crate::http::embedded_files::prepared(built_in.media.clone(), text)
 }

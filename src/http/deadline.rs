@@ -31,6 +31,7 @@ pub(crate) async fn with_deadline(
 
 async fn catch_panic<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> Option<T> {
     poll_fn(|cx| {
+        // At each poll: a panic inside of one must not unwind into hyper, which would drop the connection.
         let step = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
         step.map_or(Poll::Ready(None), |poll| poll.map(Some))
     })

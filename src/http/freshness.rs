@@ -1,5 +1,7 @@
-//! Whether an answer may be sent that was made from memory. Always on a single node; in a fleet another member may have
-//! become the owner and made changes, which this one learns late.
+//! Keeps a member of a fleet from sending outdated answers.
+//!
+//! Answers are made from memory. In a fleet another member may have become the owner and made changes, which this one
+//! learns late. A single node has no such check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +14,18 @@ use crate::http::routing::route::{self, Endpoint};
 use crate::http::state::HttpState;
 
 /// How long an answer waits until it is known that no other member is the owner: as long as a change does.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(5);
 /// A poll, since only the few requests of these seconds need it: the threads of the fleet need not know who waits.
-const AGAIN: Duration = Duration::from_millis(20);
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
-/// What is known of the state from which an answer was made before.
+/// Whether the state from which an answer was made was still the newest when this is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// It was the last one.
+    /// It was the newest state.
     Last,
-    /// It may turn out to have been the last one.
+    /// Not known yet; asking again may tell.
     Unknown,
+    /// Another member may be the owner by now.
     Lost,
 }
 
@@ -49,11 +52,11 @@ impl HttpState {
         if !rests_on_state(route, &answer) {
             return answer;
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + WAIT_MAX;
         loop {
             match check() {
                 Freshness::Last => return answer,
-                Freshness::Unknown if Instant::now() < until => sleep(AGAIN).await,
+                Freshness::Unknown if Instant::now() < until => sleep(POLL_EVERY).await,
                 Freshness::Unknown | Freshness::Lost => break,
             }
         }
@@ -64,7 +67,7 @@ impl HttpState {
     }
 }
 
-/// Whether another state could have led to another answer.
+/// Whether a newer state could have led to another answer.
 fn rests_on_state(route: Route, answer: &Answer) -> bool {
     match (answer, route) {
         (Ok(_), Some((_, route))) => {

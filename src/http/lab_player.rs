@@ -1,14 +1,11 @@
 //! The files of the lab's player page, built into the binary. The page plays through the partner interface with the
 //! browser's own media functions; it has no third-party script.
 
-use std::sync::Arc;
-
 use http::HeaderValue;
-use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 use serde::Serialize;
 
-use crate::http::response::cache::CompressibleBody;
-use crate::http::response::reply::{Kept, Prepared, Reply, media};
+use crate::http::embedded_files::{EmbeddedFile, embed, find, reply};
+use crate::http::response::reply::{Reply, media};
 
 /// Only this listener: no request of the page can leave it. Pictures come from buffers of the page (`blob:`).
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -35,12 +32,7 @@ macro_rules! files {
     };
 }
 
-/// Browsers revalidate each time: scripts must match the binary and one another.
-const MAX_AGE: u32 = 0;
-
-type PlayerFile = (&'static str, Prepared);
-
-pub struct LabPlayer(Vec<PlayerFile>);
+pub struct LabPlayer(Vec<EmbeddedFile>);
 
 impl LabPlayer {
     #[must_use]
@@ -60,30 +52,11 @@ impl LabPlayer {
         };
         let icon = include_str!("../../data/console/icon.svg");
         let shared = [("icon.svg", media::SVG, icon)];
-        Self(own.into_iter().chain(shared).map(prepare).collect())
+        Self(own.into_iter().chain(shared).map(embed).collect())
     }
 
     #[must_use]
     pub fn file(&self, name: &str) -> Option<Reply> {
-        let (_, file) = self.0.iter().find(|(known, _)| *known == name)?;
-        let reply = Reply::prepared(file.clone())
-            .with_header(CONTENT_SECURITY_POLICY, POLICY)
-            .with_header(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
-            .with_header(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-        Some(reply)
+        find(&self.0, name).map(|file| reply(file, POLICY))
     }
-}
-
-fn prepare((name, media, text): (&'static str, HeaderValue, &'static str)) -> PlayerFile {
-    let kept = Kept {
-        tag: Kept::tag_of(text.as_bytes()),
-        max_age: MAX_AGE,
-    };
-    let prepared = Prepared {
-        media,
-        body: Arc::new(CompressibleBody::from(text)),
-        kept,
-        until: None,
-    };
-    (name, prepared)
 }

@@ -125,6 +125,7 @@ impl RefusalMetrics {
         name: impl FnOnce() -> Option<String>,
     ) {
         let label = partner.map_or(PartnerLabel::Nobody, |partner| self.label(partner));
+        // The name is looked up only for a new series: refusals may come in floods.
         let series = self.series.entry((route, code, label)).or_insert_with(|| {
             let partner = match label {
                 PartnerLabel::Nobody => String::new(),
@@ -142,6 +143,7 @@ impl RefusalMetrics {
 
     fn label(&self, partner: PartnerId) -> PartnerLabel {
         let mut named = self.named.lock();
+        // Names are never given up, because a counter that changes its meaning is of no use.
         if named.contains(&partner) || named.len() < PARTNERS_NAMED {
             named.insert(partner);
             PartnerLabel::Named(partner)
@@ -225,6 +227,7 @@ impl HttpMetrics {
             RouteSet::Public => &self.public,
             RouteSet::Ops => &self.ops,
         };
+        // By index and not by label: this runs for every response.
         let metrics = route
             .and_then(|at| routes.get(at))
             .unwrap_or(&self.unmatched);

@@ -11,6 +11,7 @@ pub(crate) mod api;
 pub(crate) mod connection;
 pub(crate) mod console;
 pub(crate) mod deadline;
+pub(crate) mod embedded_files;
 pub mod errors;
 pub(crate) mod faults;
 pub mod freshness;

@@ -27,7 +27,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 
 use crate::http::access::audit::{AuditDraft, run_audited};
-use crate::http::access::auth::{Credentials, Proof, check_rate, prove};
+use crate::http::access::auth::{Credentials, Proof, check_own_record, check_rate, prove};
 use crate::http::access::cors;
 use crate::http::access::local_admin::Administrator;
 use crate::http::connection::state::{ConnectionState, InFlightGuard};
@@ -43,9 +43,8 @@ use crate::http::response::body::ResponseBody;
 use crate::http::response::cache::CacheLookup;
 use crate::http::response::journal_entry::partner_of;
 use crate::http::response::respond::{Answered, RequestRecord, ResponseFuture, finish};
-use crate::http::routing::endpoint::users::check_own_record;
 use crate::http::routing::endpoint::{Answer, HandlerOutcome, Input, ParseRequest, Payload};
-use crate::http::routing::route::{BodyRule, Route, RouteMethod};
+use crate::http::routing::route::{BodyRule, Route};
 use crate::http::routing::router::{Params, RouteMatch, RouteSet};
 use crate::http::state::HttpState;
 use crate::types::UnixSeconds;
@@ -67,7 +66,7 @@ struct AdmittedRequest {
 }
 
 enum CheckResult {
-    /// To an OPTIONS request, or by a fault of the lab.
+    /// An OPTIONS request, or a request that a fault of the lab answers.
     Answered(Answer),
     Go(AdmittedRequest),
 }
@@ -259,7 +258,9 @@ fn cached_or_handled(
     entry: AdmittedRequest,
     payload: Payload,
 ) -> Result<HandlerOutcome, ApiError> {
-    if entry.route.method != RouteMethod::Get {
+    // From the first change on, the version before a format upgrade could not come back without losing it. A POST that
+    // changes nothing, such as a verification, must not use up that way back.
+    if entry.route.is_change {
         http.services.store_admin.finalize_upgrade()?;
     }
     let cached_from = entry.route.cached_from;
@@ -310,7 +311,7 @@ pub(crate) struct HandlerCall<'a> {
     input: Input<'a>,
     payload: Payload,
     lookup: Option<CacheLookup<'a>>,
-    /// For changes and reads of secrets.
+    /// Set for changes and reads of secrets.
     draft: Option<AuditDraft>,
 }
 

@@ -31,7 +31,7 @@ const INTERNAL: [&str; 7] = [
 type Counts = BTreeMap<String, u64>;
 type Buckets = [u64; BUCKETS.len() + 1];
 
-/// What the registry has counted since the start of the process.
+/// Counters of the registry since the start of the process.
 #[derive(Clone, Default)]
 struct Totals {
     requests: Counts,
@@ -41,15 +41,15 @@ struct Totals {
     latency: Buckets,
 }
 
-/// What happened in an interval.
+/// The differences of the counters over one interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActivitySample {
     pub at: UnixSeconds,
     /// The most playback sessions at the end of a step of the interval.
     pub streams: u64,
-    /// By status class.
+    /// Requests by status class.
     pub requests: Counts,
-    /// By error code.
+    /// Refusals by error code.
     pub refusals: Counts,
     pub logins: u64,
     pub refused_logins: u64,
@@ -93,6 +93,7 @@ impl Activity {
         let mut streams = 0;
         registry.read(STREAMS, |_, value| streams = value);
         let mut rings = self.0.lock();
+        // The first sample has nothing to be compared with: counters that a restart has set to 0 are no activity.
         let Some(before) = rings.before.replace(totals.clone()) else {
             return;
         };
@@ -113,6 +114,7 @@ impl Activity {
         match period {
             ActivityPeriod::Hour => rings.short.iter().cloned().collect(),
             ActivityPeriod::Day => {
+                // The last five minutes belong to the day, too, although their sample is not complete.
                 let open = (rings.steps > 0).then_some(&rings.open);
                 rings.long.iter().chain(open).cloned().collect()
             }
@@ -192,6 +194,7 @@ fn difference(now: &Counts, before: &Counts) -> Counts {
             let before = before.get(name).copied().unwrap_or_default();
             (name.clone(), count.saturating_sub(before))
         })
+        // Most series of an interval are 0, and a day has 288 samples.
         .filter(|(_, count)| *count > 0)
         .collect()
 }
@@ -205,6 +208,7 @@ fn add(to: &mut Buckets, buckets: &Buckets) {
 impl ActivitySample {
     fn merge(&mut self, other: &Self) {
         self.at = other.at;
+        // The peak: a sum or the last value of streams would mean nothing over five minutes.
         self.streams = self.streams.max(other.streams);
         for (all, of) in [
             (&mut self.requests, &other.requests),
@@ -224,6 +228,7 @@ impl ActivitySample {
     #[must_use]
     pub fn latency_micros(&self, percent: u64) -> Option<u64> {
         let total: u64 = self.latency.iter().sum();
+        // Within a bucket the requests are assumed to be spread evenly, as Prometheus does.
         let rank = (total * percent).div_ceil(100);
         let mut below = 0;
         let mut lower = 0;

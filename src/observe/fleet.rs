@@ -64,7 +64,7 @@ pub struct MemberReport {
     pub behind: u64,
     /// Seconds since it wrote its record.
     pub silent: i64,
-    /// By how many milliseconds its clock is ahead.
+    /// Milliseconds by which its clock is ahead.
     pub clock: Option<i64>,
     /// Why it did not answer.
     pub error: Option<String>,
@@ -77,7 +77,7 @@ pub struct EndpointReport {
     pub is_leader: bool,
     pub bytes: u64,
     pub quota: Option<u64>,
-    /// What 99 of 100 syncs of its log did not exceed since its start.
+    /// 99th percentile of its WAL sync times since its start, in milliseconds.
     pub sync_millis: Option<u64>,
     /// The end of its certificate.
     pub certificate: Option<UnixSeconds>,
@@ -111,7 +111,7 @@ fn mild(text: String, fix: impl Into<String>) -> FleetProblem {
 }
 
 impl FleetReport {
-    /// What is wrong, the worst first.
+    /// Problems of the fleet, the worst first.
     #[must_use]
     pub fn problems(&self) -> Vec<FleetProblem> {
         let mut problems = Vec::new();

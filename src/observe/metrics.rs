@@ -61,6 +61,7 @@ impl Histogram {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let at = BUCKETS.iter().position(|bound| micros <= *bound);
         if let Some(bucket) = self.buckets.get(at.unwrap_or(BUCKETS.len())) {
+            // One bucket and not all above it: the sums are made when somebody reads them.
             bucket.fetch_add(1, Relaxed);
         }
         self.micros.fetch_add(micros, Relaxed);
@@ -108,7 +109,7 @@ enum MetricSource {
     Histogram(Arc<Histogram>),
     Read(MetricReader),
     ReadCounter(MetricReader),
-    /// With the name of the label.
+    /// A series for each value that the reader returns; the text is the name of the label.
     ReadSeries(&'static str, SeriesReader),
 }
 
@@ -304,6 +305,7 @@ impl Registry {
                     MetricSource::Gauge(gauge) => gauge.get().to_string(),
                     MetricSource::Read(read) | MetricSource::ReadCounter(read) => match read() {
                         Some(value) => value.to_string(),
+                        // A series without a value is left out: 0 would be a statement.
                         None => continue,
                     },
                     MetricSource::Histogram(histogram) => {

@@ -30,11 +30,11 @@ const VALIDATOR_MAX: usize = 512;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// To accept a connection and to begin the response.
+    /// Time to accept a connection and to begin the response.
     pub answer: Duration,
     /// Between two chunks of the body.
     pub piece: Duration,
-    /// For the complete response.
+    /// Time for the complete response.
     pub whole: Duration,
 }
 

@@ -46,7 +46,7 @@ impl MediaDirectory {
             return Ok(None);
         }
         let file = File::open(&target)?;
-        // Of the open file, not of the path: the file may be replaced meanwhile.
+        // Of the open file, not of the path: the file may have been replaced since.
         let metadata = file.metadata()?;
         let changed = metadata.modified()?.duration_since(UNIX_EPOCH);
         Ok(Some(MediaFile {

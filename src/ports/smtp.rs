@@ -35,7 +35,7 @@ const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmtpSecurity {
-    /// For a server on the same machine.
+    /// No encryption, for a server on the same machine.
     None,
     /// Starts in plain text; must switch to TLS before the login.
     StartTls,

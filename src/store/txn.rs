@@ -17,7 +17,7 @@ pub struct Txn<'a> {
     pub(super) memtable: &'a Memtable,
     pub(super) group: &'a WriteBatch,
     pub(super) batch: WriteBatch,
-    /// What is published with the commit: [`Txn::publish`].
+    /// Values for the tables in memory, published together with the commit; see [`Txn::publish`].
     pub(super) publications: Vec<Publication>,
 }
 

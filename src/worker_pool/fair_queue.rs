@@ -33,7 +33,7 @@ impl ClientNetwork {
     }
 }
 
-/// What the recent login failures of a network say about it; each has its own queue, in this order.
+/// Class of a network by its recent login failures. Each class has its own queue; they are served in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoginStanding {
     /// No recent failure.
@@ -171,8 +171,8 @@ impl<J> Ring<J> {
         Some(job)
     }
 
-    /// Removes the newest job of the largest network of the largest partner, with `than` only if that
-    /// client has more jobs than the client of the new job would have.
+    /// Removes the newest job of the largest network of the largest partner. With `than`, the client of a new job,
+    /// nothing is removed unless the largest client has more jobs than that one would have.
     fn shed(&mut self, than: Option<&Turn>) -> Option<J> {
         let jobs = |at: &usize| self.partners.get(*at).map(|turns| turns.jobs);
         let at = (0..self.partners.len()).max_by_key(jobs)?;
@@ -210,7 +210,7 @@ impl<J> Ring<J> {
 }
 
 pub struct FairQueue<J> {
-    /// By [`LoginStanding`].
+    /// One ring for each [`LoginStanding`], served in that order.
     rings: [Ring<J>; STANDINGS],
     /// Turns of each ring but the last since the last turn of those behind it.
     turns: [usize; STANDINGS - 1],

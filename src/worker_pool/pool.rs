@@ -106,7 +106,7 @@ pub struct WorkerPool<S> {
 }
 
 impl<S: 'static> WorkerPool<S> {
-    /// At most `most` jobs wait.
+    /// Starts the threads. At most `most` jobs wait; one more is refused.
     pub fn new(
         name: &str,
         threads: usize,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::types::LivestreamId;
 
-/// How every such file begins.
+/// First line of every M3U file.
 const HEAD: &str = "#EXTM3U";
 
 /// Some editors begin a file with it.

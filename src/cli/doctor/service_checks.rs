@@ -77,6 +77,7 @@ fn proxies(config: &Config) -> DoctorFinding {
             "set `http.trusted_proxies` to the proxy's address; ignore this if there is no proxy",
         );
     }
+    // Clients that bypass the proxy meet none of its filters and limits.
     if trusted && config.tls.listen.is_empty() && public.any(|address| !is_local(address)) {
         return DoctorFinding::warning(
             "proxy",
@@ -214,7 +215,7 @@ pub(super) async fn check_store(
     Ok(())
 }
 
-/// Warns of lab partners: whoever has the token of an operator can make them fail.
+/// Warns of lab partners: anyone with the token of an operator can make their requests fail.
 fn lab_partners(partners: &Value) -> Option<DoctorFinding> {
     let labs = members::all(partners).iter();
     let labs = labs.filter(|partner| partner["kind"] == "lab");

@@ -43,6 +43,7 @@ impl Fleet {
         self.must_be_in_none()?;
         let store = self.open(FleetAccess::Refuse)?;
         let at = store.position()?;
+        // Its lock, too: the service is started next.
         drop(store);
         let Some(at) = at else {
             return Err(Failure::failed("the history of the store is not known")
@@ -55,6 +56,7 @@ impl Fleet {
             key: self.ports.entropy.array(),
         };
         let mut log = self.log(membership.fleet)?;
+        // The membership last: until it is written this is a single node, and `init` can be repeated.
         log.create(at.number)?;
         log.register(&self.record(&membership, at.number))?;
         membership.write(self.data_dir())?;
@@ -104,6 +106,7 @@ impl Fleet {
             .membership(self.ports.entropy.array(), name)
             .ok_or_else(|| Failure::failed("the answer of the member is damaged"))?;
         let mut log = self.log(membership.fleet)?;
+        // Before the store is installed: a second member of this name is refused here, with nothing to undo.
         let record = self.record(&membership, 0);
         if !log.register(&record)? {
             return Err(
@@ -179,6 +182,7 @@ impl Fleet {
     }
 
     fn check_clock(&self, welcome: &peers::Welcome, address: &str, again: &str) -> CommandResult {
+        // Expiry and leases compare times of several machines.
         let apart = welcome.now - self.ports.clock.now().0;
         if apart.abs() <= CLOCKS_MAX {
             return Ok(());
@@ -218,6 +222,7 @@ impl Fleet {
             replace,
         };
         let at = join.run()?;
+        // A file that stays costs space only; the next join overwrites it.
         let _ = fs::remove_file(snapshot);
         Ok(at.number)
     }

@@ -1,4 +1,4 @@
-//! The service as a member of a fleet: stands by until it is the owner, and passes connections on meanwhile.
+//! The service as a member of a fleet: stands by until it is the owner, and forwards connections until then.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -38,7 +38,7 @@ use crate::store::Store;
 use crate::types::UserId;
 
 const WARN_EVERY: Duration = Duration::from_secs(1);
-/// Between two looks at members and etcd.
+/// Pause between two examinations of members and etcd.
 const EXAMINE_EVERY: Duration = Duration::from_secs(10);
 const RETENTION_EVERY: Duration = Duration::from_secs(3_600);
 

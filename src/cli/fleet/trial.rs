@@ -54,6 +54,7 @@ fn failed(what: &str, error: &std::io::Error) -> Failure {
 
 /// An address that is free now.
 fn free_address() -> Result<String, Failure> {
+    // Closed again at once: another program may take the port, which a start then reports.
     let bound = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let address = bound.map_err(|error| failed("no free port", &error))?;
     Ok(address.to_string())
@@ -66,6 +67,7 @@ impl Trial {
         let etcd = start_etcd(&folder)?;
         let endpoints = etcd.iter().map(|(_, url)| url.clone()).collect::<Vec<_>>();
         let first = config(&folder, 0, &endpoints)?;
+        // Before `fleet init`: a member of a fleet cannot be filled by the demo, which opens the store itself.
         let demo = fill(&folder.join("one"))?;
         playgate(&first, &["fleet", "init", "--name", "one"])?;
         let mut members = vec![start_member("one", &first)?];

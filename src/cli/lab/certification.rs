@@ -48,6 +48,7 @@ pub(super) async fn run(
         ));
         let waiting = &options.waiting;
         let played = runner.run(scenario, waiting, &mut signals).await?;
+        // By the period of the scenario: faults of the next one must not count for this one.
         let report = judge(&mut runner, &played.period, options).await?;
         let mut result = step_result::report(scenario, &played.steps);
         if let Some(members) = result.as_object_mut() {
@@ -179,6 +180,7 @@ fn combine(
 /// A rule fails if one scenario broke it, and is seen if one scenario has seen it.
 fn combine_rule(of_each: &[(&str, &Value)]) -> Value {
     let find = |result: &str| of_each.iter().find(|(_, rule)| is(rule, result));
+    // One breach in any scenario fails the rule; one scenario that shows it passes it.
     let order = ["waived", "failed", "passed", "notSeen"];
     let Some((key, rule)) = order.into_iter().find_map(find) else {
         return Value::Null;

@@ -140,7 +140,7 @@ pub(super) fn failure(scenario: &Value) -> Option<&str> {
     steps.find_map(step_result::failure)
 }
 
-/// The result as people read it.
+/// Returns the word for a result in text reports.
 fn name_of(result: &str) -> &str {
     match result {
         "notSeen" => "not seen",

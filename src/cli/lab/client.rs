@@ -17,7 +17,7 @@ use crate::cli::output;
 const VARIABLE: &str = "LAB_SCENARIO";
 /// Time for a command to end after SIGTERM, for example to end its playback session.
 const PATIENCE: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) enum Client {
     /// Follows the run elsewhere.
@@ -136,6 +136,7 @@ impl RunningCommand {
 
     /// The shell may end before the app that it started.
     fn is_over(&mut self) -> bool {
+        // The shell may end before what it started, so the whole group is asked.
         let group = self.group();
         self.status().is_some() && group.is_none_or(|group| test_kill_process_group(group).is_err())
     }
@@ -144,13 +145,14 @@ impl RunningCommand {
         self.signal(Signal::TERM);
         let until = Instant::now() + PATIENCE;
         while !self.is_over() && Instant::now() < until {
-            sleep(AGAIN).await;
+            sleep(POLL_EVERY).await;
         }
     }
 }
 
 impl Drop for RunningCommand {
     fn drop(&mut self) {
+        // Also after an error of the run: no player may stay behind. The wait removes the ended process.
         self.signal(Signal::KILL);
         let _ = self.child.wait();
     }

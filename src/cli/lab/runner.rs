@@ -24,7 +24,7 @@ const INTERRUPTED: &str = "the run was interrupted";
 /// Requests of a playback that goes on from an earlier scenario.
 const GOING_ON: [&str; 4] = ["heartbeat", "end_playback", "telemetry", "cmcd"];
 
-/// How a run waits for the client.
+/// How a run waits for the first request of the client.
 pub(super) struct ClientWait {
     /// Whether the time starts with the client's first request.
     pub(super) for_client: bool,
@@ -107,6 +107,7 @@ impl<'a> ScenarioRunner<'a> {
         waiting: &ClientWait,
         signals: &mut Signals,
     ) -> Result<Played, Failure> {
+        // From the newest record on: requests before the run must not count as answers to it.
         let newest = self.admin.get("/admin/v1/requests?limit=1").await?;
         let after = newest.pointer("/0/number").and_then(Value::as_u64);
         let after = after.unwrap_or(0);
@@ -126,8 +127,10 @@ impl<'a> ScenarioRunner<'a> {
         if let (Err(failure), Some(report)) = (&steps, self.last_report.as_object_mut()) {
             report.insert("state".to_owned(), "failed".into());
             report.insert("failure".to_owned(), failure.message().into());
+            // The console shows the last report, which would otherwise stay at "running".
             self.send_report().await?;
         }
+        // After the undo: the error of a run must not leave the clock moved or a user disabled.
         let steps = steps?;
         undone?;
         let period = Period {
@@ -216,6 +219,7 @@ impl<'a> ScenarioRunner<'a> {
         };
         let mut failure = None;
         loop {
+            // A client that is still playing sends heartbeats, which do not begin the scenario.
             while self.unread.pop_front_if(goes_on).is_some() {}
             if !self.unread.is_empty() {
                 return Ok(None);
@@ -289,7 +293,7 @@ impl<'a> ScenarioRunner<'a> {
             }
             if start.elapsed() >= end {
                 let end = format_span(end);
-                return Ok(Some(format!("did not happen within {end}")));
+                return Ok(Some(format!("its trigger did not occur within {end}")));
             }
             // Its last requests may not have been read yet.
             failure = activity.as_mut().and_then(ClientActivity::failure);
@@ -309,6 +313,7 @@ impl<'a> ScenarioRunner<'a> {
             ],
         );
         let records = self.admin.get(&target).await?;
+        // The newest comes first.
         for record in all(&records).iter().rev() {
             self.last = self.last.max(number(record, "number"));
             self.heard = true;
@@ -349,6 +354,7 @@ impl<'a> ScenarioRunner<'a> {
                 let faults = path(&["partners", &self.partner, "faults"]);
                 let added = self.admin.call(Method::POST, &faults, Some(fault)).await?;
                 let id = added.get("faultId").and_then(Value::as_str);
+                // Recorded at once, so that an interruption undoes what has been done so far.
                 self.faults.extend(id.map(str::to_owned));
             }
             StepAction::Clock(clock) => {
@@ -385,6 +391,7 @@ impl<'a> ScenarioRunner<'a> {
         let user = self.admin.get(&self.user_path(&[])).await?;
         let sessions = self.admin.get(&path(&["sessions"])).await?;
         let own = all(&sessions).iter();
+        // Of this user only: other tests may run at the same time on the same server.
         let own = own.filter(|session| session.get("userId") == user.get("userId"));
         for id in own.filter_map(|session| session["sessionId"].as_str()) {
             self.admin

@@ -105,7 +105,7 @@ struct OnFile {
     count: Option<u64>,
 }
 
-/// What the server takes in a report.
+/// Most steps that the server accepts in a report.
 const STEPS_MAX: usize = 50;
 const WORDS_MAX: usize = 200;
 const END: Duration = Duration::from_secs(300);
@@ -168,6 +168,7 @@ impl Scenario {
             let wrong = |why: String| wrong(format!("step {}: {why}", number + 1));
             let step = step.check().map_err(&wrong)?;
             if let Trigger::At(at) = step.trigger {
+                // Steps run in the order of the file: one that lies before its predecessor could not come in time.
                 if at < last {
                     return Err(wrong(format!(
                         "can never happen: {at:?} is before the step before it, at {last:?}"
@@ -275,7 +276,7 @@ fn clock_change(mut table: toml::Table) -> Result<Value, String> {
 }
 
 impl Step {
-    /// In a few words; long actions are cut.
+    /// Describes the step in a few words; long actions are cut.
     pub(super) fn describe(&self) -> String {
         let mut text = format!("{}: {}", self.trigger.describe(), self.describe_action());
         text.truncate(text.floor_char_boundary(WORDS_MAX));

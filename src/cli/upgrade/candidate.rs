@@ -172,6 +172,7 @@ fn unpack(deb: &Path, target: &Path) -> io::Result<()> {
         let mut archive = Archive::new(archive);
         for entry in archive.entries()? {
             let mut entry = entry?;
+            // Only this file is written: names in an archive may lead out of any folder.
             if entry.path()? == Path::new(BINARY) {
                 let mut file = File::options()
                     .write(true)

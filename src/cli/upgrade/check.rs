@@ -111,6 +111,7 @@ async fn try_store(loaded: &Loaded, report: &mut UpgradeReport) -> CommandResult
     if !has_store(config) {
         return Ok(());
     }
+    // On the disk of the data: the copy then shows whether there is room for the upgrade.
     let directory = CheckDirectory::create(&config.server.data_dir)?;
     let mut copied = config.clone();
     // The server's own data and backups must not be touched.
@@ -197,6 +198,7 @@ fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult 
     let health = app.services.store_admin.verify()?;
     report.verify_seconds = rounded(begin.elapsed());
     report.records = health.tables.iter().map(|table| table.records).sum();
+    // The peak of this process, which has done nothing but open and verify the copy.
     report.memory_bytes = peak_memory().unwrap_or_default();
     if health.is_sound() {
         return Ok(());

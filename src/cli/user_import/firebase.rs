@@ -60,6 +60,7 @@ impl HashConfig {
     /// Reads `name: value` lines, with or without the braces and commas of the console.
     fn parse(text: &str) -> Result<Self, String> {
         let value = |name: &str| {
+            // The form in which the Firebase console shows the parameters: like JSON, and not JSON.
             let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
             let found = pairs.find(|(key, _)| key.trim().trim_matches('"') == name);
             let (_, value) = found.ok_or_else(|| format!("--hash-config: `{name}` is missing"))?;
@@ -80,6 +81,7 @@ impl HashConfig {
             phc_base64(&value(name)?).map_err(|_| format!("--hash-config: `{name}` is not base64"))
         };
         let algorithm = value("algorithm")?;
+        // The other algorithms are those of users who were imported into Firebase and have not logged in since.
         if algorithm != "SCRYPT" {
             return Err(format!(
                 "--hash-config: the algorithm is {algorithm}, not SCRYPT"

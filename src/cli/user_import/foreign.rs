@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::members::number;
 
-/// What a service calls a user, as far as it can be imported.
+/// A user record of another service, as far as it can be imported.
 pub(super) struct ForeignUser {
     pub(super) email: Option<String>,
     pub(super) name: Option<String>,
@@ -67,6 +67,7 @@ impl ForeignUsers {
                 .get()
                 .as_ptr()
                 .addr()
+                // The position of a slice in its text, without a second parse.
                 .saturating_sub(text.as_ptr().addr());
             let between = text.as_bytes().get(counted..at).unwrap_or_default();
             line += super::request_body::line_ends(between);
@@ -94,6 +95,7 @@ impl ForeignUsers {
         let Some(failed) = failed else { return };
         for failure in failed.iter_mut() {
             let sent = number(failure, "line");
+            // The server counts the lines that it got; the user looks for lines of the file.
             let nth = usize::try_from(sent.saturating_sub(1)).unwrap_or(usize::MAX);
             if let (Some(line), Some(place)) = (self.lines.get(nth), failure.get_mut("line")) {
                 *place = json!(line);
@@ -111,14 +113,14 @@ impl ForeignUsers {
     }
 }
 
-/// What is wrong with a JSON text, without the position, which would count from the start of a part.
+/// Describes the error of a JSON text without its position, which would count from the start of a part.
 pub(super) fn json_problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or_default();
     format!("not a user of this service: {text}")
 }
 
-/// What is wrong with a whole file.
+/// Describes the error of a whole file.
 pub(super) fn file_problem(error: &serde_json::Error) -> String {
     format!("line {}: {}", error.line(), json_problem(error))
 }

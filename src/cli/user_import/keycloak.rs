@@ -64,6 +64,7 @@ pub(super) fn read(text: &str) -> Result<ForeignUsers, String> {
 
 fn convert(user: KeycloakUser) -> Result<ForeignUser, String> {
     let mut credentials = user.credentials.iter();
+    // Others are one-time codes and keys, which have no place here.
     let password = credentials.find(|credential| credential.kind == "password");
     Ok(ForeignUser {
         email: user.email,
@@ -89,6 +90,7 @@ fn hash(credential: &Credential) -> Result<String, String> {
                 let first = list.and_then(|list| list.first());
                 first.ok_or_else(|| format!("the argon2 credential has no `{name}`"))
             };
+            // The PHC form has the version as a number: 0x13 and 0x10.
             let version = match parameter("version")?.as_str() {
                 "1.3" => 19,
                 "1.0" => 16,

@@ -101,7 +101,7 @@ impl Accounts {
 }
 
 impl Inner {
-    /// Replaces older tokens.
+    /// Stores a reset token in place of the older ones of its user.
     pub(super) fn put_reset(
         &self,
         txn: &mut Txn<'_>,

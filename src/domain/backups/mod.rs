@@ -57,7 +57,7 @@ struct State {
     status: BackupStatus,
     looked: Option<UnixSeconds>,
     failures: u32,
-    /// Also if the backup was deleted since.
+    /// Time of the last nightly backup, even if that backup was deleted since.
     nightly: Option<UnixSeconds>,
 }
 

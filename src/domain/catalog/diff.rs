@@ -135,6 +135,7 @@ impl CatalogDiff {
                 ),
             }
         }
+        // Last, so that a reader sees at the end what the import takes away.
         for id in old.keys().filter(|id| !new.contains_key(id)) {
             add(id, What::Removed);
         }

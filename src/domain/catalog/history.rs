@@ -73,7 +73,7 @@ struct VersionRecord {
 
 impl Record for VersionRecord {}
 
-/// By the complement of the number, so that the newest comes first.
+/// Versions by the complement of their number, so that a scan begins with the newest.
 struct Versions;
 
 impl Table for Versions {

@@ -59,7 +59,7 @@ pub const RULES_MAX: usize = 2_000;
 
 #[derive(Debug, Clone, Copy)]
 pub struct CatalogSettings {
-    /// For livestreams that do not set one.
+    /// Time zone of livestreams that set none.
     pub zone: Tz,
 }
 
@@ -110,6 +110,7 @@ impl Catalog {
         master: &[u8; 32],
         settings: CatalogSettings,
     ) -> Result<Self, StoreError> {
+        // Before the tables are read: a commit in between is then loaded twice and not missed.
         let watch = store.watch(&tables::TREES)?;
         let contents = store.read(tables::load)?;
         let snapshot = CatalogSnapshot::new(contents, settings.zone);
@@ -140,6 +141,7 @@ impl Catalog {
     pub fn content_key(&self, id: &KeyId) -> Option<ContentKey> {
         let snapshot = self.0.snapshot.load();
         let sealed = snapshot.contents.keys.get(id)?;
+        // Opened for each license: no key lies in memory in clear text.
         let key = self.0.sealer.open(id, sealed);
         if key.is_none() {
             tracing::error!(kid = %id, "failed to open a content key; was the master key replaced?");
@@ -156,14 +158,23 @@ impl Catalog {
         dry_run: bool,
         is_broadcast: &dyn Fn(&str) -> bool,
     ) -> Result<CatalogDiff, CatalogError> {
-        let next = |current: &CatalogContents| {
-            let mistakes = import.mistakes(current, mode, is_broadcast);
-            if !mistakes.is_empty() {
-                return Err(CatalogError::Invalid(mistakes));
-            }
-            Ok(import.apply(current, mode, &self.0.sealer, &*self.0.entropy))
-        };
+        let next = |current: &CatalogContents| self.apply(import, current, mode, is_broadcast);
         self.change(dry_run, next, |_, _| Ok(None))
+    }
+
+    /// Returns the catalogue with the import, or all mistakes of it.
+    fn apply(
+        &self,
+        import: CatalogImport,
+        current: &CatalogContents,
+        mode: Mode,
+        is_broadcast: &dyn Fn(&str) -> bool,
+    ) -> Result<CatalogContents, CatalogError> {
+        let mistakes = import.mistakes(current, mode, is_broadcast);
+        if !mistakes.is_empty() {
+            return Err(CatalogError::Invalid(mistakes));
+        }
+        Ok(import.apply(current, mode, &self.0.sealer, &*self.0.entropy))
     }
 
     /// Like [`Catalog::import`], but holds an implausible import until it is accepted, and adds the
@@ -174,13 +185,7 @@ impl Catalog {
         how: &FileImport<'_>,
         is_broadcast: &dyn Fn(&str) -> bool,
     ) -> Result<CatalogImported, CatalogError> {
-        let next = |current: &CatalogContents| {
-            let mistakes = import.mistakes(current, how.mode, is_broadcast);
-            if !mistakes.is_empty() {
-                return Err(CatalogError::Invalid(mistakes));
-            }
-            Ok(import.apply(current, how.mode, &self.0.sealer, &*self.0.entropy))
-        };
+        let next = |current: &CatalogContents| self.apply(import, current, how.mode, is_broadcast);
         let mut issues = Vec::new();
         let difference = self.change(how.dry_run, next, |old, change| {
             issues = plausibility::issues(&old.contents, change.next, how.holders);

@@ -112,7 +112,7 @@ pub struct Livestream {
     /// Per user, if lower than the general limit.
     pub streams: Option<u32>,
     pub playlist: Playlists,
-    /// If not, requests with a DRM system are rejected.
+    /// Whether the streams are encrypted. If not, requests that name a DRM system are rejected.
     pub encrypted: bool,
     pub keys: Vec<KeyId>,
     pub unrated: Option<Unrated>,
@@ -201,7 +201,7 @@ impl Window {
 pub enum OfferKind {
     Default,
     Subscription,
-    /// All of a pack for a limited time.
+    /// The content of a pack for a limited time.
     Pass,
     /// One title for a limited time.
     Rental,

@@ -74,7 +74,7 @@ struct Offers;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct OfferRecord {
     pub(super) kind: OfferKind,
-    /// If not, [`Packs`] lists its content.
+    /// Whether the offer contains the whole catalogue. Otherwise [`Packs`] lists its content.
     pub(super) all: bool,
     pub(super) countries: Vec<Country>,
     pub(super) sale: Window,

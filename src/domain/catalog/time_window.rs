@@ -8,7 +8,7 @@ use crate::types::{Malformed, UnixSeconds};
 
 const DAY_MINUTES: u16 = 24 * 60;
 
-/// Half open; it spans midnight if `to` is smaller.
+/// Hours of a day, half open. They span midnight if `to` is smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hours {
     from: u16,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Between an entitlement and the preflight that uses it.
 const START: i64 = 60_000;
-/// A session lives this long after its last heartbeat.
+/// Milliseconds for which a session lives after its last heartbeat.
 pub(super) const ALIVE: i64 = 35_000;
 
 /// The programme that an entitlement of a livestream covered.
@@ -90,6 +90,7 @@ impl Call {
     /// A value of the query.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
+        // The text of the record: nothing is percent-encoded in the values that rules read.
         let mut pairs = self
             .query
             .split('&')
@@ -132,8 +133,10 @@ impl Conversation {
     #[must_use]
     pub fn new(mut calls: Vec<Call>, mut events: Vec<Event>) -> Self {
         calls.sort_by_key(|call| call.at);
+        // By the client's clock: it says in which order things happened, while uploads come in batches.
         events.sort_by_key(|event| (event.timestamp, event.sequence));
         let mut conversation = Self { calls, events };
+        // Refused calls have no user in the journal, and the rules about tokens need them.
         conversation.attribute_users();
         conversation
     }
@@ -144,6 +147,7 @@ impl Conversation {
         for call in &self.calls {
             let Some(user) = &call.user else { continue };
             for key in call.session.iter().chain(&call.device) {
+                // The last user counts: a device may be handed over.
                 owners.insert(key.clone(), user.clone());
             }
         }
@@ -168,6 +172,7 @@ impl Conversation {
             from = from.min(call.at.saturating_sub(START));
             to = to.max(call.at.saturating_add(START));
         }
+        // Log-in and entitlement have no session yet. They belong to it by user, device and time.
         let belongs = |call: &&Call| match call.session.as_deref() {
             Some(other) => other == session,
             None => {
@@ -226,6 +231,7 @@ impl Conversation {
         };
         let own = |call: &&Call| {
             let named = call.session.is_some() && call.session == first.session;
+            // The first entitlement comes before the preflight that opens the session.
             let unnamed = call.session.is_none()
                 && call.user == first.user
                 && session.asset().is_some()

@@ -116,9 +116,11 @@ impl Report {
 pub fn judge(conversation: &Conversation, profile: &Profile) -> Report {
     let results = rules().iter().map(|rule| {
         let finding = (rule.judge)(conversation);
+        // A waived rule is judged all the same: the report shows what was waived.
         let outcome = match profile.reason(rule.id) {
             Some(reason) => Outcome::Waived(reason.to_owned()),
             None if !finding.breaches.is_empty() => Outcome::Failed,
+            // A rule without an occasion proves nothing, and must not count as passed.
             None if finding.checked == 0 => Outcome::NotSeen,
             None => Outcome::Passed,
         };

@@ -73,7 +73,7 @@ pub struct EpgSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HoldReason {
     None,
-    /// It looks implausible and waits for approval.
+    /// The guide looks implausible and waits for approval.
     Held,
 }
 

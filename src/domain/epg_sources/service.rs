@@ -182,7 +182,7 @@ impl EpgSources {
         }
     }
 
-    /// In order of priority. Returns how many guides were imported.
+    /// Fetches the sources that are due, in order of priority. Returns how many guides were imported.
     pub fn run_due(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         let mut due: Vec<&EpgSource> = self.0.settings.sources.iter().collect();
         due.retain(|source| {
@@ -223,6 +223,7 @@ impl EpgSources {
         let _running = self
             .0
             .running
+            // With a limit: a fetch may take minutes, and the request of the operator has a deadline.
             .try_lock_for(LOCK_TIMEOUT)
             .ok_or(EpgSourceError::Busy)?;
         let result = self.fetch_and_import(source, &Validators::default(), how, now);
@@ -251,6 +252,7 @@ impl EpgSources {
             .read(&source.name, body)
             .map_err(ScheduleError::Guide)?;
         let options = self.options(&source.name, how, now);
+        // An operator can ask for it once, the configuration for every fetch.
         let create = how.create_livestreams || source.create_livestreams;
         let report = self.import(draft, &options, create)?;
         Ok(Some((report, validators)))

@@ -8,10 +8,10 @@ use crate::types::UnixSeconds;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpgSourceState {
-    /// Of the settings that an import depends on. If it differs, the validators are ignored: the same guide may give
-    /// another schedule.
+    /// Hash of the settings that an import depends on. If it differs, the validators are ignored: the same guide may
+    /// give another schedule.
     pub fingerprint: u64,
-    /// Of the guide that is served.
+    /// Validator of the guide that is served.
     pub etag: Option<String>,
     pub modified: Option<String>,
     pub attempted: Option<UnixSeconds>,

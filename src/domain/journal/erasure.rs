@@ -41,7 +41,7 @@ pub fn request_erasure(
     txn.put::<JournalErasures>(user, &JournalErasure { since: now })
 }
 
-/// Whose records are erased.
+/// The user or partner whose records are erased.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ErasureSubject {
     User(UserId),

@@ -1,4 +1,4 @@
-//! Which records a reader wants.
+//! The filter of journal queries.
 
 use super::index::IndexKey;
 use super::record::JournalRecord;

@@ -104,6 +104,7 @@ impl RequestJournal {
         let (segments, usable) = match directory.load() {
             Ok(segments) => (segments, true),
             Err(error) => {
+                // Not an error of the start: the service does not depend on its journal.
                 tracing::error!(%error, "failed to open the request journal; nothing is recorded until the next start");
                 (BTreeMap::new(), false)
             }
@@ -135,7 +136,7 @@ impl RequestJournal {
         self.record_with(record, None);
     }
 
-    /// Like [`RequestJournal::record`]; the thread of the journal adds the facts.
+    /// Like [`RequestJournal::record`]; the journal thread adds the facts, so that no request waits for the disk.
     pub fn record_with(&self, record: JournalRecord, facts: Option<LateFacts>) {
         // Requests without a partner token come from anyone: a flood of them must not push out the records of partners.
         if record.partner.is_none() && !self.shared.unpartnered.lock().admit(record.at_millis) {
@@ -205,6 +206,8 @@ impl Shared {
     fn drop_segments(&self, condemned: impl Fn(&SegmentSummary, u64) -> bool) -> io::Result<usize> {
         let mut dropped = 0;
         loop {
+            // One segment at a time under the lock, so that an erasure or the end of a segment waits for one removal
+            // only. Taken before `segments`, here and wherever both are held.
             let _rewriting = self.rewriting.lock();
             let total = self.bytes();
             let oldest = {
@@ -215,6 +218,8 @@ impl Shared {
             let Some(oldest) = oldest else {
                 return Ok(dropped);
             };
+            // The files first: a segment that is still listed is read as missing, one that is not listed would never be
+            // removed.
             self.directory.remove(oldest.first)?;
             self.segments.lock().remove(&oldest.first);
             dropped += 1;
@@ -250,6 +255,7 @@ impl RefusalRate {
             self.left = self.left.saturating_add(more).min(REFUSALS_BURST);
             self.second = second;
         }
+        // A burst is kept whole, because the first refusals of an incident explain it; after it a steady rate.
         let admitted = self.left > 0;
         self.left = self.left.saturating_sub(1);
         admitted

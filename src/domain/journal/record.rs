@@ -27,7 +27,7 @@ pub struct JournalRecord {
     pub id: String,
     /// When the request was checked, in Unix milliseconds.
     pub at_millis: i64,
-    /// How long the answer took.
+    /// Microseconds from the head of the request to its answer.
     pub micros: u64,
     pub partner: Option<PartnerId>,
     /// Names the partner token without telling it.
@@ -84,7 +84,7 @@ impl JournalRecord {
         self.status >= 400
     }
 
-    /// Without what a client can make long: its refusal is recorded in any case.
+    /// Returns the record without the parts whose length a client controls: every refusal must fit into a frame.
     pub(super) fn shortened(&self) -> Self {
         let mut steps = self.steps.clone();
         steps.truncate(STEPS_KEPT);

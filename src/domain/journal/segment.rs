@@ -11,7 +11,7 @@ use super::record::JournalRecord;
 use crate::domain::segment_file::frame::{Frames, write_frame};
 use crate::domain::segment_file::lengths::Lengths;
 use crate::domain::segment_file::packed::{Packer, SegmentReader};
-use crate::domain::segment_file::{options, replace};
+use crate::domain::segment_file::{options, remove_if_present, replace};
 use crate::store::{encode_note, make_directory, sync_data, sync_directory};
 
 /// Bytes after which a segment is finished.
@@ -26,7 +26,7 @@ pub(super) struct SegmentSummary {
     /// Bounds of the time, in Unix milliseconds. The clock may go back within a segment.
     pub(super) first_at: i64,
     pub(super) last_at: i64,
-    /// Of all its files.
+    /// Bytes of all its files.
     pub(super) bytes: u64,
     /// Whether it has its last form.
     pub(super) finished: bool,
@@ -110,6 +110,7 @@ impl SegmentDirectory {
             let Some(first) = number.and_then(|number| number.parse().ok()) else {
                 continue;
             };
+            // The lengths are removed last when a segment is finished: where they exist, that was interrupted.
             let known = self.index(first).filter(|_| !self.lengths(first).exists());
             let summary = match known {
                 Some(index) => Some(SegmentSummary::new(index.bounds, self.size(first), true)),
@@ -213,9 +214,11 @@ impl SegmentDirectory {
         // The name of the segment: records before the first one may have been erased.
         bounds.first = first;
         let index = SegmentIndex::new(bounds, &keys).to_bytes();
+        // Behind the records: an index of records that a power cut takes back would hide others.
         replace(&self.index_file(first), self.sync, |file| {
             file.write_all(&index)
         })?;
+        // Last: it marks the segment as finished.
         remove_if_present(&self.lengths(first))?;
         self.sync()?;
         Ok(Some(SegmentSummary::new(bounds, self.size(first), true)))
@@ -240,13 +243,6 @@ impl SegmentDirectory {
     }
 }
 
-fn remove_if_present(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
 fn file_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
@@ -254,6 +250,7 @@ fn file_name(path: &Path) -> String {
 
 /// Appends the frame of a record; `false` if it is too long to be stored.
 pub(super) fn encode(record: &JournalRecord, out: &mut Vec<u8>) -> bool {
+    // A refusal must be recorded even if its client made the record too long.
     let Ok(body) = encode_note(record).or_else(|_| encode_note(&record.shortened())) else {
         return false;
     };
@@ -293,10 +290,11 @@ impl OpenJournalSegment {
         })
     }
 
-    /// After an error nothing of the frames is in the file.
+    /// Appends frames. After an error none of them is in the file.
     pub(super) fn append(&mut self, frames: &[u8], records: &[JournalRecord]) -> io::Result<()> {
         // Written at the known end and not in append mode, so that a partial write is overwritten.
         if let Err(error) = self.file.write_all_at(frames, self.length) {
+            // The rest of a partial write would be read as damage.
             self.file.set_len(self.length)?;
             return Err(error);
         }
@@ -310,6 +308,7 @@ impl OpenJournalSegment {
 
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.synced < self.length && self.sync {
+            // The length is written after the sync, so that it never promises what a power cut may take.
             sync_data(&self.file, &self.path)?;
             Lengths::from_synced(self.length).write(&self.lengths)?;
         }

@@ -52,6 +52,7 @@ impl WriterThread {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let (queue, messages) = sync_channel(QUEUE);
         let mut writer = JournalWriter {
+            // Numbers go on after a restart: readers ask for records after the last number that they have seen.
             next: shared.last.load(Relaxed) + 1,
             shared,
             open: None,
@@ -82,6 +83,8 @@ impl WriterThread {
     pub(super) fn run(&self, job: JournalJob) -> Result<(), JournalError> {
         let (done, end) = sync_channel(1);
         let queue = self.queue.as_ref().ok_or(JournalError::Stopped)?;
+        // Through the queue of records, so that a job finds all records written that were queued before it. It waits
+        // for room, unlike a request.
         let sent = queue.send(Message::Job(job, done));
         sent.map_err(|_| JournalError::Stopped)?;
         self.end_gathering();
@@ -133,6 +136,7 @@ impl JournalWriter {
                 match message {
                     Message::Record(mut record, late) => {
                         if let Some(add_facts) = late {
+                            // Here and not in the request: these facts may have to be read from disk.
                             add_facts(&mut record);
                         }
                         self.batch.push(*record);
@@ -164,6 +168,8 @@ impl JournalWriter {
             JournalJob::Finish => self.finish(),
             JournalJob::Forget(subject) => {
                 let key = subject.key();
+                // Before the segment is finished: records of the subject that are still queued are dropped when they
+                // come.
                 self.forgotten.push_back((subject, Instant::now()));
                 if self
                     .open
@@ -178,6 +184,7 @@ impl JournalWriter {
 
     fn write(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
+        // Must come before the write: after it the erasure would have to rewrite the segment again.
         batch.retain(|record| !self.forgotten.iter().any(|(gone, _)| gone.owns(record)));
         if batch.is_empty() {
             return;
@@ -190,6 +197,7 @@ impl JournalWriter {
         for record in batch {
             let mut record = record.bounded();
             record.number = self.next;
+            // A number is used only for a record that is written, so that a reader can tell a gap from a loss.
             if encode(&record, &mut frames) {
                 self.next += 1;
                 records.push(record);
@@ -200,6 +208,7 @@ impl JournalWriter {
         match self.append(&frames, &records) {
             Ok(()) => {
                 self.shared.written.fetch_add(records.len() as u64, Relaxed);
+                // After the append: whoever waits for new records must find them.
                 self.shared.last.store(self.next - 1, Relaxed);
             }
             Err(error) => {
@@ -234,6 +243,7 @@ impl JournalWriter {
         };
         open.append(frames, records)?;
         let summary = open.summary();
+        // After every append, so that readers see how far the open segment can be read.
         self.shared.segments.lock().insert(open.first, summary);
         Ok(())
     }
@@ -254,6 +264,7 @@ impl JournalWriter {
         {
             self.finish();
         } else if now - self.synced > SYNC_EVERY {
+            // Set even if the sync fails: a broken disk is not tried again in each round.
             self.synced = now;
             self.sync();
         }
@@ -274,6 +285,7 @@ impl JournalWriter {
         };
         let finished = {
             let _rewriting = self.shared.rewriting.lock();
+            // The plain form stays until its compressed form is complete: `rewrite` replaces it by a rename.
             let finished = self.shared.directory.rewrite(open.first, |_| true);
             let mut segments = self.shared.segments.lock();
             match &finished {

@@ -131,7 +131,7 @@ pub struct AppliedFault {
     pub action: FaultAction,
     /// Drawn for this request.
     pub delay: Duration,
-    /// For content that the fault invents.
+    /// Seed of the content that the fault invents.
     pub random: u64,
 }
 
@@ -166,6 +166,7 @@ impl ActiveFault {
             id,
             until: fault
                 .lifetime
+                // By the monotonic clock: the lab moves the other one.
                 .and_then(|lifetime| now.checked_add(lifetime)),
             fault,
             calls: 0,
@@ -217,7 +218,10 @@ impl ActiveFault {
         self.calls += 1;
         let due =
             call >= self.fault.after && self.fault.times.is_none_or(|times| self.applied < times);
+        // By seed and number of the call: a run that is repeated meets the same faults, whatever other calls come
+        // between.
         let mut draws = Draws::new(self.fault.seed, call);
+        // Counted above even if another fault was applied: `after` means calls of the client.
         if !due || !free || draws.share() >= self.fault.probability {
             return None;
         }
@@ -260,7 +264,7 @@ impl Draws {
         mixed ^ (mixed >> 31)
     }
 
-    /// At least 0 and below 1.
+    /// Returns a random number from 0 up to, but excluding, 1.
     fn share(&mut self) -> f64 {
         // 32 bits convert without loss.
         let bits = u32::try_from(self.next() >> 32).unwrap_or(u32::MAX);

@@ -34,7 +34,7 @@ struct LabPartner {
     faults: Vec<ActiveFault>,
     /// Seconds that are added to the time of each of the partner's requests.
     clock_offset: i64,
-    /// Of the last run.
+    /// Report of the last scenario run.
     scenario: Option<ScenarioReport>,
 }
 
@@ -56,6 +56,7 @@ impl Lab {
         now: Instant,
     ) -> Result<FaultView, TooManyFaults> {
         let mut lab = self.partners.entry(partner).or_default();
+        // Only here: a fault that has ended is skipped by its time, and no task has to remove it.
         lab.faults.retain(|fault| !fault.is_over(now));
         if lab.faults.len() >= FAULTS_MAX {
             return Err(TooManyFaults);

@@ -1,11 +1,11 @@
 //! What the command that runs a scenario reports of it.
 
-/// How far a run is. The command runs the scenario; the server keeps its last report for those who watch.
+/// Progress of a scenario run. The command runs the scenario; the server keeps the last report for the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioReport {
     pub scenario: String,
     pub state: ScenarioState,
-    /// All steps in words.
+    /// Descriptions of all steps.
     pub steps: Vec<String>,
     pub done: usize,
     /// Why the next step failed.

@@ -24,7 +24,7 @@ const RESPONSE_MAX: usize = 500;
 /// Queued mails are among the user's newest.
 const WITHDRAW_SEARCH: usize = 16;
 
-/// Of one mail: greylisting servers want a second attempt after some minutes.
+/// Pauses between attempts for one mail: greylisting servers want a second attempt after some minutes.
 const MAIL_RETRY: Backoff = Backoff {
     first: 30,
     longest: 1_800,
@@ -72,7 +72,7 @@ impl Mail {
         self.deliver_due(now, true)
     }
 
-    /// For the time in which the clock is not trusted.
+    /// Delivers mail without expiring any, while the clock is not trusted.
     pub fn deliver_without_expiry(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         self.deliver_due(now, false)
     }

@@ -297,7 +297,7 @@ impl Mail {
         }
     }
 
-    /// In the requested language, else in the configured one.
+    /// Renders a mail in the requested language, else in the configured one.
     fn render(&self, kind: MailKind, locale: Option<&Locale>, values: &TemplateValues) -> Rendered {
         let asked = locale.map(Locale::as_str);
         let languages = asked.into_iter().chain([self.0.settings.language.as_str()]);

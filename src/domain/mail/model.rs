@@ -54,7 +54,7 @@ pub enum MailStatus {
     Sent,
     /// Rejected permanently by the mail server.
     Failed,
-    /// Not accepted in time, or its token or PIN became invalid.
+    /// No server accepted it in time, or its token or PIN became invalid.
     Expired,
 }
 

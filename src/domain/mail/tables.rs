@@ -93,7 +93,7 @@ impl From<v1::MailRecord> for MailRecord {
 }
 
 impl MailRecord {
-    /// At the latest when the token or PIN expires.
+    /// Returns the time after which the mail is not sent: at the latest when its token or PIN expires.
     pub(super) fn deadline(&self) -> UnixSeconds {
         let good_for = Some(self.good_for).filter(|seconds| *seconds > 0);
         self.created + good_for.map_or(WAITS, |seconds| seconds.min(WAITS))

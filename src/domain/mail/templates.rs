@@ -136,7 +136,7 @@ impl Templates {
         Ok(())
     }
 
-    /// In the first available language; `pt-BR` falls back to `pt`.
+    /// Renders in the first available language; `pt-BR` falls back to `pt`.
     pub(super) fn render(
         &self,
         kind: MailKind,

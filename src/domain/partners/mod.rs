@@ -84,6 +84,7 @@ impl Partners {
     /// All partners, sorted by name.
     #[must_use]
     pub fn list(&self) -> Vec<Partner> {
+        // One pass over all tokens, not one for each partner.
         let mut tokens = self.tokens_by_holder();
         let mut partners = Vec::with_capacity(self.records.len());
         self.records.for_each(|id, record| {
@@ -117,6 +118,7 @@ impl Partners {
     /// [`IdentityError::NotFound`].
     pub fn update(&self, id: PartnerId, update: PartnerUpdate) -> Commit<(), IdentityError> {
         self.change(move |txn| {
+            // Read inside the transaction: two changes at once must not undo each other.
             let record = txn
                 .get::<tables::PartnerTable>(&id)?
                 .ok_or(IdentityError::NotFound(IdentityKind::Partner))?;

@@ -1,7 +1,8 @@
 //! The interface of playback to the other domains. It is a trait so that the rules can be tested against a
 //! small fake, and so that playback can reach nothing else.
 
-use crate::domain::entitlement::PositionRights;
+use crate::domain::accounts::User;
+use crate::domain::entitlement::{self, PositionRights, TAG_ANY_DEVICE};
 use crate::store::{StoreError, Txn};
 use crate::types::{
     AssetId, BroadcastId, Country, LivestreamId, PartnerId, Protocol, UnixSeconds, UserId,
@@ -12,9 +13,23 @@ pub struct Viewer {
     pub user: UserId,
     pub partner: PartnerId,
     pub country: Option<Country>,
-    /// By a tag of the user.
+    /// A tag of the user lifts the restriction to countries.
     pub any_country: bool,
     pub any_device: bool,
+}
+
+impl Viewer {
+    /// `country` is the country of the request, by IP address or by the user's record.
+    #[must_use]
+    pub fn new(user: &User, country: Option<Country>) -> Self {
+        Self {
+            user: user.id,
+            partner: user.partner,
+            country,
+            any_country: entitlement::any_country(user),
+            any_device: user.tags.iter().any(|tag| tag == TAG_ANY_DEVICE),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +57,7 @@ pub struct Playable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssetDelivery {
     pub encrypted: bool,
-    /// Without the `s` of those that require https.
+    /// Protocols without the `s` of those that require https.
     pub protocols: Vec<Protocol>,
 }
 
@@ -75,6 +90,6 @@ pub trait PlaybackContext: Send + Sync + 'static {
     /// `None` if the asset does not list the key id.
     fn content_key(&self, asset: &AssetId, kid: &[u8; 16]) -> Option<[u8; 16]>;
 
-    /// As seen by a transaction that creates a record of the user.
+    /// Whether the user exists, as seen by a transaction that creates a record of the user.
     fn exists(&self, txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError>;
 }

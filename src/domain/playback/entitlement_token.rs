@@ -11,6 +11,7 @@ use super::error::PlaybackError;
 use super::model::{Entitlement, PlayedAsset, add_unlock};
 use super::session::{Liveness, Session};
 use super::{Playback, tables};
+use crate::domain::entitlement::{self, Decision};
 use crate::store::{Changed, Commit, CommitListener, Durability, WritePriority};
 use crate::types::{
     AssetId, BroadcastId, Country, EntitlementId, SessionId, Token, TokenHash, TokenKind,
@@ -27,6 +28,48 @@ pub struct GrantedRight {
 }
 
 impl GrantedRight {
+    #[must_use]
+    pub fn from_decision(granted: Decision, now: UnixSeconds) -> Self {
+        use entitlement::Playing as Decided;
+        let (playing, program) = match granted.playing {
+            Decided::Live {
+                livestream,
+                program,
+                at,
+            } => {
+                let playing = PlayedAsset::Live {
+                    livestream: livestream.id.clone(),
+                    // At most a day back: the offset was validated when it was parsed.
+                    offset: i32::try_from(at.since(now)).unwrap_or(0),
+                };
+                (playing, program)
+            }
+            Decided::Catchup {
+                livestream,
+                program,
+            } => match program.id() {
+                Some(broadcast) => {
+                    let playing = PlayedAsset::Catchup {
+                        livestream: livestream.id.clone(),
+                        broadcast,
+                        start: program.start(),
+                        stop: program.stop(),
+                    };
+                    (playing, Some(program))
+                }
+                None => (PlayedAsset::Vod, None),
+            },
+            Decided::Vod { .. } => (PlayedAsset::Vod, None),
+        };
+        Self {
+            playing,
+            program: program.and_then(|program| Some((program.id()?, program.stop()))),
+            pin_needed: granted.pin_needed,
+            valid_until: granted.valid_until,
+            countries: granted.countries,
+        }
+    }
+
     fn unlocks(&self, asset: &AssetId) -> AssetId {
         self.program
             .as_ref()
@@ -146,6 +189,8 @@ impl Playback {
             session.shift(*offset);
         }
         let user = viewer.user;
+        // Read before the transaction: two at once may delete the same token, which is no error, and exceed the limit
+        // by one.
         let surplus = self.tokens.tokens_over_limit(&user);
         let session = session.map(|session| (session.user, session.id));
         let context = Arc::clone(&self.context);
@@ -222,7 +267,7 @@ impl TokenMap {
         tokens.take(count).map(|(_, hash)| *hash).collect()
     }
 
-    /// To be dropped before the user may get another.
+    /// Returns the oldest tokens of a user that have to be deleted before another one is issued.
     #[must_use]
     pub(crate) fn tokens_over_limit(&self, user: &UserId) -> Vec<TokenHash> {
         let count = self.by_user.get(user).map_or(0, |tokens| tokens.len());
@@ -260,6 +305,7 @@ impl CommitListener<tables::Entitlements> for TokenMap {
                     if let Some(mut tokens) = self.by_user.get_mut(&user) {
                         tokens.remove(&(held.entitlement.issued, hash));
                     }
+                    // Checked again under the lock of the map: a token may have been added since.
                     self.by_user.remove_if(&user, |_, left| left.is_empty());
                 }
             }

@@ -56,9 +56,9 @@ pub struct LicenseAttempt<'a> {
 /// Whether the PIN may still be missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grace {
-    /// For [`PIN_GRACE`] seconds after a program or session began.
+    /// The PIN may be missing for [`PIN_GRACE`] seconds after a program or session began.
     Allowed,
-    /// On livestreams only. VOD and catch-up must be unlocked before their keys are given.
+    /// The same, but on livestreams only: VOD and catch-up must be unlocked before their keys are given.
     OnlyLive,
 }
 

@@ -55,7 +55,6 @@ pub(crate) mod context;
 pub(crate) mod entitlement_token;
 pub(crate) mod error;
 mod explain;
-mod granted;
 pub(crate) mod heartbeat;
 pub(crate) mod license_challenge;
 pub(crate) mod lifecycle;

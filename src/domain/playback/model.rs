@@ -44,18 +44,18 @@ pub struct Entitlement {
     /// The program, or asset without programs, that a PIN was entered for before a session existed. The
     /// first preflight consumes it.
     pub unlock: Option<AssetId>,
-    /// Empty means everywhere.
+    /// Countries in which it may be used; empty means everywhere.
     pub countries: Vec<Country>,
-    /// In token time.
+    /// Time of issue, in token time.
     pub issued: UnixSeconds,
     /// The first second at which it is no longer valid, in token time.
     pub expires: UnixSeconds,
-    /// Of the first preflight; no other device may use it.
+    /// The device of the first preflight; no other may use the token.
     pub device: Option<DeviceId>,
 }
 
 impl Entitlement {
-    /// At `at` in token time.
+    /// Whether the entitlement is valid at `at`, in token time.
     #[must_use]
     pub const fn holds(&self, at: UnixSeconds) -> bool {
         at.0 < self.expires.0

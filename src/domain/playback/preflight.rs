@@ -348,7 +348,7 @@ impl StartSession {
         }
     }
 
-    /// As earlier transactions left it, bound to this device.
+    /// Reads the entitlement as earlier transactions of the group left it, and binds it to this device.
     fn bound_entitlement(&self, txn: &Txn<'_>) -> Result<Entitlement, PlaybackError> {
         let mut entitlement = txn
             .get::<tables::Entitlements>(&(self.user, self.hash))?

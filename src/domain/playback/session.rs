@@ -20,7 +20,7 @@ pub(crate) const ALIVE: i64 = 35;
 /// Seconds after [`ALIVE`] during which a heartbeat may still revive the session.
 pub(crate) const REVIVE: i64 = 300;
 
-/// Before the first heartbeat.
+/// Value of `answer` before the first heartbeat.
 const NO_ANSWER: u16 = u16::MAX;
 const NO_POSITION: i64 = i64::MIN;
 
@@ -183,7 +183,7 @@ impl Session {
         self.height.store(beat.height, Ordering::Relaxed);
     }
 
-    /// For a player that was entitled at another offset.
+    /// Moves the assumed position, for a player that got its entitlement at another offset.
     pub fn shift(&self, offset: i32) {
         self.lag.store(i64::from(offset), Ordering::Relaxed);
     }

@@ -21,6 +21,7 @@ pub(super) fn contributions(
             cell,
         );
     };
+    // All figures of a view count at its begin, also what happens hours later: a ratio needs both parts in one place.
     let mut cell = view.sums(unit, closed);
     let begin = view.begin();
     let Some((opened, end)) = view.alive(now) else {

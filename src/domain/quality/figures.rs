@@ -10,7 +10,7 @@ use super::sketch::DurationSketch;
 /// Failure codes per cell that are told apart.
 const CODES_MAX: usize = 16;
 
-/// What the views of one minute with the same labels add up to. Merging cells in any order gives the same sums.
+/// Sums over the views of one minute with the same labels. Cells can be merged in any order with the same result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cell {
     pub attempts: u32,
@@ -60,6 +60,7 @@ impl Cell {
     }
 
     pub(super) fn add_code(&mut self, code: &Arc<str>, count: u32) {
+        // Players choose their codes, and a cell must stay small.
         let full = self.codes.len() >= CODES_MAX;
         if let Some((_, present)) = self.codes.iter_mut().find(|(other, _)| other == code) {
             *present += count;
@@ -81,7 +82,7 @@ impl Cell {
         }
     }
 
-    /// What counts when values are ranked.
+    /// The number by which values are ranked.
     pub(super) fn weight(&self) -> u64 {
         u64::from(self.attempts.max(self.plays))
             + u64::from(self.carried)

@@ -52,6 +52,7 @@ fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     let mut plain = BufReader::with_capacity(64 * 1024, GzDecoder::new(packed));
     let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     let value = bincode::serde::decode_from_std_read(&mut plain, options()).map_err(damaged)?;
+    // The checksum is at the end, behind the value: it is verified only when the end is read.
     io::copy(&mut plain, &mut io::sink())?;
     Ok(value)
 }
@@ -119,6 +120,7 @@ impl Files {
                 let aside = path.with_extension("damaged");
                 let (file, aside_name) = (path.display(), aside.display());
                 tracing::error!(%error, %file, "damaged quality figures; moved to {aside_name}");
+                // Not deleted: an operator may look at it, and the next checkpoint needs the name.
                 fs::rename(path, &aside)?;
                 Ok(None)
             }
@@ -155,12 +157,14 @@ impl Files {
     /// Replaces the checkpoint of the open views, and begins a log at `next`.
     pub(super) fn checkpoint(&self, views: &impl Serialize, next: u64) -> io::Result<InputLog> {
         self.make()?;
+        // The new log first: once the views are replaced, inputs need a log that begins where they end.
         let log = InputLog::create(&self.log_path(next))?;
         if self.sync {
             sync_directory(&self.directory)?;
         }
         replace_file(&self.views_path(), &pack(views)?, self.sync)?;
         for (first, path) in self.logs()? {
+            // Last: until the new views are in place, the older logs are needed for a replay.
             if first < next {
                 fs::remove_file(path)?;
             }
@@ -187,6 +191,7 @@ impl Files {
             let mut number = first;
             while let Some((batch, after)) = next_batch(rest) {
                 rest = after;
+                // The checkpoint may be newer than the log: a kill came before the old log was removed.
                 if number >= next {
                     each(number, batch);
                     at = number + 1;
@@ -226,6 +231,7 @@ fn next_batch(bytes: &[u8]) -> Option<(Vec<Input>, &[u8])> {
     let [a, b, c, d, sum @ ..] = *head;
     let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?;
     let (body, rest) = rest.split_at_checked(length)?;
+    // A kill can leave a batch half written; its length alone may still fit.
     (crc32fast::hash(body) == u32::from_le_bytes(sum)).then_some(())?;
     Some((decode(body).ok()?, rest))
 }
@@ -262,6 +268,7 @@ impl InputLog {
         let (first, second) = head.split_at_mut(4);
         first.copy_from_slice(&length.to_le_bytes());
         second.copy_from_slice(&sum.to_le_bytes());
+        // One write for head and body, so that a kill leaves at most one batch incomplete.
         self.file.write_all(&frame)?;
         self.bytes += frame.len() as u64;
         self.dirty = true;

@@ -100,7 +100,7 @@ pub struct PlayerEvent {
     pub bitrate: Option<u64>,
     /// The start-up time, which some players report after the start.
     pub startup: Option<Reported>,
-    /// Of a view without a session; a session's view takes only the version of the application.
+    /// Labels as the player claims them. A view with a session takes only the version of the application from here.
     pub labels: Labels,
 }
 

@@ -42,6 +42,7 @@ impl State {
 
     /// The session that the event names, if it is the user's own; else the user's latest view on the device and asset.
     fn view_of(&self, user: &UserId, received: UnixSeconds, event: &PlayerEvent) -> Option<ViewId> {
+        // A session id cannot be guessed, but it can be copied: it counts only for its own user.
         let named = event
             .session
             .as_deref()
@@ -57,6 +58,7 @@ impl State {
         // An event that is older than the session is of an earlier view, unless the player's clock is wrong.
         let at = UnixSeconds(event.timestamp_millis.div_euclid(1_000));
         let delay = received.since(at);
+        // A clock that is ahead, or behind by more than events may be late, says nothing about the order.
         let plausible = (0..=LATE).contains(&delay);
         let fits = |view: &View| {
             let early = view
@@ -71,6 +73,8 @@ impl State {
         let fitting = views.filter_map(|id| Some((id, self.views.get(id)?)));
         fitting
             .filter(|(_, view)| fits(view))
+            // The id only makes the choice definite, so that a replay makes the same one.
+            // The id only makes the choice definite: a replay of the log must make the same one.
             .max_by_key(|(id, view)| (view.is_running(), view.begin(), **id))
             .map(|(id, _)| *id)
     }
@@ -92,6 +96,7 @@ impl State {
             return None;
         }
         let view = View::of_events(user, partner, event, received);
+        // A hash of the event and not a random id: a replay of the log must give the same view.
         let mut hasher = ring::digest::Context::new(&ring::digest::SHA256);
         hasher.update(user.as_bytes());
         hasher.update(&event.timestamp_millis.to_be_bytes());

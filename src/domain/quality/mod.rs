@@ -75,7 +75,7 @@ pub struct Quality {
 
 struct Inner {
     files: Files,
-    /// By user, so that what concerns one user stays in its order.
+    /// Queues by hash of the user, so that the inputs of one user stay in order.
     queues: [Mutex<Vec<Input>>; QUEUES],
     dropped: AtomicU64,
     state: Mutex<State>,
@@ -116,6 +116,7 @@ impl Quality {
     pub fn tick(&self, now: UnixSeconds) -> Result<usize, QualityError> {
         let inner = &self.inner;
         let mut state = inner.state.lock();
+        // Before the tick: what arrived before it must not find its view closed.
         inner.drain(&mut state)?;
         state.take(&inner.files, vec![Input::Tick(now)])?;
         if state.needs_checkpoint() {
@@ -128,6 +129,7 @@ impl Quality {
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, QualityError> {
         let first = (now - KEPT_DAYS * DAY).0.div_euclid(HOUR);
         let mut state = self.inner.state.lock();
+        // An hour in memory would be written again by the next checkpoint, so it goes together with its file.
         state.hours.retain(|hour, _| *hour >= first);
         Ok(self.inner.files.remove_before(first)?)
     }
@@ -141,11 +143,12 @@ impl Quality {
     pub fn counts(&self) -> QualityCounts {
         QualityCounts {
             dropped: self.inner.dropped.load(Ordering::Relaxed),
+            // Dropped inputs are counted outside of the state: a full queue means that its lock is busy.
             ..self.inner.state.lock().counts
         }
     }
 
-    /// As of the last tick.
+    /// Returns the figures of the last tick.
     #[must_use]
     pub fn recent(&self) -> RecentFigures {
         self.inner.state.lock().recent
@@ -185,8 +188,10 @@ impl Inner {
             if queue.is_empty() {
                 continue;
             }
+            // With room for as many inputs as came last time, so that requests rarely pay for its growth.
             let expected = queue.len();
             let batch = std::mem::replace(&mut *queue, Vec::with_capacity(expected.min(1_024)));
+            // Requests push again while the batch is written.
             drop(queue);
             let taken = state.take(&self.files, batch);
             state.trouble = taken.as_ref().err().map(ToString::to_string);
@@ -273,6 +278,7 @@ impl FlushThread {
             let mut flushes = 0_u32;
             let mut failing = false;
             loop {
+                // The sender is never used: its drop ends the wait at once.
                 let stop = stopped.recv_timeout(FLUSH_EVERY) != Err(RecvTimeoutError::Timeout);
                 flushes = flushes.wrapping_add(1);
                 let flushed = inner.flush(stop || flushes.is_multiple_of(FLUSHES_PER_SYNC));
@@ -282,6 +288,7 @@ impl FlushThread {
                 {
                     tracing::error!(%error, "failed to log quality figures");
                 }
+                // One line for a series of failures: a full disk would otherwise write ten a second.
                 failing = flushed.is_err();
                 if stop {
                     return;
@@ -300,6 +307,7 @@ impl FlushThread {
 
 impl Drop for FlushThread {
     fn drop(&mut self) {
+        // First, as the thread ends only when the sender is gone.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been logged.

@@ -68,7 +68,7 @@ pub struct ReportRow {
     /// A value for each element of `by`; an unknown one is empty.
     pub key: Vec<KeyPart>,
     pub figures: Figures,
-    /// By the time at which each begins; only in a series.
+    /// Figures by the start of their interval; only in a series.
     pub points: Vec<(UnixSeconds, Figures)>,
 }
 
@@ -86,6 +86,8 @@ impl Quality {
             if let Some(report) = self.inner.report(query, now, attempt >= ATTEMPTS)? {
                 return Ok(report);
             }
+            // The last attempt takes what it finds: a report that is off by some views of the last seconds is better
+            // than none.
             attempt += 1;
         }
     }
@@ -113,6 +115,7 @@ impl Inner {
                     }
                 });
             }
+            // Shared tables are cloned as references, so that the lock is held for the open views only.
             (state.next, state.hours.clone(), open)
         };
         let mut rows = Grouping::new(query, query.by.clone());
@@ -122,6 +125,8 @@ impl Inner {
             if let Some(table) = loaded.get(&hour) {
                 rows.collect(hour, &**table, &mut groups);
             } else if let Some(stored) = self.files.read_stored_hour(hour)? {
+                // A checkpoint has moved views from the state into this file since the state was read: they would count
+                // twice.
                 if stored.written_after(next) && !is_last {
                     return Ok(None);
                 }
@@ -176,7 +181,7 @@ struct HourGroup {
     minutes: BTreeMap<u8, Cell>,
 }
 
-/// By the values of the dimensions of a report.
+/// Sums by the values of the dimensions of the report.
 type Groups = HashMap<Vec<Arc<str>>, HourGroup>;
 
 impl<'a> Grouping<'a> {
@@ -214,6 +219,7 @@ impl<'a> Grouping<'a> {
         let in_hours =
             self.slot == 0 || (self.slot % HOUR, self.origin().rem_euclid(HOUR)) == (0, 0);
         let apart = span != (0..HOUR) || !in_hours;
+        // Numbers first, names later: an hour has thousands of cells and few groups.
         let mut by_coordinates: HashMap<Coordinates, HourGroup> = HashMap::new();
         table.each_cell(|minute, at, cell| {
             if filter.allows(at) {
@@ -244,6 +250,7 @@ impl<'a> Grouping<'a> {
             group.add_to(row, hour * HOUR, span, self.slot, origin);
             self.slots += row.len() - before;
         }
+        // While it grows, because a report by minute and asset of a month would fill the memory before it is complete.
         if self.slots > ROWS_MAX {
             return Err(QualityError::TooManyRows(ROWS_MAX));
         }
@@ -282,6 +289,7 @@ impl<'a> Grouping<'a> {
                 rows.push(row(key, slots, self.query.step.is_some()));
             }
         }
+        // The groups are in a hash map; two equal reports must be equal texts.
         rows.sort_by(|a, b| a.key.cmp(&b.key));
         rows
     }
@@ -412,7 +420,9 @@ impl Filter {
             let index = dimension.index();
             let place = table.place(*dimension, value);
             match allowed.iter_mut().find(|(other, _)| *other == index) {
+                // Several values of one dimension are alternatives; different dimensions must all fit.
                 Some((_, places)) => places.extend(place),
+                // A value that the hour does not have leaves an empty list, which no cell passes.
                 None => allowed.push((index, place.into_iter().collect())),
             }
         }

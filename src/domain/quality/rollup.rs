@@ -20,7 +20,7 @@ pub(super) type Coordinates = [u16; DIMENSIONS];
 const UNKNOWN_AT: u16 = 0;
 const OTHER_AT: u16 = 1;
 
-/// The dimensions that a rare combination loses, the first one first.
+/// The order in which a rare combination of values loses its dimensions.
 const FOLDED_FIRST: [Dimension; DIMENSIONS] = [
     Dimension::DeviceModel,
     Dimension::AppVersion,
@@ -43,6 +43,7 @@ struct Names {
 impl Names {
     fn new() -> Self {
         let mut names = Self::default();
+        // These two come first in every list: `UNKNOWN_AT` and `OTHER_AT` are their places.
         names.place(&Arc::from(""));
         names.place(&Arc::from(OTHER));
         names
@@ -52,6 +53,7 @@ impl Names {
         if let Some(place) = self.places.get(name) {
             return *place;
         }
+        // Cannot happen before a fold, which comes at twice the limit of values.
         let Ok(place) = u16::try_from(self.names.len()) else {
             return OTHER_AT;
         };
@@ -70,7 +72,7 @@ pub(super) struct HourTable {
     pub(super) changed: bool,
 }
 
-/// What a report reads of an hour: a table in memory, or its form on disk, whose cells need not be found by their key.
+/// The cells of one hour, as a report reads them: the table in memory, or its form on disk.
 pub(super) trait HourCells {
     fn each_cell(&self, each: impl FnMut(u8, &Coordinates, &Cell));
 
@@ -150,6 +152,7 @@ impl HourTable {
         self.cells.entry((minute, at)).or_default().merge(cell);
         self.changed = true;
         let many = |(names, dimension): (&Names, Dimension)| {
+            // Folded at twice the limit, so that the cost is shared by as many additions.
             names.names.len() > 2 * dimension.values_max()
         };
         if self.cells.len() > 2 * CELLS_MAX || self.names.iter().zip(Dimension::ALL).any(many) {
@@ -213,6 +216,7 @@ impl HourTable {
             .map(|(key, cell)| (cell.weight(), *key))
             .collect();
         ranked.sort_unstable();
+        // Down to half of the limit, so that the next fold is some time away.
         let rare = ranked.len() - CELLS_MAX / 2;
         for (_, key) in ranked.into_iter().take(rare) {
             let Some(cell) = self.cells.remove(&key) else {

@@ -39,14 +39,14 @@ const CHECKPOINT_EVERY: i64 = 300;
 pub(super) type ViewId = [u8; 16];
 pub(super) type UnitOf = Box<dyn Fn(&PartnerId) -> DurationUnit + Send + Sync>;
 
-/// What became of the inputs, for operators.
+/// Counts of accepted and rejected inputs, for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QualityCounts {
     /// Events and heartbeats that are in a view.
     pub counted: u64,
-    /// Of a view that was closed, or of no known view.
+    /// Inputs of a view that is closed or not known.
     pub late: u64,
-    /// With a clock that jumped in mid-view.
+    /// Inputs with a clock that jumped in mid-view.
     pub clock: u64,
     /// Dropped because the queue was full.
     pub dropped: u64,
@@ -55,7 +55,7 @@ pub struct QualityCounts {
     pub evicted: u64,
 }
 
-/// Of the views that began in the last [`RECENT`] seconds, for metrics.
+/// Figures of the views that began in the last [`RECENT`] seconds, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecentFigures {
     pub attempts: u64,
@@ -82,7 +82,7 @@ pub(super) struct State {
     pub(super) now: UnixSeconds,
     closed_at: UnixSeconds,
     checkpoint_at: UnixSeconds,
-    /// A user was erased: the files still name the user until they are written anew.
+    /// A user was erased: the files still name the user until the next checkpoint.
     must_checkpoint: bool,
     /// Set when a write has failed; figures are then not kept over a restart.
     pub(super) trouble: Option<String>,
@@ -113,6 +113,7 @@ impl State {
             views_max: VIEWS_MAX,
             views_bytes_max: VIEWS_BYTES_MAX,
         };
+        // Before the replay, whose inputs belong to these views.
         for (id, view) in views {
             state.insert(id, view);
         }
@@ -123,6 +124,7 @@ impl State {
                 failed.get_or_insert(error);
             }
         })?;
+        // Batches that are behind a gap keep their numbers: an hour may have been written up to one of them.
         state.next = next;
         // They count since the start of the process.
         state.counts = QualityCounts::default();
@@ -144,6 +146,7 @@ impl State {
             self.log = None;
             self.must_checkpoint = true;
         }
+        // Also if it was not logged: figures in memory stay complete, and the checkpoint writes them.
         self.apply(files, batch)?;
         logged
     }
@@ -261,9 +264,11 @@ impl State {
             .map(|(id, view)| (view.last_received, *id, view.bytes()))
             .collect();
         over.sort_unstable();
+        // Sorted by the last sign of life, so the views to close are all at the front.
         let silent = over.partition_point(|(last, _, _)| now.since(*last) > LATE);
         let excess = self.excess(&over);
         self.counts.evicted += excess.saturating_sub(silent) as u64;
+        // Both are counts from the front: those over the limit include the silent ones.
         over.truncate(silent.max(excess));
         for (_, id, _) in over {
             self.close(files, number, &id, now)?;
@@ -271,7 +276,7 @@ impl State {
         Ok(())
     }
 
-    /// How many of the views, the most silent first, are too many.
+    /// Returns how many of the views have to be closed, beginning with the one that has been silent longest.
     fn excess(&self, views: &[(UnixSeconds, ViewId, usize)]) -> usize {
         // Some more than needed, so that not every tick sorts all views.
         let by_number = match views.len().checked_sub(self.views_max) {
@@ -292,6 +297,7 @@ impl State {
         for view in self.views.values() {
             if view.begin() > now - RECENT {
                 let unit = (self.unit_of)(&view.partner);
+                // Open views only: one that began so recently is closed early at most under memory pressure.
                 cell.merge(&view.sums(unit, false));
             }
         }
@@ -323,6 +329,7 @@ impl State {
         });
         for (hour, minute, cell) in parts {
             let table = self.hour(files, hour)?;
+            // The file of the hour has all batches before `stored`: a replay must not add their views again.
             if number >= table.stored {
                 Arc::make_mut(table).add(minute, &view.labels, &cell);
             }
@@ -361,8 +368,11 @@ impl State {
         let next = self.next;
         for (hour, table) in &mut self.hours {
             if table.changed {
+                // Copied only if a report holds the table at this moment.
                 let table = Arc::make_mut(table);
                 table.fold();
+                // Each hour before the views: a kill in between replays the log, and `stored` keeps it from counting
+                // twice.
                 files.write_hour(*hour, table, next)?;
                 table.stored = next;
                 table.changed = false;
@@ -370,6 +380,7 @@ impl State {
         }
         let views: Vec<(&ViewId, &Box<View>)> = self.views.iter().collect();
         self.log = Some(files.checkpoint(&(next, views), next)?);
+        // Names that no view uses any more: players could otherwise fill the memory with names.
         self.names.retain(|name| Arc::strong_count(name) > 1);
         // The last hours will be needed again.
         let keep = self.hours.keys().rev().nth(2).copied().unwrap_or(i64::MIN);

@@ -14,7 +14,7 @@ pub(super) enum PlayState {
     Playing,
     Paused,
     Seeking,
-    /// In mid-play, without media to show.
+    /// The player stalls in mid-play: its buffer is empty.
     Waiting,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct TimeSpent {
 pub(super) struct Timeline {
     marks: Vec<Mark>,
     folded: TimeSpent,
-    /// The state after the folded marks, and since when.
+    /// The state in which the folded marks end, and the time since which it lasts.
     since: Option<(i64, PlayState)>,
 }
 
@@ -50,11 +50,14 @@ impl Timeline {
             sequence,
             state,
         };
+        // Most events arrive in order, so this is nearly always the end of the list.
         let place = self.marks.partition_point(|other| *other <= mark);
         self.marks.insert(place, mark);
         if self.marks.len() >= MARKS_MAX {
+            // Half of them at once, so that the cost of a fold is shared by many inserts.
             let older: Vec<Mark> = self.marks.drain(..MARKS_MAX / 2).collect();
             let end = older.last().map_or(0, |mark| mark.at);
+            // Without a first frame nothing of it has been played: the folded part counts as before the start.
             let begin = begin.unwrap_or(end);
             let mut state = self.start(begin);
             let mut spent = self.folded;
@@ -169,7 +172,7 @@ impl Bitrates {
         }
     }
 
-    /// For points that arrive in order: one that repeats the last says nothing new.
+    /// Appends a point that is later than all others. A point that repeats the last value is dropped.
     pub(super) fn append(&mut self, at: i64, bitrate: u64) {
         if self.points.last().is_none_or(|(_, last)| *last != bitrate) {
             self.insert(at, bitrate);

@@ -77,6 +77,7 @@ impl View {
         let begin = (opened.user, opened.partner, Arc::clone(&opened.device));
         let mut view = Self::new(begin, opened.at);
         view.session = Some((opened.session, opened.at));
+        // From the authenticated preflight; a player's own claims are used only without a session.
         view.labels = opened.labels.clone();
         view
     }
@@ -171,6 +172,7 @@ impl View {
         let events = &mut self.events;
         events.first = Some(anchor.min(at));
         events.last = Some(events.last.map_or(at, |last| last.max(at)));
+        // The least delay is nearest to the difference of the clocks: every upload adds to it, and none takes from it.
         least(&mut events.delay, millis_of(received).saturating_sub(at));
         if let Some(startup) = event.startup {
             least(&mut events.measured, (at, sequence, startup));
@@ -178,6 +180,7 @@ impl View {
         if let Some(bitrate) = event.bitrate {
             events.bitrates.insert(at, bitrate);
         }
+        // Marks before the first frame do not count, so a fold needs to know it.
         let begin = events.started.as_ref().map(|(at, ..)| *at);
         let mut mark = |state| events.timeline.insert(at, sequence, state, begin);
         match &event.action {
@@ -204,6 +207,7 @@ impl View {
                 events.stopped = Some(events.stopped.map_or(at, |last| last.max(at)));
             }
             PlayerAction::Failed(code) => {
+                // The first failure gives the code; later ones are often its consequences.
                 let code = code.clone().unwrap_or_else(|| Arc::from("unknown"));
                 least(&mut events.failed, (at, sequence, code));
                 events.last_failure = Some(events.last_failure.map_or(at, |last| last.max(at)));
@@ -236,11 +240,13 @@ impl View {
     pub(super) fn adopt(&mut self, early: Self) {
         let version = Arc::clone(early.labels.get(Dimension::AppVersion));
         self.labels.set_shared(Dimension::AppVersion, version);
+        // Its other labels are not taken: those of the session come from its preflight.
         self.events = early.events;
     }
 
     pub(super) fn forget_user(&mut self) {
         self.user = None;
+        // The sums stay: without user and device they are about nobody.
         self.device = Arc::default();
     }
 
@@ -345,6 +351,7 @@ impl View {
             cell.playback_failures = 1;
             self.add_code(&mut cell);
         }
+        // A heartbeat may show the first frame later than the last event.
         let end = self.last_sign().max(begin);
         let spent = events.timeline.spent(begin, end);
         // A player that reports the length of its waits and their states too must not be counted twice.
@@ -374,7 +381,7 @@ impl View {
         }
     }
 
-    /// From when until when its session is alive; `None` as its end while it is.
+    /// Returns when its session began and when it ended; the end is `None` while it is alive.
     pub(super) fn alive(&self, now: UnixSeconds) -> Option<(UnixSeconds, Option<UnixSeconds>)> {
         let (_, opened) = self.session?;
         let beat = self.beats.last.map_or(opened, |(at, _)| at.max(opened));

@@ -9,15 +9,15 @@ use super::view::View;
 use super::{Quality, QualityError};
 use crate::types::{SessionId, UnixSeconds, UserId};
 
-/// What became of a view.
+/// The outcome of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Without first frame so far.
+    /// No first frame has been shown so far.
     Starting,
     Played,
     StartFailed,
     ExitedBeforeStart,
-    /// After the first frame.
+    /// Playback failed after the first frame.
     PlaybackFailed,
 }
 

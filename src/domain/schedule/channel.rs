@@ -17,7 +17,7 @@ use super::source_spans::CoveredSpan;
 use super::{json_writer, render};
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// What is needed without parsing the JSON.
+/// The facts of a broadcast that are needed without parsing its JSON.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BroadcastEntry {
     pub(super) stop: UnixSeconds,
@@ -26,7 +26,7 @@ pub(super) struct BroadcastEntry {
     pub(super) id_hash: u64,
     pub(super) at: u32,
     pub(super) length: u32,
-    /// In the JSON, without quotes.
+    /// Length of the id in the JSON, without quotes.
     pub(super) id: u16,
     pub(super) title: u16,
     pub(super) pg_age: Option<u8>,
@@ -74,7 +74,7 @@ impl BroadcastEntry {
 pub struct Channel {
     pub(super) livestream: LivestreamId,
     pub(super) zone: Tz,
-    /// As JSON, with the colon.
+    /// The id of the livestream as a JSON member name, with the colon.
     pub(super) member: Box<[u8]>,
     pub(super) tag: u64,
     pub(super) starts: Box<[UnixSeconds]>,
@@ -248,7 +248,7 @@ impl Channel {
         }
     }
 
-    /// At least partly within the span.
+    /// Counts the broadcasts that lie at least partly within the span.
     pub(super) fn count_within(&self, span: CoveredSpan) -> u64 {
         let first = self
             .entries

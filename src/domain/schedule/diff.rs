@@ -48,7 +48,7 @@ impl std::ops::AddAssign for DiffCounts {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ChannelDiff {
     pub list: Vec<Broadcast>,
-    /// Without the broadcasts outside of the span.
+    /// Counts of changes within the span.
     pub difference: DiffCounts,
 }
 

@@ -22,7 +22,7 @@ use super::source_spans::SourceSpans;
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// For channels that the catalogue does not have.
+/// Creates livestreams for channels that the catalogue does not have.
 pub trait MakeLivestreams {
     type Error: From<ScheduleError>;
 

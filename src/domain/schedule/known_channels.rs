@@ -19,7 +19,7 @@ pub(super) struct KnownChannels;
 
 impl Record for KnownChannels {}
 
-/// By source; the name is empty for imports without a source.
+/// Known channels by source; the name is empty for imports without a source.
 pub(super) struct SeenChannels;
 
 impl Table for SeenChannels {

@@ -55,9 +55,9 @@ pub struct Metadata {
     pub title: Box<str>,
     /// `None` instead of an empty text.
     pub description: Option<Box<str>>,
-    /// In the order of the guide. At most one is the default.
+    /// Images in the order of the guide; at most one is the default.
     pub images: Vec<Image>,
-    /// In the order of the guide. Rights rules match them.
+    /// Categories in the order of the guide; rights rules match them.
     pub categories: Vec<Box<str>>,
     /// Minimum age to watch without a PIN; `None` if unrated.
     pub pg_age: Option<u8>,

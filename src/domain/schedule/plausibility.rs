@@ -15,7 +15,7 @@ pub enum PlausibilityIssue {
     Shorter { now: UnixSeconds, new: UnixSeconds },
 }
 
-/// In the span that a guide may replace.
+/// Counts within the span that a guide may replace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Coverage {
     pub programmes: u64,

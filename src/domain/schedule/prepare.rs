@@ -42,6 +42,7 @@ pub(super) fn prepare_channels(
     let mut ready = Vec::new();
     for (livestream, channel) in draft.channels {
         let mut rows = channel.rows;
+        // Each row is named, so that the report tells what a missing livestream costs.
         if rights.channel(&livestream).is_none() {
             for row in rows {
                 skipped.add(GuideProblem {

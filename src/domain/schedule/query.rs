@@ -71,7 +71,7 @@ pub struct ScheduleResponse {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// None of them is known.
+    /// None of the requested livestreams is known.
     #[error("no such livestream")]
     Livestream,
     /// Only for queries of one livestream; others omit it.
@@ -233,7 +233,7 @@ impl ScheduleSnapshot {
         })
     }
 
-    /// With the stream window of their livestream. Unknown ids are omitted.
+    /// Answers with the broadcasts and the stream window of their livestreams. Unknown ids are omitted.
     #[must_use]
     pub fn by_ids(&self, ids: &[BroadcastId], view: &ScheduleSettings) -> ScheduleResponse {
         let found: Vec<_> = (ids.iter())
@@ -330,7 +330,7 @@ impl ScheduleSnapshot {
     }
 }
 
-/// In server time, for a point in the past.
+/// Converts the end of validity at a point in the past to server time.
 fn valid_until(until: UnixSeconds, offset: LiveOffset) -> Option<UnixSeconds> {
     (until.0 != i64::MAX).then(|| until - i64::from(offset.seconds()))
 }

@@ -46,6 +46,6 @@ pub struct ImportReport {
     pub newly_seen: Vec<LivestreamId>,
     /// An accepted import has them too.
     pub issues: Vec<PlausibilityIssue>,
-    /// If nothing was changed: the first changes that the import would make.
+    /// The first changes that the import would make, for a dry run or a held import.
     pub edits: Vec<LivestreamEdits>,
 }

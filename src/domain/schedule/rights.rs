@@ -33,6 +33,6 @@ pub trait Rights: Send + Sync {
     /// Defaults, then rules, then overrides of this broadcast.
     fn rights(&self, livestream: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights;
 
-    /// By a livestream or an asset, so that no broadcast can have the id.
+    /// Whether a livestream or an asset has the id, so that no broadcast can have it.
     fn is_taken(&self, id: &str) -> bool;
 }

@@ -23,7 +23,7 @@ use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 pub enum ScheduleError {
     #[error(transparent)]
     Guide(#[from] GuideError),
-    /// What is served has not changed.
+    /// The served schedule has not changed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -52,6 +52,7 @@ impl Schedule {
     ) -> Result<Self, ScheduleError> {
         // The head alone: a day that it does not name yet is not served.
         let watch = store.watch(&[Heads::NAME])?;
+        // After the watch: a commit in between is seen twice and not missed.
         let (mut chunks, snapshot) = load(&store, &*source())?;
         if let Err(error) = chunks.sweep(&store) {
             // Not fatal: the next import deletes them before it writes.
@@ -94,6 +95,7 @@ impl Schedule {
     /// Locks the schedule for a change, which must be based on every earlier commit.
     pub(super) fn lock(&self) -> Result<MutexGuard<'_, ChunkStore>, ScheduleError> {
         let mut chunks = self.chunks.lock();
+        // A member of a fleet may have become the owner: its chunks must be the newest before it writes.
         self.follow(&mut chunks)?;
         Ok(chunks)
     }

@@ -59,7 +59,7 @@ impl ScheduleSnapshot {
         self.unrated
     }
 
-    /// All bytes, and the part of them that is JSON.
+    /// Returns the bytes in memory, and the part of them that is JSON.
     #[must_use]
     pub fn memory(&self) -> (usize, usize) {
         let channels = self.channels.values().map(|c| c.memory()).sum::<usize>();

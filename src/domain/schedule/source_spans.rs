@@ -47,7 +47,7 @@ pub struct SourceSpan {
     to: UnixSeconds,
 }
 
-/// In order and without overlaps.
+/// The spans of one livestream, in order and without overlaps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSpans(Vec<SourceSpan>);
 
@@ -81,7 +81,7 @@ impl SourceSpans {
         self.0.iter().find(holds).map(|entry| entry.source.as_str())
     }
 
-    /// For an import of a guide that ends at `end`.
+    /// Gives `spans` to `source` after an import whose guide ends at `end`.
     pub fn assign(
         &mut self,
         source: &str,

@@ -41,3 +41,11 @@ pub(crate) fn replace(
     }
     written
 }
+
+/// Removes a file that may be missing. The caller syncs the directory.
+pub(crate) fn remove_if_present(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -72,7 +72,7 @@ impl Sorted {
         self.hours.push(hour);
     }
 
-    /// After the last push.
+    /// Builds `starts`; call it after the last push.
     fn index(&mut self) {
         let starts = (self.keys.len() / KEYS_PER_START).next_power_of_two();
         self.starts = vec![0; starts];
@@ -270,7 +270,7 @@ impl DedupWindow {
         forgotten
     }
 
-    /// For start-up only, since it does not release the lock.
+    /// Drops old keys and merges fresh ones. Only at start-up: it holds the lock throughout.
     pub(super) fn tidy(&mut self, hour: i64) {
         self.forget(hour);
         let with_fresh = |(day, known): (&i64, &mut DayFingerprints)| {

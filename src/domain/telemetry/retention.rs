@@ -1,12 +1,11 @@
 //! Drops expired events, a whole hour at a time.
 
-use std::fs;
-use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::error::TelemetryError;
 use super::tables::{DayUsage, UserHours};
 use super::{Forwarder, Inner, Telemetry, hour_of};
+use crate::domain::segment_file::remove_if_present;
 use crate::store::{All, Durability, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
@@ -159,12 +158,7 @@ impl Inner {
             state.done.retain(|segment| segment.hour != hour);
             let of = &self.directory;
             for path in [of.events(hour), of.keys(hour), of.lengths(hour)] {
-                match fs::remove_file(path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        return Err(error.into());
-                    }
-                    _ => {}
-                }
+                remove_if_present(&path)?;
             }
             dropped += 1;
         }

@@ -15,7 +15,7 @@ use super::frame::EventFrames;
 use super::model::{Fingerprint, StoredEvent};
 use crate::domain::segment_file::lengths::{LengthFile, Lengths};
 use crate::domain::segment_file::packed::SegmentReader;
-use crate::domain::segment_file::{self, options};
+use crate::domain::segment_file::{self, options, remove_if_present};
 use crate::store::{is_failed_sync, make_directory, sync_directory, sync_file};
 
 const HOUR: i64 = crate::types::time::HOUR;
@@ -142,7 +142,7 @@ impl Directory {
     }
 }
 
-/// For clean-ups, which a full or read-only disk must not turn into a failed start.
+/// Ignores errors of a full or read-only disk in clean-ups, which must not turn into a failed start.
 fn ignore_full_disk(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| match error.kind() {
         kind if TelemetryError::is_out_of_space(kind) => Ok(()),
@@ -207,10 +207,7 @@ impl TelemetrySegment {
     pub(super) fn open(directory: &Directory, hour: i64) -> io::Result<Self> {
         let path = directory.events(hour);
         // The fingerprint file would be outdated after the first append.
-        match fs::remove_file(directory.keys(hour)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_if_present(&directory.keys(hour))?;
         unpack(directory, &path)?;
         let file = options().truncate(false).open(&path)?;
         directory.sync()?;

@@ -11,7 +11,7 @@ const FAR: u64 = 1_000;
 
 #[derive(Default)]
 pub(super) struct Gaps {
-    /// By hash of user and device.
+    /// Last sequence number by hash of user and device.
     last: HashMap<u64, i64, RandomState>,
     lost: u64,
 }

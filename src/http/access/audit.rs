@@ -52,13 +52,14 @@ impl AuditDraft {
         let segments = route.pattern.split('/').zip(input.path.split('/')).skip(3);
         // Decoded, so that an object has one spelling in the record.
         let target = segments.map(|(name, text)| match name {
+            // Filled in by `change` with the id: an address in the record would outlive its user.
             "{user}" => String::new(),
             _ => decode(text).map_or_else(|| text.to_owned(), Cow::into_owned),
         });
         let of_user = route.pattern.contains("/{user}");
         Some(Self {
             auth,
-            claimed: match auth.asker() {
+            claimed: match auth.identity() {
                 AdminIdentity::Operator(_) => None,
                 AdminIdentity::Administrator(administrator) => claim(administrator, heads),
             },
@@ -89,7 +90,7 @@ impl AuditDraft {
         AuditedChange {
             at: cx.now,
             operator: self.auth.operator(),
-            name: match self.auth.asker() {
+            name: match self.auth.identity() {
                 // A removed operator has no name any more; the entry still has the id.
                 AdminIdentity::Operator(id) => {
                     http.services.operators.name(&id).unwrap_or_default()
@@ -105,7 +106,7 @@ impl AuditDraft {
     }
 }
 
-/// The handler of an audited request, with all its arguments but these.
+/// The handler of an audited request, which already holds the proof and the parsed request.
 type AuditedHandler = Box<dyn FnOnce(&Arc<HttpState>, Context) -> HandlerOutcome + Send>;
 
 /// Records the request, calls the handler and records the result. A change is made even if the entry cannot

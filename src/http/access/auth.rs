@@ -1,5 +1,6 @@
-//! Authenticates requests and applies the rate limits that need no body. Proofs of authentication are created only here: a handler that takes one as an
-//! argument cannot be reached without it.
+//! Authenticates requests and applies the rate limits that need no body.
+//!
+//! Proofs of authentication are created only here: a handler that takes one as an argument cannot be reached without it.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -9,7 +10,7 @@ use crate::http::access::local_admin::Administrator;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
 use crate::http::request::query::Query;
-use crate::http::routing::endpoint::Handler;
+use crate::http::routing::endpoint::{Handler, Input};
 use crate::http::routing::route::{Endpoint, RateClass, Route};
 use crate::types::{
     LimitReached, Locale, LoginId, OperatorId, PartnerId, PartnerKind, Role, TokenHash, TokenKind,
@@ -126,19 +127,19 @@ pub enum AdminIdentity {
 /// Proof that the role of the operator allows the route.
 #[derive(Clone, Copy, Debug)]
 pub struct OperatorAuth {
-    asker: AdminIdentity,
+    identity: AdminIdentity,
     role: Role,
 }
 
 impl OperatorAuth {
     #[must_use]
-    pub const fn asker(&self) -> AdminIdentity {
-        self.asker
+    pub const fn identity(&self) -> AdminIdentity {
+        self.identity
     }
 
     #[must_use]
     pub const fn operator(&self) -> Option<OperatorId> {
-        match self.asker {
+        match self.identity {
             AdminIdentity::Operator(operator) => Some(operator),
             AdminIdentity::Administrator(_) => None,
         }
@@ -225,7 +226,7 @@ pub struct Credentials<'a> {
 /// `OPERATOR_TOKEN_INVALID` for a missing or invalid token; `ROLE_NOT_ALLOWED` if the role of the operator
 /// does not allow the route.
 pub fn prove(
-    gate: &dyn Authenticator,
+    authenticator: &dyn Authenticator,
     route: &Route,
     credentials: &Credentials<'_>,
     now: UnixSeconds,
@@ -233,14 +234,14 @@ pub fn prove(
     match route.endpoint {
         Endpoint::Open(to) => Ok(Proof::Open(Anyone(()), to)),
         Endpoint::Partner(to) => {
-            let identity = partner(gate, route, credentials, now)?;
+            let identity = partner(authenticator, route, credentials, now)?;
             Ok(Proof::Partner(PartnerAuth { identity }, to))
         }
         Endpoint::User(to) => {
-            let identity = partner(gate, route, credentials, now)?;
+            let identity = partner(authenticator, route, credentials, now)?;
             let hash =
                 bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
-            let UserIdentity { user, login } = gate
+            let UserIdentity { user, login } = authenticator
                 .user(&hash, identity.partner, now + identity.clock_offset)
                 // Users are looked up within the partner: a token of another partner's user is unknown here.
                 .ok_or_else(|| user_refused(AuthRefusal::Sent))?;
@@ -252,13 +253,13 @@ pub fn prove(
             Ok(Proof::User(auth, to))
         }
         Endpoint::Operator(to) => {
-            operator(gate, route, credentials, now).map(|auth| Proof::Operator(auth, to))
+            operator(authenticator, route, credentials, now).map(|auth| Proof::Operator(auth, to))
         }
     }
 }
 
 fn partner(
-    gate: &dyn Authenticator,
+    authenticator: &dyn Authenticator,
     route: &Route,
     credentials: &Credentials<'_>,
     now: UnixSeconds,
@@ -283,7 +284,7 @@ fn partner(
         }
     };
     // Malformed, unknown and revoked tokens get one answer.
-    hash.and_then(|hash| gate.partner(&hash, now))
+    hash.and_then(|hash| authenticator.partner(&hash, now))
         .ok_or_else(|| {
             let place = match place {
                 TokenPlace::Header => format!("header {}", header()),
@@ -365,7 +366,7 @@ fn user_refused(why: AuthRefusal) -> ApiError {
 }
 
 fn operator(
-    gate: &dyn Authenticator,
+    authenticator: &dyn Authenticator,
     route: &Route,
     credentials: &Credentials<'_>,
     now: UnixSeconds,
@@ -373,7 +374,7 @@ fn operator(
     // The file mode of the socket is the access control; a token would have to be stored next to it.
     if let Some(administrator) = credentials.local {
         return Ok(OperatorAuth {
-            asker: AdminIdentity::Administrator(administrator),
+            identity: AdminIdentity::Administrator(administrator),
             role: Role::Admin,
         });
     }
@@ -385,13 +386,13 @@ fn operator(
         )
     };
     let hash = bearer(credentials.heads.authorization, TokenKind::Operator)?.map_err(refused)?;
-    let known = gate
+    let known = authenticator
         .operator(&hash, now)
         .ok_or_else(|| refused(AuthRefusal::Sent))?;
     // A route that names no role is open to no operator.
     if route.roles.is_some_and(|roles| roles.contains(&known.role)) {
         Ok(OperatorAuth {
-            asker: AdminIdentity::Operator(known.operator),
+            identity: AdminIdentity::Operator(known.operator),
             role: known.role,
         })
     } else {
@@ -399,6 +400,21 @@ fn operator(
             ErrorCode::RoleNotAllowed,
             "the role of the operator does not allow this",
         ))
+    }
+}
+
+/// Checks that the user in a path, if it names one, is the authenticated user. The id of another user gets the same
+/// response as an unknown id, so that it reveals nothing.
+pub(crate) fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
+    if !input.params.has("userId") {
+        return Ok(());
+    }
+    match UserId::parse(&input.text("userId")?) {
+        Ok(user) if user == auth.user() => Ok(()),
+        _ => Err(ApiError::new(
+            ErrorCode::UserNotFound,
+            "there is no such user",
+        )),
     }
 }
 

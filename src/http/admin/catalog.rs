@@ -80,7 +80,7 @@ pub(crate) async fn import_catalog(
             write: &catalog_file::to_json,
         };
         let imported = catalog.import_file(file, &options, &is_broadcast)?;
-        // Rights are part of the rendered broadcasts, which are prepared anew.
+        // Rights are part of the rendered broadcasts, so these are rendered again.
         if !request.dry_run && !imported.difference.changes.is_empty() {
             schedule.refresh().map_err(ApiError::internal)?;
         }

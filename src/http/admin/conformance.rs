@@ -69,6 +69,7 @@ pub(crate) async fn conformance(
         let mut events = Vec::new();
         for stored in telemetry.events(selection)? {
             events.extend(event(&stored?, partner));
+            // The bound of memory: a report of a day of a large partner would otherwise hold all its events.
             if events.len() == EVENTS_MAX {
                 break;
             }
@@ -158,6 +159,7 @@ fn program(call: &Call, schedule: &Schedule) -> Option<Program> {
 }
 
 fn event(stored: &StoredEvent, partner: PartnerId) -> Option<Event> {
+    // A report must not show another partner's events.
     if stored.sender.partner != partner {
         return None;
     }

@@ -130,6 +130,7 @@ async fn past_decision(
         let decided = |found: &Result<JournalRecord, _>| {
             found
                 .as_ref()
+                // An error ends the search, too: a decision behind a damaged record may not be the last one.
                 .map_or(true, |record| !record.steps.is_empty())
         };
         journal.records(filter).find(decided).transpose()

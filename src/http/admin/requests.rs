@@ -97,7 +97,7 @@ async fn list(
     let filter = resolve_filter(services, request, own).await?;
     let until = Instant::now() + Duration::from_secs(wait.into());
     loop {
-        // Before the records are read: one that comes meanwhile is looked for.
+        // Before the records are read, so that one that comes in between is not missed.
         let known = services.journal.last_number();
         let (journal, wanted) = (services.journal.clone(), filter.clone());
         let records = cold(services, move || journal.list(wanted, limit)).await?;

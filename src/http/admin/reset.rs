@@ -69,7 +69,9 @@ pub(crate) async fn reset(
         }),
     })
     .await?;
+    // Before anything is removed: a mistake in the fixture must leave the partner as it was.
     let users = read_fixture(services, &text)?;
+    // Two resets of one partner would remove each other's users half way.
     let Ok(_turn) = timeout(TURN, services.resets.lock()).await else {
         let message = "other resets are running; try again after Retry-After seconds";
         return Err(ApiError::new(ErrorCode::Overloaded, message));
@@ -81,6 +83,7 @@ pub(crate) async fn reset(
         Ok::<_, ApiError>(removed)
     })
     .await?;
+    // After the removal: one that fails leaves clock and faults as they were.
     services.lab.reset(&partner);
     let count = users.len();
     for user in users {
@@ -99,12 +102,14 @@ pub(crate) async fn reset(
 fn read_fixture(services: &Services, text: &str) -> Result<Vec<FixtureUser>, ApiError> {
     let fixture: Fixture = toml::from_str(text)
         .map_err(|error| ApiError::field("fixture", format!("is invalid: {}", error.message())))?;
+    // Each password costs a hash, and the request has one deadline.
     if fixture.user.len() > USERS_MAX {
         let why = format!("has more than {USERS_MAX} users");
         return Err(ApiError::field("fixture", why));
     }
     let catalog = services.catalog.snapshot();
     let read = |user: &Value| {
+        // By way of JSON, so that the rules and messages are those of the users' route.
         let body = Object::read(user.to_string().as_bytes());
         let user = read_user(&body)?;
         let unknown = user
@@ -122,6 +127,7 @@ fn read_fixture(services: &Services, text: &str) -> Result<Vec<FixtureUser>, Api
 }
 
 fn read_user(body: &Object) -> Result<FixtureUser, ApiError> {
+    // A misspelt member would silently leave a test without its condition.
     body.only(&[
         "email",
         "password",
@@ -166,6 +172,7 @@ async fn add(
     user: FixtureUser,
 ) -> Result<(), ApiError> {
     let (accounts, now) = (&services.accounts, cx.now);
+    // Without a partner: the hashes of a reset must not take the turns of the partner's own logins.
     let pool = pool(services, cx, None);
     let (_, new, password) = user.new.into_parts();
     let id = accounts.add(partner, new, password, now, &pool).await?.id;

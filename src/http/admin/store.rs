@@ -87,8 +87,8 @@ async fn health_reply(
     services: &Services,
     work: impl FnOnce(&StoreAdmin) -> Result<Verified, StoreError> + Send + 'static,
 ) -> Result<Reply, ApiError> {
-    let upkeep = services.store_admin.clone();
-    let health = services.bulk.run(move |()| work(&upkeep))?.await??;
+    let store = services.store_admin.clone();
+    let health = services.bulk.run(move |()| work(&store))?.await??;
     Reply::json(&HealthBody::from(health))
 }
 
@@ -118,10 +118,10 @@ pub(crate) async fn base(
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    let upkeep = services.store_admin.clone();
+    let store = services.store_admin.clone();
     let path = services
         .bulk
-        .run(move |()| upkeep.write_snapshot())?
+        .run(move |()| store.write_snapshot())?
         .await??;
     Reply::json(&SnapshotBody { path })
 }
@@ -137,7 +137,7 @@ pub(crate) async fn compact(
     _cx: &Context,
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
-    let upkeep = services.store_admin.clone();
-    let (before, after) = services.bulk.run(move |()| upkeep.compact())?.await??;
+    let store = services.store_admin.clone();
+    let (before, after) = services.bulk.run(move |()| store.compact())?.await??;
     Reply::json(&CompactedBody { before, after })
 }

@@ -87,6 +87,7 @@ pub(crate) async fn import_users(
                 code = error.code().as_str(),
                 "user import ended early"
             );
+            // The client is still sending; a reset would hide the report from it.
             lines.body.drain().await;
             let report = serde_json::to_value(&report).map_err(ApiError::internal)?;
             Err(error.with_details(Details::Report(report)))
@@ -119,6 +120,7 @@ impl UserImport<'_> {
     }
 
     async fn load_addresses(&mut self) -> Result<(), ApiError> {
+        // Loading costs a scan of all addresses, which pays only against that many single reads.
         let worth = LOAD_ADDRESSES_AFTER.max(count(self.services.accounts.count() / 8));
         if self.known.is_none() && !self.report.dry_run && self.report.lines >= worth {
             let accounts = self.services.accounts.clone();
@@ -131,10 +133,12 @@ impl UserImport<'_> {
     async fn commit(&self, ready: Vec<NewAccount>) -> Result<(u64, u64), ApiError> {
         let all = count(ready.len());
         if self.report.dry_run {
+            // A dry run has found those that exist when it read the lines.
             return Ok((all, 0));
         }
         let (mut added, mut ready) = (0, ready.into_iter());
         loop {
+            // Small commits: those of viewers wait for one at most.
             let batch: Vec<_> = ready.by_ref().take(COMMIT_USERS).collect();
             if batch.is_empty() {
                 return Ok((added, all - added));
@@ -182,6 +186,8 @@ impl UserImport<'_> {
             match hashed {
                 Ok(Some(hashed)) => return Ok(hashed?),
                 Ok(None) | Err(JobError::Failed) => return Err(JobError::Failed.into()),
+                // The pool is full of logins, which come first. The import waits as long as it takes, within its
+                // deadline.
                 Err(JobError::Shed) => sleep(HASH_RETRY).await,
             }
         }
@@ -191,6 +197,7 @@ impl UserImport<'_> {
         let report = &mut self.report;
         report.existing += batch.existing;
         report.rejected += count(batch.problems.len());
+        // The report names that many; the number of rejected lines is complete.
         let room = PROBLEMS_MAX.saturating_sub(report.failed.len());
         let numbered = batch.problems.into_iter().take(room);
         report.failed.extend(numbered.map(|(line, message)| {

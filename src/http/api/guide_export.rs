@@ -76,6 +76,7 @@ pub(crate) fn m3u(
     let base = format!("{}/api/schedule/v1", http.settings.public_url);
     let token = encoded(&request.access_token);
     let country = cx.country(services.geoip.as_deref());
+    // One snapshot for the whole list: an import in between must not mix two catalogues.
     let snapshot = services.catalog.snapshot();
     let entries = snapshot.livestreams().filter_map(|livestream| {
         let open =

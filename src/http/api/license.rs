@@ -40,6 +40,7 @@ pub(crate) async fn license(
         }
     };
     let authorized = authorize(services, cx, &auth, &request);
+    // Before the license server is asked, so that it never sees a request without a right.
     let session = authorized.inspect_err(|_| count(LicenseResult::Denied))?;
     let asset = &session.start.asset;
     if drm == Drm::Clearkey {

@@ -26,6 +26,7 @@ pub(crate) async fn origin(
     _: Anyone,
     request: OriginRequest,
 ) -> Result<Reply, ApiError> {
+    // A malformed path is answered like a missing file, before anything of it reaches the disk.
     let path = MediaPath::parse(&request.path).ok_or_else(file_not_found)?;
     // Checked before the disk is accessed, so that no request without a token learns which files
     // exist.

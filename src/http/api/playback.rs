@@ -48,7 +48,7 @@ pub(crate) async fn entitlement(
     let checked = services.playback.check_pin(
         viewer,
         asset,
-        GrantedRight::of(granted, cx.now),
+        GrantedRight::from_decision(granted, cx.now),
         request.session.as_ref(),
         cx.now,
     );

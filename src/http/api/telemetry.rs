@@ -55,6 +55,7 @@ pub(crate) async fn telemetry(
         .run(move |()| {
             let Batch { events, rejected } = Batch::read(&request.body)?;
             let (sent, whole) = (events.len() + rejected.len(), rejected.is_empty());
+            // Before the others are stored: rejected events are counted even if that fails.
             telemetry.count_rejected(rejected.len());
             let taken = telemetry.accept(sender, events, now)?;
             Ok::<_, ApiError>((TakenBody::new(taken, rejected), sent, whole))
@@ -93,6 +94,7 @@ pub(crate) async fn cmcd(
                 partner: session.start.partner,
             };
             telemetry.count_rejected(batch.rejected);
+            // A player whose every line is wrong would otherwise never learn of it.
             if batch.events.is_empty() && batch.rejected > 0 {
                 return Err(ApiError::field("body", "has no line of CMCD in event mode"));
             }

@@ -67,6 +67,7 @@ impl Body for HalfBody {
         match &mut this.state {
             HalfState::Sending(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(cx));
+                // Before the frame is returned, so that the next poll waits for the half to leave.
                 this.state = HalfState::Flushing(Box::pin(sleep(FLUSH_TIME)));
                 let Some(Ok(frame)) = frame else {
                     return Poll::Ready(Some(Err(ConnectionCut.into())));

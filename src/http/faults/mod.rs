@@ -77,6 +77,7 @@ fn find(
     let play = &request.heads.play;
     let session = play.session.ascii();
     let session = session.and_then(|text| SessionId::parse(text).ok());
+    // Heartbeats and licenses name only their session; asset and device come from it.
     let running = session.and_then(|id| services.playback.session(&id));
     let named = ["assetId", "livestreamId"]
         .into_iter()
@@ -135,6 +136,7 @@ pub(crate) async fn apply(http: &HttpState, record: &mut RequestRecord, answer: 
     let Some(fault) = &record.fault else {
         return answer;
     };
+    // Before anything is built: the delay holds no lock and no thread.
     tokio::time::sleep(fault.delay).await;
     let rewritten = match (&fault.action, &answer) {
         (FaultAction::License(kind), Ok(reply)) => rewrite::license(*kind, fault.random, reply),

@@ -39,6 +39,7 @@ fn foreign_kids(reply: &Reply) -> Option<Value> {
     for key in body.get_mut("keys")?.as_array_mut()? {
         let kid = key.get_mut("kid")?;
         let bytes = BASE64URL_NOPAD.decode(kid.as_str()?.as_bytes()).ok()?;
+        // Inverted: certainly another id, and the same one at each repetition.
         let foreign: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
         *kid = BASE64URL_NOPAD.encode(&foreign).into();
     }

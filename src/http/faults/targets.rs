@@ -7,7 +7,7 @@ const LICENSES: &str = "license";
 /// Every route with a partner token.
 const ANY: &str = "any";
 
-/// What requests of a route carry.
+/// The ids that requests of a route contain, by which a fault can select them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Carried {
     pub user: bool,
@@ -18,12 +18,13 @@ pub(crate) struct Carried {
 
 /// The routes of a name: the label of one route, `license` or `any`. Empty if there is no such route.
 ///
-/// Routes without a partner token are none of them: whose request it is would not be known. Nor are those of the
+/// Routes without a partner token are left out, because their requests belong to no partner. So are those of the
 /// lab itself, by which a test reads what happened.
 #[must_use]
 pub(crate) fn routes(name: &str) -> Vec<&'static Route> {
     let known = PUBLIC.iter().filter(|route| {
         matches!(route.endpoint, Endpoint::Partner(_) | Endpoint::User(_))
+            // The lab's own routes stay usable, whatever a fault does.
             && !route.pattern.starts_with("/api/lab/")
     });
     known

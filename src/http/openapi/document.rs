@@ -38,6 +38,7 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
     let mut paths = Map::new();
     let mut described = BTreeSet::new();
     for route in table.routes().iter().filter(|route| is_described(route)) {
+        // A route without a description is an error here, which a test finds.
         let (part, description) = find_operation(&parts, route)?;
         let of_status = errors::codes_of_route(table, route, &description.errors)?;
         let operation = operation(
@@ -97,6 +98,7 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
             "schemas": shared.schemas,
         },
     });
+    // Both interfaces share their types, and each document shows its own only.
     remove_unused_components(&mut json)?;
     Ok(Document { json, codes })
 }

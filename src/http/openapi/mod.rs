@@ -112,6 +112,7 @@ fn prepared(media: HeaderValue, body: &Arc<CompressibleBody>) -> Reply {
         media,
         body: Arc::clone(body),
         kept: Kept {
+            // By content: every process of a version gives the same tag, so a restart costs no client a download.
             tag: Kept::tag_of(body.identity()),
             max_age: MAX_AGE,
         },

@@ -240,6 +240,7 @@ fn answers(operation: &Value, out: &mut String) {
     let mut anywhere = Vec::new();
     out.push_str("<h4>Responses</h4>\n<table>");
     for (status, answer) in members(operation, "responses") {
+        // Common errors are named once below the table and described once on the page.
         if answer.get("$ref").is_some() {
             anywhere.push(status.as_str());
             continue;

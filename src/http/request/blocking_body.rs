@@ -50,6 +50,8 @@ impl BodyFeed {
                 None => Piece::End,
             };
             let last = matches!(piece, Piece::End);
+            // The reader is gone: it has its error already, and a reset would hide it from a client that is still
+            // sending.
             let unread = self.0.send(piece).await.is_err();
             if last {
                 return Ok(());
@@ -68,6 +70,7 @@ impl Read for BodyReader {
             match self.pieces.blocking_recv() {
                 Some(Piece::Bytes(bytes)) => self.rest = bytes,
                 Some(Piece::End) => self.ended = true,
+                // The sender is gone without an end. As an end it would make a cut-off file look complete.
                 None => {
                     return Err(io::Error::new(
                         io::ErrorKind::UnexpectedEof,

@@ -100,8 +100,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Returns the viewer's country: from a trusted proxy, else from the GeoIP database. The look-up happens
-    /// on demand, because most requests do not need it.
+    /// Returns the viewer's country: from a trusted proxy, else from the GeoIP database.
     #[must_use]
     pub(crate) fn country(&self, places: Option<&GeoIp>) -> Option<Country> {
         // Looked up on demand: most requests do not need it.

@@ -40,6 +40,7 @@ impl<'a> Query<'a> {
         let Some(value) = values.next() else {
             return Ok(None);
         };
+        // Proxies and servers differ in which of two values they take.
         if values.next().is_some() {
             return Err(ApiError::field(name, "is given more than once"));
         }

@@ -48,6 +48,7 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
         Number::from_f64(value)
             .map(Value::Number)
+            // Infinity and NaN have no form in JSON and could not be written again.
             .ok_or_else(|| E::custom("out of range"))
     }
 
@@ -103,6 +104,7 @@ pub(crate) fn strict(bytes: &[u8]) -> Result<Value, String> {
     let mut from = serde_json::Deserializer::from_slice(bytes);
     let value = Strict(0)
         .deserialize(&mut from)
+        // Text behind the value would be invisible to us, and not to a gateway that reads lines.
         .and_then(|value| from.end().map(|()| value));
     // Parser messages may quote the input; `not_json` does not.
     value.map_err(|_| not_json(bytes))
@@ -266,6 +268,7 @@ impl Object {
         match self.get(name)? {
             None => Ok(None),
             Some(Value::Object(members)) => Ok(Some(Self {
+                // Errors name the full path of a member.
                 within: format!("{}{name}.", self.within),
                 members: Ok(members.clone()),
             })),

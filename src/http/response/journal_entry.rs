@@ -41,7 +41,7 @@ const PATH_PARAMETERS: [&str; 5] = [
     "{livestreamId}",
     "{manifest}",
 ];
-/// Not `accessToken`, and not the `token` of the reset page.
+/// Query parameters that a record may contain. `accessToken` and the `token` of the reset page are secrets.
 const QUERY_PARAMETERS: [&str; 5] = ["after", "broadcasts", "limit", "livestreams", "offset"];
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Members of bodies that tell nothing of the person.
@@ -82,9 +82,11 @@ pub(crate) fn journal(
     let entry = JournalRecord {
         number: 0,
         id: id(record, heads),
+        // A request that was refused before its time was read, for its framing or path.
         at_millis: draft.at_millis.unwrap_or_else(|| clock.now_millis()),
         micros: u64::try_from(record.started.elapsed().as_micros()).unwrap_or(u64::MAX),
         partner: draft.partner,
+        // Only of a token that was accepted: the hash of anything else could be that of another secret.
         token_id: draft.partner.and_then(|_| token_id(heads)),
         user: record.user.or(decision.user),
         login: draft.login.map(|login| login.to_string()),
@@ -101,6 +103,7 @@ pub(crate) fn journal(
         route: route.map_or("none", |route| route.label).to_owned(),
         path: match route {
             Some(route) => path(record, route, parts.uri.path()),
+            // Without a route nobody knows which segment may be a token.
             None => known_words(parts.uri.path()),
         },
         query: query(parts.uri.query().unwrap_or_default()),
@@ -124,7 +127,7 @@ pub(crate) fn journal(
     http.services.journal.record_with(entry, late);
 }
 
-/// What is read from disk for a record.
+/// The facts of a record that have to be read from disk, which the journal thread does later.
 fn late_facts(
     services: &Services,
     refused_by: Option<RightsSource>,
@@ -133,11 +136,13 @@ fn late_facts(
 ) -> Option<LateFacts> {
     if let Some(source) = refused_by {
         let schedule = Arc::clone(&services.schedule);
+        // The snapshot of now: the rule may have changed when the journal thread gets to it.
         let catalog = services.catalog.snapshot();
         return Some(Box::new(move |record| {
             record.steps.extend(rule_step(&schedule, &catalog, &source));
         }));
     }
+    // Looking a user up by address reads the disk; the record keeps the user and never the address.
     let address = address.filter(|_| entry.user.is_none())?;
     let (accounts, partner) = (services.accounts.clone(), entry.partner?);
     Some(Box::new(move |record| {
@@ -179,6 +184,7 @@ fn login_steps(user: Option<&User>, record: &JournalRecord) -> Vec<DecisionStep>
 /// token of this request counts.
 fn id(record: &RequestRecord, heads: &RequestHeaders<'_>) -> String {
     let id = record.id.to_string();
+    // The client chooses the id, and some clients send their token in every header.
     let is_token = has_prefix(&id) || heads.access_token.ascii() == Some(&id);
     if is_token { MASKED_ID.to_owned() } else { id }
 }
@@ -207,6 +213,7 @@ fn entitlement_id(heads: &RequestHeaders<'_>) -> Option<String> {
 fn asset(route: &Route, path: &str) -> Option<AssetId> {
     let mut segments = route.pattern.split('/').zip(path.split('/'));
     let (_, text) = segments.find(|(name, _)| *name == "{assetId}")?;
+    // A token in a wrong segment of the path must not become an asset.
     let text = decode(text).filter(|text| !has_token(text))?;
     AssetId::parse(&text).ok()
 }
@@ -215,6 +222,7 @@ fn path(record: &RequestRecord, route: &Route, path: &str) -> String {
     let user = record.user.map(|user| user.to_string());
     let segments = route.pattern.split('/').zip(path.split('/'));
     let named = segments.map(|(name, text)| {
+        // The id of another user would tie the record to a person who did not ask.
         let own = name == "{userId}" && user.as_deref() == Some(text);
         let shown = own || PATH_PARAMETERS.contains(&name);
         if shown && !has_token(text) {
@@ -229,6 +237,7 @@ fn path(record: &RequestRecord, route: &Route, path: &str) -> String {
 /// A path without a route: the words that occur in routes. Anything else may be a secret.
 fn known_words(path: &str) -> String {
     let is_known = |segment: &str| {
+        // Words of our own patterns are no secrets; everything else may be one.
         let mut patterns = RouteSet::Public.routes().iter().map(|route| route.pattern);
         patterns.any(|pattern| pattern.split('/').any(|word| word == segment))
     };
@@ -294,6 +303,7 @@ fn has_token(text: &str) -> bool {
     let mut words = text.split(other);
     has_prefix(text)
         || (text.len() >= PARTNER_TOKEN_LENGTH
+            // Partner tokens have no prefix, so any word of their form counts as one.
             && words.any(|word| TokenHash::hash_partner_token(word).is_some()))
 }
 
@@ -315,6 +325,7 @@ fn device(heads: &RequestHeaders<'_>) -> Option<JournalDevice> {
         model: text(play.device_model),
         id_hash: utf8(play.device_id).map(|id| {
             let hash = digest::digest(&digest::SHA256, id.as_bytes());
+            // A hash: the id itself identifies the device elsewhere, too.
             HEXLOWER.encode(hash.as_ref().first_chunk::<8>().unwrap_or(&[0; 8]))
         }),
     };
@@ -325,6 +336,7 @@ fn network(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => {
             let [a, b, c, _] = address.octets();
+            // A network and not the address, which identifies a household.
             format!("{a}.{b}.{c}.0/24")
         }
         IpAddr::V6(address) => {
@@ -335,6 +347,7 @@ fn network(address: IpAddr) -> String {
 }
 
 fn members(body: &[u8]) -> Vec<NamedText> {
+    // A body that is no object was refused, and the message of the refusal says so.
     let Ok(Value::Object(object)) = serde_json::from_slice(body) else {
         return Vec::new();
     };
@@ -342,6 +355,7 @@ fn members(body: &[u8]) -> Vec<NamedText> {
         if MASKED_MEMBERS.contains(&name.as_str()) {
             return named(name, MASK);
         }
+        // Nested values have members of their own, which are not in the list.
         let simple = value.is_string() || value.is_number() || value.is_boolean();
         if !simple || !BODY_MEMBERS.contains(&name.as_str()) {
             return None;

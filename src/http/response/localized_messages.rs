@@ -113,6 +113,7 @@ impl Messages {
 
     #[must_use]
     pub fn language(&self, accept: Option<&str>, user: Option<&Locale>) -> &str {
+        // The header before the user's setting: it is what this device shows now.
         let wanted = accept.and_then(|accept| self.accepted(accept));
         let users = user.and_then(|locale| self.known(locale.as_str()));
         wanted.or(users).unwrap_or(&self.default)

@@ -11,6 +11,7 @@ pub(crate) enum RangePart {
 /// allows.
 #[must_use]
 pub(crate) fn part(header: Option<&str>, length: u64) -> RangePart {
+    // RFC 9110, 14.2: a range in another unit is ignored.
     let Some(spec) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
         return RangePart::Whole;
     };
@@ -40,6 +41,7 @@ pub(crate) fn part(header: Option<&str>, length: u64) -> RangePart {
                 RangePart::Bytes(length.saturating_sub(suffix), length - 1)
             }
         }
+        // Also a list of ranges: players ask for one, and many overlapping ones are an attack on the server.
         _ => RangePart::Whole,
     }
 }

@@ -185,6 +185,7 @@ fn prepared_body(
     }
     headers.insert(CONTENT_TYPE, media);
     if pack {
+        // Only after the comparison of tags: a 304 must not cost a compression.
         if let Some(body) = packed(&body, options, headers) {
             headers.insert(CONTENT_ENCODING, GZIP);
             return Some(body);

@@ -82,6 +82,7 @@ impl Pages {
             &[
                 ("{language}", words.language),
                 ("{title}", &escaped(&words.title)),
+                // The style byte for byte, since the policy allows it by its hash.
                 ("{style}", STYLE),
                 ("{content}", &content(words, view)),
             ],
@@ -89,7 +90,9 @@ impl Pages {
         Reply::bytes(media::HTML, page)
             .with_status(status)
             .with_header(CONTENT_SECURITY_POLICY, self.policy.clone())
+            // The address of the page contains the reset token.
             .with_header(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+            // For browsers that do not know `frame-ancestors`: a page that frames the form could collect the password.
             .with_header(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
             .with_header(ROBOTS, HeaderValue::from_static("noindex"))
     }
@@ -127,6 +130,7 @@ fn content(words: &Words, view: &ResetPageView<'_>) -> String {
             let form = fill(
                 FORM,
                 &[
+                    // The token comes from the address, so anyone can put markup there.
                     ("{token}", &escaped(token)),
                     ("{password}", &escaped(&words.password)),
                     ("{again}", &escaped(&words.again)),

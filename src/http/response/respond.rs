@@ -16,7 +16,6 @@ use crate::domain::decision::DecisionTrace;
 use crate::domain::lab::AppliedFault;
 use crate::http::access::auth::{PartnerIdentity, Proof};
 use crate::http::access::cors;
-
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::http::faults::{self, ConnectionCut};
@@ -88,10 +87,10 @@ impl RequestRecord {
             // By path and not by route: a wrong method below it gets the same format.
             flat: parts.uri.path().starts_with(LOGIN_PREFIX),
             soap: parts.headers.contains_key(soap::ACTION),
+            draft: JournalDraft::default(),
             // Parsers disagree about the end of some chunked bodies: `0\r\n\n` ends one for hyper, which then
             // drops the rest of the packet. Closing the connection ensures that no later request is lost or
             // read differently by a proxy.
-            draft: JournalDraft::default(),
             close: !heads.transfer_encoding.is_absent() && parts.version < Version::HTTP_2,
         }
     }

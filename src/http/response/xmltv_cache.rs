@@ -33,6 +33,7 @@ impl GzipExport {
     /// The first piece that failed.
     pub fn from_pieces(pieces: impl Iterator<Item = BodyPiece>) -> Result<Self, BodyError> {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        // Most clients accept gzip; the plain form is kept as well while it is small.
         let mut identity = Some(Vec::new());
         for piece in pieces {
             let piece = piece?;
@@ -102,12 +103,14 @@ impl XmltvCache {
     /// separate cell.
     fn cell(&self, generation: u64) -> Cell {
         let mut newest = self.newest.lock();
+        // An outdated request gets a separate cell, so that it does not push out the newest export.
         if newest.0 > generation {
             return Cell::default();
         }
         if newest.0 < generation {
             *newest = (generation, Cell::default());
         }
+        // All requests of a generation share the cell: the first builds the export, the others wait for it.
         Arc::clone(&newest.1)
     }
 }

@@ -101,7 +101,7 @@ pub enum RateClass {
 pub enum JournalRule {
     Refusals,
     Everything,
-    /// Those that are answered otherwise than the one before in the same session.
+    /// Only requests whose answer differs from the one before in the same playback session.
     Changes,
 }
 

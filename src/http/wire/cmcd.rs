@@ -40,6 +40,7 @@ impl CmcdBatch {
             .map(<[u8]>::trim_ascii)
             .filter(|line| !line.is_empty())
         {
+            // One bad line is rejected alone: players send the others only once.
             let report = std::str::from_utf8(line)
                 .ok()
                 .filter(|line| line.len() <= LINE_MAX && batch.events.len() < EVENTS_MAX)
@@ -59,6 +60,7 @@ fn event(line: &str, session: ReportedSession<'_>, now: i64) -> Option<NewEvent<
     let kind = values.get("e").and_then(Value::as_str)?;
     let integer = |name: &str| values.get(name).and_then(Value::as_i64);
     let in_time = |at: &i64| (0..=253_402_300_799_999).contains(at);
+    // Optional in CMCD, and required for an event: without it the time of receipt is nearest.
     let timestamp_millis = integer("ts").filter(in_time).unwrap_or(now);
     let sequence = integer("sn").unwrap_or(0);
     // In reports of responses it is the bitrate of the object: audio, video or text.
@@ -70,6 +72,7 @@ fn event(line: &str, session: ReportedSession<'_>, now: i64) -> Option<NewEvent<
         + u32::from(measured.is_some() && startup.is_none());
     let player = PlayerEvent {
         action: action(kind, &values),
+        // From the signed address and not from `sid` and `cid`, which a player may set to anything.
         session: Some(Arc::from(session.id.to_string().as_str())),
         device: Some(Arc::from(session.device.as_str())),
         timestamp_millis,
@@ -126,6 +129,7 @@ fn action(kind: &str, values: &Map<String, Value>) -> PlayerAction {
 /// A text or a number, or the first of several.
 fn error_code(values: &Map<String, Value>) -> Option<Arc<str>> {
     let code = match values.get("ec")? {
+        // A list begins with the code that the player shows.
         Value::Array(codes) => codes.first()?,
         code => code,
     };
@@ -142,10 +146,12 @@ fn bitrate(value: &Value) -> Option<u64> {
         Value::Array(parts) => parts
             .iter()
             .filter_map(Value::as_u64)
+            // Video and audio apart: together they are what the viewer gets.
             .try_fold(0, u64::checked_add)?,
         one => one.as_u64()?,
     };
     let bits = total.checked_mul(1_000)?;
+    // Beyond a gigabit a second the player has the wrong unit, and one such value would spoil a mean.
     (1..=1_000_000_000).contains(&bits).then_some(bits)
 }
 
@@ -216,8 +222,10 @@ impl<'a> Cursor<'a> {
                 }
                 items.extend(self.item()?);
                 self.parameters()?;
+                // RFC 9651: items of an inner list are separated by spaces.
                 (self.0.starts_with([' ', ')'])).then_some(())?;
             }
+            // Checked after the parse: the text is bounded by `LINE_MAX`, and a long list costs its value only.
             (items.len() <= KEYS_MAX).then_some(Value::Array(items))
         } else {
             self.item()?
@@ -270,6 +278,7 @@ impl<'a> Cursor<'a> {
         for (at, c) in self.0.char_indices().skip(1) {
             match c {
                 _ if escaped => {
+                    // RFC 9651: nothing else may be escaped.
                     ['"', '\\'].contains(&c).then_some(())?;
                     text.push(c);
                     escaped = false;

@@ -67,11 +67,11 @@ struct WireImage {
 
 enum Position {
     Outside,
-    /// In the object, at a livestream or the end; `more` if a livestream precedes.
+    /// Inside the outer object, before a livestream or the end. `more` is set after the first livestream.
     Object {
         more: bool,
     },
-    /// In the list of a livestream; `more` if a broadcast precedes.
+    /// Inside the list of a livestream. `more` is set after the first broadcast.
     List {
         more: bool,
     },

@@ -39,6 +39,7 @@ impl<'a> JsonText<'a> {
 
     /// `None` for `1.0`, `1e2` and `-0` too, which `serde_json` reads as floating point.
     pub(super) fn as_i64(self) -> Option<i64> {
+        // As serde_json reads it: `-0` is a float.
         self.0.parse().ok().filter(|_| self.0 != "-0")
     }
 
@@ -50,11 +51,12 @@ impl<'a> JsonText<'a> {
         self.is_string().then(|| unescaped(self.0)).flatten()
     }
 
-    /// Of a string or a number: some players send numeric ids.
+    /// Reads a string or a number as text: some players send numeric ids.
     pub(super) fn text(self) -> Option<Cow<'a, str>> {
         if !self.is_number() {
             return self.as_str();
         }
+        // The form of an integer is the same text; only others have to be formatted.
         if self.as_i64().is_some() {
             return Some(Cow::Borrowed(self.0));
         }
@@ -101,6 +103,7 @@ impl<'a> EventMembers<'a> {
         let mut walk = EventWalk::new(text);
         let mut members = Self::default();
         let is_object = walk.element(&mut members);
+        // The walk is fast, and sure of plain text only. `strict` decides about the rest.
         if is_object.is_none() || walk.is_doubtful {
             strict(text.as_bytes())?;
         }
@@ -118,6 +121,7 @@ pub(super) fn read_plain_batch<'a>(
 ) -> Option<()> {
     // Without a branch, so that the compiler makes vector instructions of it.
     let has_controls = body.iter().fold(false, |any, byte| any | (*byte < b' '));
+    // Controls are allowed between tokens and forbidden in strings: one look at every byte saves that distinction.
     if has_controls {
         return None;
     }
@@ -126,6 +130,7 @@ pub(super) fn read_plain_batch<'a>(
     walk.space();
     walk.sequence(b'[', b']', |walk| {
         let begin = walk.at;
+        // The lists keep their memory from event to event.
         members.top.0.clear();
         members.context.0.clear();
         let is_sure = walk.object_of_event(&mut members).is_some() && !walk.is_doubtful;
@@ -133,6 +138,7 @@ pub(super) fn read_plain_batch<'a>(
         each(walk.since(begin).0, &members)
     })?;
     walk.space();
+    // Text behind the array is refused by the strict reader, which names the mistake.
     (walk.at == body.len()).then_some(())
 }
 
@@ -237,6 +243,7 @@ impl<'a> EventWalk<'a> {
         let begin = self.at;
         let mut is_plain = true;
         loop {
+            // Most of a batch is string content, and this skips it by vectors.
             self.at += memchr2(b'"', b'\\', self.rest())?;
             if self.peek() == Some(b'"') {
                 break;
@@ -298,6 +305,7 @@ impl<'a> EventWalk<'a> {
             walk.is_next(b':').then_some(())?;
             walk.space();
             let found = value(walk, &name)?;
+            // Compared with a bounded number: an object of thousands of members would otherwise cost their square.
             let known = members.0.get(..COMPARED_MAX).unwrap_or(&members.0);
             let occurs = known.iter().any(|(other, _)| *other == name);
             walk.is_doubtful |= occurs || members.0.len() >= COMPARED_MAX;

@@ -26,6 +26,7 @@ impl HarReply {
     /// Takes records newest first and lists them oldest first, as the format wants them.
     #[must_use]
     pub(crate) fn new(records: Vec<JournalRecord>, base: &str) -> Self {
+        // The journal gives the newest first, an archive begins with the oldest.
         let entries = records.into_iter().rev();
         Self {
             log: HarLog {

@@ -25,7 +25,7 @@ pub(crate) struct WireReport {
     shortened: u64,
     unrated: u64,
     unmapped: Vec<String>,
-    /// By id; of those that the guide names.
+    /// Display names of unmapped channels by channel id, where the guide has them.
     unmapped_names: BTreeMap<String, String>,
     created: Vec<String>,
     new_channels: Vec<String>,

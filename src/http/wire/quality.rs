@@ -107,7 +107,7 @@ pub(crate) struct ReportBody<'a> {
     step: Option<i64>,
     by: Vec<&'static str>,
     total: FiguresBody<'a>,
-    /// Of the total.
+    /// The figures of the total over time.
     #[serde(skip_serializing_if = "Option::is_none")]
     points: Option<Vec<PointBody<'a>>>,
     rows: Vec<RowBody<'a>>,

@@ -111,7 +111,7 @@ impl RequestLine {
 }
 
 impl RequestLine {
-    /// With the address that the user has now.
+    /// Adds the present address of the user: records hold none.
     #[must_use]
     pub(crate) fn with_email(self, email: Option<String>) -> Self {
         Self { email, ..self }
@@ -138,6 +138,7 @@ impl RequestPieces {
         records: JournalRecords,
         partners: Partners,
     ) -> Result<Self, BodyError> {
+        // Appended to the text of an object that is complete: the list is streamed and may be longer than the memory.
         if object.len() < 3 || object.pop() != Some(b'}') {
             return Err("cannot append records: not a JSON object".into());
         }
@@ -153,6 +154,7 @@ impl RequestPieces {
 
     fn piece(&mut self) -> Result<Vec<u8>, BodyError> {
         let mut out = Vec::with_capacity(PIECE + PIECE / 8);
+        // Many records to a piece: each piece is a trip to a blocking thread and back.
         while out.len() < PIECE
             && let Some(record) = self.records.next()
         {

@@ -69,6 +69,7 @@ impl<'a> Batch<'a> {
             return Ok(batch);
         }
         let (texts, more) = elements(body)?;
+        // The fast reader gave up midway; the whole body is read again.
         batch = Self::default();
         for text in texts {
             batch.push(doubtful_event(text.get()));
@@ -124,6 +125,7 @@ impl<'de> Visitor<'de> for Elements {
                 None => return Ok((texts, 0)),
             }
         }
+        // Counted and not kept: the body may have a million elements.
         while seq.next_element::<IgnoredAny>()?.is_some() {
             more += 1;
         }

@@ -144,7 +144,7 @@ pub(crate) struct ExportReply {
     pub user: UserReply,
     pub password_set: i64,
     pub sessions: Vec<LoginLine>,
-    /// Without text, which may contain a PIN.
+    /// Metadata only: the text of a mail may contain a PIN.
     pub mails: Vec<QueuedMailLine>,
     pub offers: Vec<OfferReply>,
     #[serde(flatten)]

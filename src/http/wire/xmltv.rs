@@ -17,6 +17,7 @@ pub(crate) fn pieces(
 ) -> impl Iterator<Item = BodyPiece> {
     let head = Bytes::from(channels(&livestreams));
     let bodies = livestreams.into_iter().map(move |livestream| {
+        // One livestream at a time, when its piece is asked for: the whole guide may have hundreds of megabytes.
         let broadcasts = schedule.broadcasts(&livestream.id)?;
         Ok(programmes(livestream.id.as_str(), &broadcasts).into())
     });

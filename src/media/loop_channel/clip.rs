@@ -119,7 +119,7 @@ impl Clip {
         Ok(std::mem::take(&mut track.head.init))
     }
 
-    /// Only a segment that has ended.
+    /// Returns a segment; `None` until it has ended on the timeline.
     pub(super) fn segment(
         &self,
         media: &MediaDirectory,

@@ -186,7 +186,7 @@ impl Media {
     }
 }
 
-/// Before the quoted value, the value, after it.
+/// Splits a line at a quoted attribute: the text before the value, the value, and the text after it.
 fn attribute<'a>(line: &'a str, name: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let mark = format!("{name}=\"");
     let at = line.match_indices(&mark).map(|(at, _)| at).find(|at| {

@@ -10,7 +10,7 @@ const NAME_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManifestRange {
-    /// From some time ago up to the live point.
+    /// A sliding window that ends at the live point.
     Live,
     Window {
         start: UnixSeconds,

@@ -85,7 +85,7 @@ impl LoopTimeline {
         (number / pieces, piece)
     }
 
-    /// In ticks of `scale`; `None` on overflow.
+    /// Returns the start of an iteration of the clip in ticks of `scale`; `None` on overflow.
     pub(super) fn begin(&self, turn: u64, scale: u32) -> Option<u64> {
         // Computed from the number and not added up, so that rounding errors do not grow.
         let ticks = u128::from(turn) * u128::from(self.length);
@@ -93,7 +93,7 @@ impl LoopTimeline {
         u64::try_from(ticks).ok()
     }
 
-    /// In ticks of `scale`.
+    /// Returns the length of the clip in ticks of `scale`.
     pub(super) fn clip(&self, scale: u32) -> u64 {
         self.begin(1, scale).unwrap_or(u64::MAX)
     }
@@ -123,7 +123,7 @@ impl LoopTimeline {
     }
 }
 
-/// To the microsecond.
+/// Formats seconds with up to six decimals.
 pub(super) fn decimal(ticks: u64, scale: u64) -> String {
     let micros = u128::from(ticks) * 1_000_000 / u128::from(scale.max(1));
     let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);

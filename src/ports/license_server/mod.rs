@@ -121,7 +121,7 @@ pub(crate) struct HttpLicenseServer {
     breaker: Mutex<Breaker>,
 }
 
-/// What surrounds a challenge.
+/// The format in which a challenge is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChallengeBody {
     Plain,

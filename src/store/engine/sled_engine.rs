@@ -33,7 +33,7 @@ pub(in crate::store) struct SledEngine {
     meta: sled::Tree,
     /// Kept in memory, so that `apply` need not read them back.
     digests: Mutex<HashMap<TreeName, Digest>>,
-    /// As it is stored, so that it is written only when it changes.
+    /// The stored value, so that it is written only when it changes.
     timeline: Mutex<[u8; 16]>,
     db: sled::Db,
     /// The file that sled writes to. `flush` only calls `sync_file_range`, which does not protect

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::MutexGuard;
 
-use crate::store::files::{make_directory, rename, replace_file, with_suffix};
+use crate::store::files::{make_directory, remove_file, rename, replace_file, with_suffix};
 use crate::store::maintenance::compaction::NEW_ENGINE;
 use crate::store::maintenance::disk_space;
 use crate::store::maintenance::new_snapshot;
@@ -87,7 +87,8 @@ impl Store {
 
     pub fn delete_restore_note(&self) -> Result<(), StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
-        Ok(fs::remove_file(disk.layout.restore_note())?)
+        // Synced: a note that a power cut brings back would record the same restore once more.
+        Ok(remove_file(&disk.layout.restore_note(), disk.layout.sync)?)
     }
 
     /// Backs up everything committed so far, while the store is in use. No partial file is left.

@@ -13,7 +13,7 @@ use crate::store::table::Schema;
 /// rebuilt engine.
 const COPIES: u64 = 3;
 
-/// Copies the store of the data directory `from` to the empty directory `to`. The lock is held meanwhile, so that
+/// Copies the store of the data directory `from` to the empty directory `to`. The lock is held until the end, so that
 /// no server starts to write. A staged restore is copied too: the next start would install it.
 ///
 /// # Errors

@@ -127,7 +127,7 @@ impl Space {
         }
     }
 
-    /// As of the last check.
+    /// Returns whether writes of this priority are accepted, as of the last check.
     pub(in crate::store) fn admits(&self, need: WritePriority) -> bool {
         self.met.load(Ordering::Relaxed) > need as u8
     }
@@ -241,7 +241,7 @@ impl Store {
         self.0.core.is_writable()
     }
 
-    /// All lower priorities are rejected too.
+    /// The highest priority that is rejected at present; all lower ones are rejected too.
     #[must_use]
     pub fn refuses(&self) -> Option<WritePriority> {
         self.0.core.disk.as_ref()?.space.refuses()

@@ -16,7 +16,7 @@ pub struct Join<'a> {
     pub directory: &'a Path,
     pub snapshot: &'a Path,
     pub schema: &'a Schema,
-    /// Of the new store. Its backups are not those of the other member.
+    /// Instance id of the new store, which keeps its backups apart from those of the other member.
     pub instance: [u8; 16],
     /// Whether a store that is there is replaced, and kept aside.
     pub replace: bool,

@@ -2,13 +2,13 @@
 //! must never wait for this slow work.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use crate::store::StoreError;
 use crate::store::commit::writer::{Writer, WriterMessage, run_exclusive};
 use crate::store::engine::Engine;
+use crate::store::files::remove_file;
 use crate::store::maintenance::thread::checkpoint;
 use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::durable_state::DurableState;
@@ -207,10 +207,7 @@ pub(in crate::store) fn write_file(
             continue;
         }
         // Left-over files of interrupted snapshots are removed as well.
-        match fs::remove_file(other) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            Ok(()) | Err(_) => {}
-        }
+        remove_file(&other, false)?;
     }
     Ok(head)
 }

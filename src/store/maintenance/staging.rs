@@ -17,7 +17,7 @@ use crate::store::table::Schema;
 pub(super) struct Staging<'a> {
     pub(super) layout: &'a StoreLayout,
     pub(super) snapshot: &'a Path,
-    /// What reading the snapshot to its end found.
+    /// Counts and findings from reading the snapshot to its end.
     pub(super) report: &'a SnapshotReport,
     pub(super) schema: &'a Schema,
 }

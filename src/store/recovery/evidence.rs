@@ -18,7 +18,7 @@ pub(in crate::store) struct RecoverySource {
     pub(in crate::store) survey: Survey,
     /// Snapshots of the store whose history matches, newest first.
     pub(in crate::store) snapshots: Vec<SnapshotFile>,
-    /// Of any history, newest first.
+    /// Backups of any history, newest first.
     pub(in crate::store) backups: Vec<SnapshotFile>,
     pub(in crate::store) end: StoredEnd,
     /// The last commit that must exist according to the end record of the WAL.

@@ -87,7 +87,10 @@ pub fn salvage(
             }
             match WriteBatch::decode(frame.payload, schema) {
                 Some(batch) => memory.apply(CommitId::default().at(frame.number), &batch)?,
-                None => missing.push(format!("commit {} is of another version", frame.number)),
+                None => missing.push(format!(
+                    "commit {} was written by another version",
+                    frame.number
+                )),
             }
             Ok(())
         })?;

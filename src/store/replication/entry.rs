@@ -69,6 +69,7 @@ impl Entry {
         let packed = (self.batch.len() >= DEFLATE_FROM)
             .then(|| deflate(&self.batch))
             .flatten()
+            // Sealed records do not shrink.
             .filter(|packed| packed.len() < self.batch.len());
         let (form, body) = match &packed {
             Some(packed) => (DEFLATED, packed),
@@ -88,6 +89,7 @@ impl Entry {
         bytes.extend_from_slice(body);
         let sum = crc32fast::hash(&bytes);
         bytes.extend(sum.to_le_bytes());
+        // Checked here and not by the server of the log, whose refusal would look like an outage.
         match bytes.len() > ENTRY_MAX {
             true => Err(EntryError::TooLarge),
             false => Ok(bytes),
@@ -103,6 +105,7 @@ impl Entry {
             return Err(EntryError::Checksum);
         }
         let mut rest = covered;
+        // The checksum is right, so another start means another version and no damage.
         if take(&mut rest)? != *MAGIC {
             return Err(EntryError::Newer);
         }

@@ -28,9 +28,9 @@ pub enum Role {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appending {
-    /// In the log and applied: the plan may be answered.
+    /// The entry is in the log and applied: the change may be answered.
     Committed,
-    /// Not in the log, and never will be: another member is or becomes the owner.
+    /// The entry is not in the log and never will be: another member is or becomes the owner.
     Moved,
     /// Unknown. [`Member::settle`] must find out before the next append; the plan has no answer yet.
     Unsettled,

@@ -63,7 +63,7 @@ pub enum Appended {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// No claim ever has an epoch that another one had.
+    /// Epochs are never used twice, so an outdated owner is recognised by its epoch.
     Held {
         epoch: u64,
     },
@@ -74,10 +74,10 @@ pub enum Claim {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SharedLogError {
-    /// It may have happened, and it may still happen.
+    /// The outcome is unknown: the request may have been carried out, or may be later.
     #[error("the shared log did not answer: {0}")]
     Unknown(String),
-    /// It has not happened and will not.
+    /// The request was not carried out and will not be.
     #[error("the shared log refused: {0}")]
     Refused(String),
     #[error(

@@ -15,7 +15,7 @@ use crate::store::write_batch::WriteBatch;
 use crate::store::{Store, StoreError};
 
 /// Between two attempts to find out what became of an append.
-const AGAIN: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 pub struct Replication {
     pub fleet: FleetId,
@@ -108,7 +108,7 @@ impl Writer {
     fn join(&mut self, mut replication: Replication) -> Result<ReplicaStatus, StoreError> {
         if self.replica.is_none() {
             return Err(StoreError::Failed(
-                "the store was not opened as one of a fleet".to_owned(),
+                "the store was not opened as that of a fleet member".to_owned(),
             ));
         }
         // A disk that is not writable has no log.
@@ -143,6 +143,7 @@ impl Writer {
         let mut joined = joined.ok_or(StoreError::Moved)?;
         let done = work(self, &mut joined);
         if let Some(replica) = &mut self.replica {
+            // Also after an error: the next call may settle what is open.
             replica.0 = Some(joined);
         }
         done
@@ -168,6 +169,8 @@ impl Writer {
                 return Err(StoreError::Full);
             }
             let batch = group.encode();
+            // The shared log first, then the own log, then readers see the change, then it is answered: nothing is
+            // shown that another member could lose.
             writer.append_shared(joined, &batch)?;
             joined.bytes += batch.len() as u64;
             writer.append_own(joined.member.position().number, &batch)?;
@@ -193,7 +196,7 @@ impl Writer {
         let (log, member) = (&mut **log, &mut joined.member);
         let mut appending = member.append(log, nonce(), batch.to_vec(), &mut done);
         while appending == Ok(Appending::Unsettled) && Instant::now() < until {
-            std::thread::park_timeout(AGAIN);
+            std::thread::park_timeout(POLL_EVERY);
             let settled = member.settle(log, &mut done);
             appending = settled.map(|settled| settled.unwrap_or(Appending::Moved));
         }
@@ -246,6 +249,7 @@ impl Writer {
             place: format!("entry {} of the shared log", entry.number),
             what: "is not a batch of this version".to_owned(),
         })?;
+        // The log before the memory: what is read must survive a restart.
         self.append_own(entry.number, &entry.batch)?;
         self.publish(&group)?;
         self.apply_later(group)
@@ -255,8 +259,10 @@ impl Writer {
     fn append_own(&mut self, number: u64, batch: &[u8]) -> Result<(), StoreError> {
         let appended = self.log.append(number, batch);
         self.or_fail(appended)?;
+        // Only after the append: a number that the log does not hold would leave a gap.
         self.number = number;
         self.unsynced.get_or_insert_with(Instant::now);
+        // No sync for each entry: the shared log has it, and a member that lost its tail reads it from there.
         if self.sync_timeout().is_zero() {
             self.sync()?;
         }

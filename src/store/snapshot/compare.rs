@@ -73,6 +73,7 @@ fn compare(
     counter: &mut DifferenceCounter<'_>,
     differing: &mut ExpectedRecord,
 ) -> Result<(), StoreError> {
+    // A merge of two sorted sequences: the store may be larger than the memory.
     let mut pairs = pairs.peekable();
     let missing = |(tree, key, value): Triple,
                    counter: &mut DifferenceCounter<'_>,

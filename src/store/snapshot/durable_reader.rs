@@ -50,6 +50,7 @@ impl DurableReader {
         schema: &Schema,
     ) -> Result<Self, StoreError> {
         let snapshot = snapshot
+            // Files are opened once and kept: retention may remove their names while this reader still serves.
             .map(|path| SnapshotReader::open(path, schema))
             .transpose()?;
         let open = |segment: &Segment| {
@@ -69,6 +70,7 @@ impl DurableReader {
             schema: schema.clone(),
             number,
         };
+        // Only which segments a tree is in: its changes are collected when it is read for the first time.
         let mut logged = BTreeMap::<TreeName, LoggedTree>::new();
         let mut frames = Vec::new();
         for (index, log) in (0..).zip(&reader.log) {
@@ -204,6 +206,7 @@ impl DurableReader {
     ) -> Result<usize, StoreError> {
         let mut frames = 0;
         read_frames(bytes, &log.segment, &mut |frame, at| {
+            // Frames of the snapshot come again in older segments; later ones are in the memtable.
             if frame.number <= self.begin() || frame.number > self.number {
                 return Ok(());
             }

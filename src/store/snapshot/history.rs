@@ -38,7 +38,7 @@ impl History {
         Self { chain, ..self }
     }
 
-    /// For use after missing commits.
+    /// Forgets the digest chain: after missing commits it cannot be continued.
     pub(in crate::store) const fn unchained(self) -> Self {
         Self {
             chain: UNKNOWN,

@@ -37,6 +37,7 @@ struct FramePlace {
 
 impl SnapshotReader {
     pub(in crate::store) fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
+        // Fails for a snapshot of another format before any of its frames is read.
         let number = Snapshot::open(path, schema)?.head().number;
         let mut reader = Self {
             path: path.to_owned(),
@@ -59,6 +60,7 @@ impl SnapshotReader {
             let payload = reader.payload(number, offset, size, &mut bytes)?;
             let mut first = None;
             let batch = visit(payload, schema, &mut |tree, key, _| {
+                // Frames are in the order of their keys, so the first key of each is index enough.
                 first.get_or_insert_with(|| (tree, key.to_vec()));
             });
             match (batch, first) {
@@ -112,6 +114,7 @@ impl SnapshotReader {
         self.file
             .read_exact_at(bytes, offset)
             .map_err(|_| self.damaged("ends too early"))?;
+        // The checksum is verified at every read: the disk may damage a frame after the start.
         match parse(bytes) {
             Some(frame) if frame.number == number => Ok(frame.payload),
             _ => Err(self.damaged("is damaged")),
@@ -142,6 +145,7 @@ impl SnapshotReader {
         let payload = self.payload(place.number, place.offset, place.size, &mut bytes)?;
         let payload = Arc::new(payload.to_vec());
         let mut kept = self.kept.lock();
+        // The most recent first. A scan reads neighbours, so few frames serve it.
         kept.truncate(FRAMES_KEPT - 1);
         kept.push_front((index, Arc::clone(&payload)));
         Ok(payload)

@@ -33,6 +33,7 @@ pub struct Found {
 impl Found {
     pub(in crate::store) fn add(&mut self, tree: TreeName, key: &[u8]) {
         self.count += 1;
+        // A store with a lost tree has millions of findings. The count tells that, and the first ones tell where.
         if self.some.len() < NAMED {
             self.some
                 .push(format!("{tree}:{}", data_encoding::HEXLOWER.encode(key)));
@@ -124,6 +125,7 @@ pub(in crate::store) fn examine_engine(
     for table in core.schema.tables() {
         // Pending commits would look wrong. If the engine is stalled, the re-check sees them.
         let _ = core.memtable.reach(last_number(&store.0.inbox)?);
+        // Outside of any transaction, so that writes go on during the long scan.
         let (records, suspects) = examine(&*core.engine(), table)?;
         let mut report = TableReport {
             records,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{Builder, JoinHandle};
 
 use super::prepare;
-use crate::store::files::{is_failed_sync, rename};
+use crate::store::files::{is_failed_sync, remove_file, rename};
 
 /// File name before the segment is used; readers of the log ignore it.
 const NAME: &str = "ahead";
@@ -24,10 +24,7 @@ impl PreallocatedSegment {
     /// Removes the file of an earlier process, whose content is unknown.
     pub(super) fn new(directory: &Path, length: u64, sync: bool) -> io::Result<Self> {
         let path = directory.join(NAME);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+        remove_file(&path, false)?;
         Ok(Self {
             path,
             length,

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +14,7 @@ use parking_lot::Mutex;
 use super::StoreError;
 use super::frame::{Frame, parse, was_whole};
 use super::head::{Head, begin, is_cut};
+use crate::store::files::remove_file;
 use crate::store::snapshot::history::{History, Lineage};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,11 +100,8 @@ impl Segments {
             if next.first > number.saturating_add(1) {
                 break;
             }
-            match fs::remove_file(&oldest.path) {
-                // An already missing file must not block the retirement of the next ones.
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-                Ok(()) | Err(_) => {}
-            }
+            // Not synced: a segment that a power cut brings back is retired again.
+            remove_file(&oldest.path, false)?;
             segments.remove(0);
         }
         Ok(())

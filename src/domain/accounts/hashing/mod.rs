@@ -192,7 +192,7 @@ pub(super) fn verify(
     })
 }
 
-/// At the current cost; no secret matches it.
+/// Returns a hash at the current cost that no secret matches.
 pub(super) fn dummy(cost: Cost) -> String {
     format_stored(cost, &[0; SALT], &[0; OUTPUT])
 }

@@ -63,6 +63,8 @@ pub(super) fn retry_after(conversation: &Conversation) -> Finding {
             continue;
         };
         finding.check();
+        // Times of the journal are those of the server: the answer arrives later at the client, and a timer may fire
+        // early.
         let until = call.at + seconds.saturating_mul(1_000) - EARLY;
         if let Some(again) = repetition(rest, call).filter(|later| later.at < until) {
             finding.breach(
@@ -106,6 +108,7 @@ pub(super) fn back_off_5xx(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for (call, rest) in with_rest(conversation) {
         let failed =
+            // With `Retry-After` another rule judges the pause.
             (500..600).contains(&call.status) && call.status != 552 && call.retry_after.is_none();
         if !failed {
             continue;

@@ -32,10 +32,12 @@ pub(super) fn interval(conversation: &Conversation) -> Finding {
                 _ => None,
             })
             .collect();
+        // Too few to tell a habit from a single delay.
         if intervals.len() < INTERVALS {
             continue;
         }
         finding.check();
+        // By distance from the interval, so that too short ones count as much as too long ones.
         intervals.sort_by_key(|(length, ..)| (length - INTERVAL).abs());
         let place = (intervals.len() * 95).div_ceil(100).saturating_sub(1);
         let Some((length, one, next)) = intervals.get(place) else {
@@ -89,6 +91,7 @@ pub(super) fn complete(conversation: &Conversation) -> Finding {
         .filter(|call| call.is("heartbeat"))
     {
         finding.check();
+        // Only a missing or malformed header is answered so.
         if call.status == 400 {
             finding.breach("a heartbeat was answered 400", [call]);
         }
@@ -102,6 +105,7 @@ pub(super) fn position_unit(conversation: &Conversation) -> Finding {
         if !conversation
             .entitlements(session)
             .iter()
+            // Only a livestream has programs. The position of a VOD asset counts from its start.
             .any(|call| call.program.is_some())
         {
             continue;
@@ -143,17 +147,19 @@ pub(super) fn stop_on_552(conversation: &Conversation) -> Finding {
         };
         for beat in blackouts(session) {
             let within = beat.at - UNDER_WAY..=beat.at + STOPPED;
+            // The period ends before the client had its time.
             if conversation.end() < *within.end() {
                 continue;
             }
             finding.check();
             let stood = events.iter().any(|event| {
                 within.contains(&event.timestamp)
+                    // By parts of words: partners choose the names of their events.
                     && STANDS.iter().any(|word| event.action.contains(word))
             });
             let ended = session.end().is_some_and(|end| within.contains(&end.at));
             if !stood && !ended {
-                finding.breach("nothing says that the picture stopped at 552", [beat]);
+                finding.breach("no event shows that the picture stopped at 552", [beat]);
             }
         }
     }
@@ -199,6 +205,7 @@ fn after(
         let mut later = session
             .calls
             .iter()
+            // A request that was on its way when the answer came is no breach.
             .filter(|call| call.at > last.at + UNDER_WAY);
         if let Some(call) = later.find(|call| asks(call)) {
             finding.breach(what, [last, *call]);
@@ -223,7 +230,7 @@ pub(super) fn preflight_on_404(conversation: &Conversation) -> Finding {
         conversation,
         unknown,
         |call| call.is("heartbeat"),
-        "beat on for a session that is not its own",
+        "sent heartbeats for a session that is not its own",
     )
 }
 

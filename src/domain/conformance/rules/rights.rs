@@ -22,6 +22,7 @@ pub(super) fn at_border(conversation: &Conversation) -> Finding {
             let next = entitlements.get(nth + 1).map_or(i64::MAX, |next| next.at);
             let mut beats = session
                 .beats()
+                // At 552 the picture stands, so the player has not entered the program.
                 .filter(|beat| beat.at >= call.at && beat.status != 552);
             let inside = beats.find(|beat| {
                 // Positions are whole seconds, far below what a float holds exactly.
@@ -56,6 +57,7 @@ pub(super) fn in_session(conversation: &Conversation) -> Finding {
                     && later.at >= call.at
                     && later.at <= call.at + START
             });
+            // Before the first and after the last heartbeat the session does not run.
             if call.at <= first.at
                 || call.at >= last.at
                 || (call.session.is_none() && starts_another)

@@ -24,6 +24,7 @@ const SECRET_VALUES: [&str; 3] = ["pgu_", "pge_", "pgr_"];
 /// The calls that brought events near a time, as evidence.
 fn carriers<'a>(conversation: &'a Conversation, event: &Event) -> Vec<&'a Call> {
     let brought = |call: &&Call| {
+        // By user and time: an event does not name its upload, and whole seconds are stored.
         call.is("telemetry") && call.user == event.user && (call.at - event.received).abs() <= 2_000
     };
     conversation.calls.iter().filter(brought).collect()
@@ -57,6 +58,7 @@ pub(super) fn clock(conversation: &Conversation) -> Finding {
             .map(|event| event.received - event.timestamp)
             .collect();
         skews.sort_unstable();
+        // The median: an event that waited for the network comes late, however right the clock is.
         let Some(median) = skews.get(skews.len() / 2) else {
             continue;
         };

@@ -42,6 +42,7 @@ pub(super) fn reused(conversation: &Conversation) -> Finding {
             .iter()
             .filter(|call| call.is_login() && call.is_ok())
             .count();
+        // A single start shows nothing about reuse.
         if starts < 2 && logins < 2 {
             continue;
         }
@@ -61,6 +62,7 @@ pub(super) fn reused(conversation: &Conversation) -> Finding {
                 }
                 (login, used, ended) = (Some(call), false, false);
             } else {
+                // A token that has never worked cannot be reused.
                 used |= call.is_ok();
                 ended |= ends_token(call);
             }
@@ -77,6 +79,7 @@ pub(super) fn login_after_401(conversation: &Conversation) -> Finding {
         for call in calls {
             if call.is_login() {
                 refused = None;
+            // Requests that were on their way when the 401 came are no breach.
             } else if let Some(first) = refused.take_if(|first| call.at > first.at + UNDER_WAY) {
                 finding.breach("went on with a token that was refused", [first, *call]);
             }
@@ -101,6 +104,7 @@ pub(super) fn one_login_per_401(conversation: &Conversation) -> Finding {
                 if let Some(list) = &mut logins {
                     list.push(call);
                 }
+            // The next other request ends the series: its log-ins are complete.
             } else if let Some(list) = logins.take_if(|list| !list.is_empty())
                 && list.len() > 1
             {
@@ -121,6 +125,7 @@ pub(super) fn no_logout_on_403(conversation: &Conversation) -> Finding {
             }
             finding.check();
             let left = next.is("logout") || next.is_login();
+            // Later the viewer may have logged out by hand.
             if left && next.at <= refused.at.saturating_add(SOON) {
                 finding.breach("logged the viewer out after a 403", [*refused, *next]);
             }

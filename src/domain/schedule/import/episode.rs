@@ -5,7 +5,7 @@
 pub(super) struct EpisodeNumber {
     pub(super) season: Option<u16>,
     pub(super) episode: Option<u16>,
-    /// Of `xmltv_ns`, which is exact; `onscreen` is what a broadcaster shows.
+    /// Whether the number comes from `xmltv_ns`, which is exact; `onscreen` is display text.
     exact: bool,
 }
 

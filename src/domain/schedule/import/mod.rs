@@ -82,7 +82,7 @@ pub enum Skip {
     BadChannel,
     /// Invalid, or used by another row of the guide.
     BadId,
-    /// By a livestream, an asset or a broadcast of another livestream.
+    /// A livestream, an asset or a broadcast of another livestream has the id.
     IdTaken,
     EmptyTitle,
     StopNotAfterStart,
@@ -93,7 +93,7 @@ pub enum Skip {
     /// Years ahead, probably by a mistake in the date.
     TooFar,
     Unmapped,
-    /// By a source of higher priority.
+    /// A source of higher priority owns the span.
     Outranked,
 }
 

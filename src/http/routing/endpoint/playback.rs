@@ -77,6 +77,7 @@ impl ParseRequest for PreflightRequest {
             DeviceHeaders::read(input),
         )
             .combine()?;
+        // The text as it was sent: the answer repeats it in the headers that the player has to send.
         let token = input.heads.play.entitlement.ascii().unwrap_or_default();
         // After all headers: a client that misses several learns of them at once.
         if !drm.offered_with(protocol) {
@@ -138,6 +139,7 @@ struct ClearKeyRequest<'a> {
 fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
     // Enforces the rules of all JSON bodies: one object, no duplicate members, bounded depth.
     Object::read(challenge).check()?;
+    // Borrowed from the challenge: a license request is parsed while a viewer waits for the picture.
     let request: ClearKeyRequest<'_> = serde_json::from_slice(challenge)
         .map_err(|_| ApiError::field("kids", "must be a list of key ids"))?;
     if request.kids.is_empty() || request.kids.len() > KIDS_MAX {
@@ -310,6 +312,7 @@ fn parsed<'a, T>(
 pub(crate) fn entitlement(input: &Input<'_>) -> Result<Option<TokenHash>, ApiError> {
     let name = "Play-EntitlementId";
     let text = input.heads.play.entitlement.required(input.names, name)?;
+    // Malformed text is `None` and refused as an unknown token: the form of a token is no business of a client.
     Ok(TokenHash::hash_presented(TokenKind::Entitlement, text))
 }
 

@@ -1,16 +1,10 @@
 //! Requests with the user token: the user's account, devices, sessions, offers and playback.
-//!
-//! The user in a path must be the authenticated user. This is checked here for all routes, so that
-//! no handler can forget it.
 
-use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::login::password;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::types::{
-    BirthDate, DeviceId, Locale, LoginId, Password, PersonName, Pin, SessionId, UserId,
-};
+use crate::types::{BirthDate, DeviceId, Locale, LoginId, Password, PersonName, Pin, SessionId};
 
 /// A change of the parental control settings. Absent members keep their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,21 +65,6 @@ pub(crate) struct DeviceRequest {
 pub(crate) struct SessionRequest {
     pub login: LoginId,
     pub playback: SessionId,
-}
-
-/// Checks that the user in a path, if it names one, is the authenticated user. The id of another user gets the same
-/// response as an unknown id, so that it reveals nothing.
-pub(crate) fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
-    if !input.params.has("userId") {
-        return Ok(());
-    }
-    match UserId::parse(&input.text("userId")?) {
-        Ok(user) if user == auth.user() => Ok(()),
-        _ => Err(ApiError::new(
-            ErrorCode::UserNotFound,
-            "there is no such user",
-        )),
-    }
 }
 
 impl ParseRequest for DeviceRequest {

@@ -55,6 +55,7 @@ impl ParseRequest for AddFaultRequest {
         let partner = PartnerRef::read(&input.text("partner")?);
         let name = body.required_text("route")?;
         let routes = targets::routes(name);
+        // A fault on a route that does not exist would never happen, and a test would pass for nothing.
         if routes.is_empty() {
             return Err(unknown_route(&body));
         }
@@ -142,6 +143,7 @@ fn matching(
         });
     };
     conditions.only(&["user", "asset", "device", "session"])?;
+    // For the same reason a condition is refused that no request of the route can meet.
     let possible = |name: &str, carries: fn(Carried) -> bool| {
         if routes.iter().any(|route| carries(targets::carried(route))) {
             return Ok(());
@@ -239,6 +241,7 @@ fn action(body: &Object, routes: &[&'static Route]) -> Result<FaultAction, ApiEr
 fn delay(what: &Object) -> Result<FaultAction, ApiError> {
     let base = what.required("delay", parse_span)?;
     let jitter = what.parsed("jitter", parse_span)?.unwrap_or_default();
+    // A longer delay would hold a connection beyond the patience of every proxy in between.
     if base + jitter > DELAY_MAX {
         return Err(what.refuse("delay", "must be at most 120s with its jitter"));
     }

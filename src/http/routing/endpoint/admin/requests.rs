@@ -10,7 +10,7 @@ use crate::types::{AssetId, Malformed, SessionId, UnixSeconds};
 /// Seconds. Proxies close a connection that is silent for a minute.
 const WAIT_MAX: u32 = 30;
 
-/// Which records, as far as a request can tell without a look at users and partners.
+/// The filter as the request states it. User and partner are names that still have to be looked up.
 pub(crate) struct RequestsRequest {
     pub partner: Option<PartnerRef>,
     pub user: Option<UserRef>,

@@ -31,23 +31,20 @@ fn partner(input: &Input<'_>) -> Result<Option<PartnerRef>, ApiError> {
 
 impl UserRef {
     pub(crate) fn from_query(input: &Input<'_>) -> Result<Option<Self>, ApiError> {
-        let Some(text) = input.query.one("user")? else {
-            return Ok(None);
-        };
-        if let Ok(user) = UserId::parse(&text) {
-            return Ok(Some(Self::Id(user)));
-        }
-        let email = known(Email::parse(&text), ErrorCode::UserNotFound)?;
-        Ok(Some(Self::Email(email, partner(input)?)))
+        let text = input.query.one("user")?;
+        text.map(|text| Self::read(&text, input)).transpose()
     }
 
     pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        let text = input.text("user")?;
+        Self::read(&input.text("user")?, input)
+    }
+
+    fn read(text: &str, input: &Input<'_>) -> Result<Self, ApiError> {
         // An id contains no `@`, so it cannot be an address.
-        if let Ok(user) = UserId::parse(&text) {
+        if let Ok(user) = UserId::parse(text) {
             return Ok(Self::Id(user));
         }
-        let email = known(Email::parse(&text), ErrorCode::UserNotFound)?;
+        let email = known(Email::parse(text), ErrorCode::UserNotFound)?;
         Ok(Self::Email(email, partner(input)?))
     }
 }
@@ -55,7 +52,7 @@ impl UserRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UsersRequest {
     pub partner: Option<PartnerRef>,
-    /// Without the partner, which has to be looked up.
+    /// The filter without its partner, which is a name that has to be looked up.
     pub search: UserSearch,
 }
 
