@@ -68,6 +68,8 @@ pub(in crate::store) struct Preparation {
     pub(in crate::store) snapshot: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
     pub(in crate::store) number: u64,
+    /// The WAL continues from this commit without a gap.
+    pub(in crate::store) oldest: u64,
     pub(in crate::store) lineage: Lineage,
     /// Describes the snapshot, for `rebuilt_from`.
     pub(in crate::store) from: String,
@@ -318,6 +320,13 @@ impl Preparation {
         };
         let applied = engine.applied()?;
         check_history(&self.lineage, applied)?;
+        // Without the file that was moved aside sled may open in an older state, which is sound in itself.
+        if applied.number < self.oldest {
+            return Err(StoreError::Engine(format!(
+                "ends at commit {}, and the log begins after {}",
+                applied.number, self.oldest
+            )));
+        }
         // An engine ahead of the log has commits that were not promised.
         if applied.number > self.number {
             return Err(StoreError::Engine(format!(

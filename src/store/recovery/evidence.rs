@@ -45,6 +45,15 @@ impl RecoverySource {
             || (self.survey.next == last + 1 && self.survey.is_whole(number + 1, last + 1))
     }
 
+    /// The first commit that the WAL continues; it continues `known`.
+    pub(in crate::store) fn oldest(&self, known: u64) -> u64 {
+        let segments = &self.survey.segments;
+        let first = segments
+            .first()
+            .map_or(known, |first| first.first.saturating_sub(1));
+        if self.continues(first) { first } else { known }
+    }
+
     /// Returns whether a snapshot belongs to the history that the WAL continues.
     pub(in crate::store) fn fits(&self, head: &SnapshotHead, lineage: &Lineage) -> bool {
         // Number and timeline can agree by accident after a rollback; the chain digest cannot.

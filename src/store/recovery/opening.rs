@@ -316,6 +316,7 @@ impl Recovery<'_> {
                 .transpose()?,
             segments: segments.clone(),
             number,
+            oldest: sources.oldest(begin),
             lineage: self.identity.lineage.clone(),
             from: snapshot.map_or_else(|| WAL_ONLY.to_owned(), |(head, path)| describe(head, path)),
             rebuilt_from: Arc::clone(&self.rebuilt_from),
