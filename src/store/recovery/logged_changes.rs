@@ -1,5 +1,4 @@
-//! The changes of the WAL since the snapshot, for [`crate::store::snapshot::durable_reader`]: keys, and the file
-//! positions of their values.
+//! The changes of the WAL since the snapshot: keys, and the file positions of their values.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -84,7 +83,8 @@ impl LoggedChanges {
         Some(())
     }
 
-    fn sort(self) -> Self {
+    /// Leaves the last change of each key.
+    pub(in crate::store) fn sort(self) -> Self {
         let Self { keys, mut entries } = self;
         // A stable sort, so that the last change of a key stays last.
         entries.sort_by(|a, b| key_of(&keys, a).cmp(&key_of(&keys, b)));
@@ -94,6 +94,14 @@ impl LoggedChanges {
         entries.reverse();
         entries.shrink_to_fit();
         Self { keys, entries }
+    }
+
+    pub(in crate::store) fn into_entries(self) -> impl Iterator<Item = (Vec<u8>, LoggedChange)> {
+        let Self { keys, entries } = self;
+        let key = move |change: &LoggedChange| key_of(&keys, change).unwrap_or_default().to_vec();
+        entries
+            .into_iter()
+            .map(move |change| (key(&change), change))
     }
 
     pub(in crate::store) fn key(&self, at: usize) -> Option<&[u8]> {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use crate::store::StoreError;
 use crate::store::engine::Engine;
+use crate::store::recovery::logged_changes::{DELETED, LoggedChange, LoggedChanges};
 use crate::store::snapshot::format::{Snapshot, Triple};
 use crate::store::snapshot::history::CommitId;
 use crate::store::table::{Schema, TreeName};
@@ -31,7 +32,15 @@ struct Place {
     length: usize,
 }
 
-type Changes = BTreeMap<TreeName, BTreeMap<Vec<u8>, Option<Place>>>;
+impl Place {
+    fn from_change(change: LoggedChange) -> Option<Self> {
+        (change.length != DELETED).then_some(Self {
+            segment: usize::try_from(change.segment).unwrap_or(usize::MAX),
+            offset: u64::from(change.offset),
+            length: usize::from(change.length),
+        })
+    }
+}
 
 impl DurableState<'_> {
     fn begin(&self) -> u64 {
@@ -63,11 +72,9 @@ impl DurableState<'_> {
         mut self,
     ) -> Result<impl Iterator<Item = Result<Triple, StoreError>>, StoreError> {
         // Only the positions of the changed values are held, so that the values need not fit into memory.
-        let changes = self.changes()?;
-        let changed = changes.into_iter().flat_map(|(tree, changes)| {
-            changes
-                .into_iter()
-                .map(move |(key, place)| (tree, key, place))
+        let changed = self.changes()?.into_iter().flat_map(|(tree, changes)| {
+            let sorted = changes.sort().into_entries();
+            sorted.map(move |(key, change)| (tree, key, Place::from_change(change)))
         });
         Ok(StateMerge {
             snapshot: self.snapshot.take().into_iter().flatten().peekable(),
@@ -77,25 +84,22 @@ impl DurableState<'_> {
         })
     }
 
-    fn changes(&self) -> Result<Changes, StoreError> {
-        let mut changes = Changes::new();
+    fn changes(&self) -> Result<BTreeMap<TreeName, LoggedChanges>, StoreError> {
+        let mut changes = BTreeMap::<TreeName, LoggedChanges>::new();
         let begin = self.begin();
-        for (index, segment) in self.segments.iter().enumerate() {
+        for (index, segment) in (0..).zip(&self.segments) {
             read_segment(segment, &mut |frame, at| {
                 if frame.number <= begin || frame.number > self.last.number {
                     return Ok(());
                 }
                 let payload = at + payload_at(0).start;
-                visit(frame.payload, self.schema, &mut |tree, key, value| {
-                    let place = value.map(|value| Place {
-                        segment: index,
-                        offset: (payload + value.start) as u64,
-                        length: value.len(),
-                    });
-                    // A later change of a key replaces the earlier one.
-                    changes.entry(tree).or_default().insert(key.to_vec(), place);
-                })
-                .ok_or_else(|| unknown(frame.number))
+                let mut fits = true;
+                let known = visit(frame.payload, self.schema, &mut |tree, key, value| {
+                    let value = value.map(|value| payload + value.start..payload + value.end);
+                    let changes = changes.entry(tree).or_default();
+                    fits &= changes.push(key, index, value).is_some();
+                });
+                known.filter(|()| fits).ok_or_else(|| unknown(frame.number))
             })?;
         }
         Ok(changes)
