@@ -129,6 +129,8 @@ impl Global {
     async fn admin_or_new(&self) -> Result<Admin, Failure> {
         self.admin_over(|loaded| {
             if !app::has_store(&loaded.config) {
+                // A member without its disk: a change in a new store would be in no other member.
+                fleet::membership(&loaded.config)?;
                 let place = loaded.config.server.data_dir.display();
                 output::print_note(&format!("{place} has no store: creating a new one"));
             }

@@ -44,6 +44,25 @@ fn a_single_node_has_no_fleet() {
     );
 }
 
+/// As on a machine whose disk is not mounted: a new store would be in no fleet, and its changes would be lost.
+#[test]
+fn commands_create_no_store_where_a_member_is_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let config = folder.path().join("playgate.toml");
+    let text = format!(
+        "data_dir = \"{}\"\n[fleet]\nendpoints = [\"http://127.0.0.1:1\"]\n",
+        data.display()
+    );
+    fs::write(&config, text).unwrap();
+    let refused = playgate(&config, &["partner", "add", "test"]).unwrap_err();
+    assert!(refused.contains("belongs to no fleet"), "{refused}");
+    assert!(!data.join("store").exists());
+    // The control.
+    playgate(&alone(&config), &["partner", "add", "test"]).unwrap();
+    assert!(data.join("store").exists());
+}
+
 #[test]
 fn a_single_node_has_no_thread_and_no_socket_of_a_fleet() {
     let folder = tempfile::tempdir().unwrap();
