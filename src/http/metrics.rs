@@ -57,9 +57,10 @@ impl LicenseResult {
         match error {
             UpstreamError::Refused(_) => Self::Refused,
             UpstreamError::Status(status) if status.is_client_error() => Self::Refused,
-            UpstreamError::Status(_) | UpstreamError::TooLarge | UpstreamError::Connection(_) => {
-                Self::Failed
-            }
+            UpstreamError::Status(_)
+            | UpstreamError::Empty
+            | UpstreamError::TooLarge
+            | UpstreamError::Connection(_) => Self::Failed,
             UpstreamError::TimedOut => Self::TimedOut,
             UpstreamError::Busy | UpstreamError::Resting => Self::NotAsked,
         }

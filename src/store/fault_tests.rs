@@ -416,6 +416,33 @@ fn lack_of_space_or_descriptors_rejects_writes_and_does_not_end_the_store() {
 }
 
 #[test]
+fn store_that_opened_its_engine_but_no_wal_accepts_writes_when_space_returns() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(filled(directory.path()));
+    let store = open(directory.path());
+    store
+        .run_exclusive(|writer| {
+            let engine = writer.core.engine();
+            drop(writer.core.replace_engine(engine, false));
+            writer.log = Box::new(super::wal::FullLog);
+            Ok(())
+        })
+        .unwrap();
+    let refused = put(&store, 60, person("Lund", 30));
+    assert_eq!(refused.unwrap_err(), StoreError::Full);
+    // The maintenance thread tries it every two seconds.
+    let attempts = PATIENCE.as_millis() / 50;
+    let accepted = (0..attempts).any(|_| {
+        thread::park_timeout(Duration::from_millis(50));
+        put(&store, 60, person("Lund", 30)).is_ok()
+    });
+    assert!(accepted, "{:?}", put(&store, 60, person("Lund", 30)));
+    assert_sound(&store);
+    drop(store);
+    assert_eq!(all(&open(directory.path())).len(), 51);
+}
+
+#[test]
 fn failed_sync_ends_the_store_wherever_it_happens() {
     for roll in [false, true] {
         let directory = tempfile::tempdir().unwrap();

@@ -155,6 +155,7 @@ impl Store {
             make_room: &|| space.release(),
             patience: options.engine_timeout,
             rebuilt_from: Arc::clone(&rebuilt_from),
+            held: None,
         }
         .run()?;
         // Recovery may have released the reserved space, so the watermarks are measured again.

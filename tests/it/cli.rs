@@ -260,7 +260,10 @@ fn import_guides(data: &Data) {
     assert_eq!(figures(&again), [48, 0, 0, 0, 48]);
 
     let broken = data.file("broken.json", &guide(48)[..500]);
-    assert_eq!(data.fails(&["epg", "import", &broken]).0, 1);
+    let (code, message) = data.fails(&["epg", "import", &broken]);
+    assert_eq!(code, 1);
+    let reason = "the guide ends in the middle";
+    assert_eq!(message.matches(reason).count(), 1, "{message}");
     assert_eq!(data.fails(&["epg", "import", "no-such-file.xml"]).0, 3);
 }
 

@@ -304,6 +304,7 @@ fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
             "failed",
         ),
         (Deed::Say(redirect.to_vec()), failed, "failed"),
+        (response("200 OK", "a/b", b""), failed, "failed"),
         (response("200 OK", "a/b", b"license"), "200", "issued"),
         // From here on five in a row.
         (Deed::Say(endless.concat()), failed, "failed"),

@@ -488,6 +488,23 @@ fn devices_are_limited_listed_and_cleared() {
 }
 
 #[test]
+fn an_empty_entitlement_header_is_malformed_and_named() {
+    let fixture = PlaybackFixture::set();
+    for target in [
+        "/api/playback/v2/preflight/asset/film",
+        "/api/playback/v1/heartbeat",
+        "/api/playback/v1/widevine/license",
+    ] {
+        let name = "Service-Play-EntitlementId";
+        let answer = fixture.ask(&fixture.ann, "POST", target, &[(name, "")], "");
+        assert_eq!(outcome(&answer), "400 INVALID_REQUEST", "{target}");
+        let problems = answer.json()["error"]["details"]["problems"].to_string();
+        let empty = format!(r#"{{"field":"{name}","message":"is empty"}}"#);
+        assert!(problems.contains(&empty), "{target}: {problems}");
+    }
+}
+
+#[test]
 fn every_heartbeat_error_has_its_code() {
     let fixture = PlaybackFixture::set();
     let ann = &fixture.ann;

@@ -353,6 +353,47 @@ fn messages_contain_no_text_of_lower_layers() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A row in the wrong table, which readers see as a defect, has another number of cells.
+#[test]
+fn rows_of_tables_in_the_documentation_have_the_cells_of_their_heading() {
+    let mut rows = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        let mut heading = None;
+        for (line, row) in (1..).zip(text.lines()) {
+            if !row.starts_with('|') {
+                heading = None;
+                continue;
+            }
+            let found = cells(row);
+            let expected = *heading.get_or_insert(found);
+            assert_eq!(found, expected, "{}:{line}", document.display());
+            rows += 1;
+        }
+    }
+    assert!(rows > 200, "{rows}");
+    assert_eq!(cells("| 404 `A` | x |"), 2);
+    assert_eq!(cells(r"| `a\|b` | x | y |"), 3);
+}
+
+fn documents() -> Vec<PathBuf> {
+    let folders = ["docs", "docs/decisions"];
+    let entries = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).unwrap());
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
+    paths.push("README.md".into());
+    paths
+}
+
+/// An escaped bar is part of its cell.
+fn cells(row: &str) -> usize {
+    row.replace(r"\|", "").matches('|').count() - 1
+}
+
 #[test]
 fn the_source_reader_finds_every_path() {
     let code = code(

@@ -60,16 +60,16 @@ impl AdminError {
     /// Returns the errors of an imported file, or the further errors of a request; the message names the
     /// first.
     fn problems(&self) -> impl Iterator<Item = String> {
-        let in_message = usize::from(self.details.get("field").is_some());
-        elements(&self.details, "problems")
+        let problems = elements(&self.details, "problems");
+        // The message is about the first problem of a request already, and about the only problem of a guide; for a
+        // catalogue it is only a summary.
+        let in_message = self.details.get("field").is_some()
+            || matches!(problems, [only] if self.message.contains(text_of(only)));
+        problems
             .iter()
-            // The message is about the first problem of a request already; for a file it is only a summary.
-            .skip(in_message)
+            .skip(usize::from(in_message))
             .map(|problem| {
-                let message = problem
-                    .get("message")
-                    .and_then(Value::as_str)
-                    .unwrap_or("?");
+                let message = text_of(problem);
                 let line = problem.get("line").and_then(Value::as_u64);
                 let field = problem.get("field").and_then(Value::as_str);
                 match (line, field) {
@@ -79,6 +79,11 @@ impl AdminError {
                 }
             })
     }
+}
+
+fn text_of(problem: &Value) -> &str {
+    let message = problem.get("message").and_then(Value::as_str);
+    message.unwrap_or("?")
 }
 
 impl From<AdminError> for Failure {

@@ -8,6 +8,9 @@ use super::dimensions::{Dimension, Labels};
 use crate::domain::playback::Session;
 use crate::types::{Country, DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 
+/// Bits per second. No stream of a platform has more, so a higher value is an error of the player. One of them in a
+/// mean of many players would make it useless.
+pub const BITRATE_MAX: u64 = 1_000_000_000;
 /// Longer reports are errors of the player.
 const LONGEST_MILLIS: u64 = 86_400_000;
 

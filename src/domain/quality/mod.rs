@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 pub use dimensions::{Dimension, Labels, OTHER};
 pub use error::QualityError;
 pub use figures::Figures;
-pub use input::{OpenedSession, PlayerAction, PlayerEvent, Reported};
+pub use input::{BITRATE_MAX, OpenedSession, PlayerAction, PlayerEvent, Reported};
 pub use report::{GroupBy, KeyPart, Query, Report, ReportRow};
 pub use state::{QualityCounts, RecentFigures};
 pub use views::{Outcome, ViewSummary, ViewsQuery};

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dimensions::{Dimension, Labels};
 use super::figures::Cell;
-use super::input::{OpenedSession, PlayerAction, PlayerEvent, Reported};
+use super::input::{BITRATE_MAX, OpenedSession, PlayerAction, PlayerEvent, Reported};
 use super::timeline::{Bitrates, PlayState, Timeline};
 use crate::types::time::HOUR;
 use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
@@ -156,7 +156,7 @@ impl View {
         if beats.last.is_none_or(|(before, _)| before <= at) {
             beats.last = Some((at, position));
         }
-        if bitrate > 0 {
+        if (1..=BITRATE_MAX).contains(&bitrate) {
             beats.bitrates.append(millis_of(at), bitrate);
         }
     }

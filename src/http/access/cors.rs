@@ -4,7 +4,8 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, VARY,
 };
-use http::{HeaderMap, HeaderValue};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method};
 
 use crate::http::request::headers::RequestHeaders;
 use crate::http::response::reply::Reply;
@@ -47,6 +48,25 @@ pub(crate) fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
         }
     }
     reply
+}
+
+/// Lets scripts of any origin read a refusal that is the same for all routes. Returns whether the request is a preflight,
+/// which has to succeed before a player can read it.
+pub(crate) fn allow_refusal(request: &Parts, answer: &mut HeaderMap) -> bool {
+    answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    let preflight = request.method == Method::OPTIONS
+        && request
+            .headers
+            .contains_key("access-control-request-method");
+    if preflight {
+        let methods = HeaderValue::from_static("GET, POST, PUT, DELETE");
+        answer.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
+        if let Some(names) = requested(&request.headers) {
+            answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
+        }
+    }
+    preflight
 }
 
 pub(crate) fn allow(http: &HttpState, heads: &RequestHeaders<'_>, answer: &mut HeaderMap) {

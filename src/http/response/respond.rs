@@ -36,7 +36,7 @@ use crate::http::state::HttpState;
 use crate::ports::Clock as _;
 use crate::types::{LoginId, PartnerId, UnixSeconds, UserId};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
 const LOGIN_PREFIX: &str = "/api/login/";
 const SUNSET: HeaderName = HeaderName::from_static("sunset");

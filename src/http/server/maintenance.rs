@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -23,15 +23,19 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::config::limits::ACCEPT_REST;
+use crate::http::access::cors;
 use crate::http::errors::api_error::{ApiError, ErrorBody};
 use crate::http::errors::code::ErrorCode;
+use crate::http::request::context::RequestIds;
 use crate::http::request::head_validation::{check_answers_for, check_framing};
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
 use crate::http::response::localized_messages::Messages;
 use crate::http::response::reply::media;
+use crate::http::response::respond::REQUEST_ID;
 use crate::http::routing::router::RouteSet;
 use crate::http::server::listener::{Listener, ListenerOptions, Socket};
 use crate::http::state::InvalidSetting;
+use crate::ports::entropy::{Entropy, SystemEntropy};
 use crate::ports::tls::HTTP_1_1;
 
 const CONNECTIONS: usize = 256;
@@ -43,6 +47,7 @@ pub(crate) struct Notice {
     reason: String,
     messages: Messages,
     names: HeaderNames,
+    ids: RequestIds,
     ops_hosts: Vec<String>,
 }
 
@@ -52,10 +57,12 @@ impl Notice {
         header_prefix: &str,
         ops_hosts: Vec<String>,
     ) -> Result<Self, InvalidSetting> {
+        let entropy: &dyn Entropy = &SystemEntropy::default();
         Ok(Self {
             reason,
             messages: Messages::built_in("en")?,
             names: HeaderNames::new(header_prefix).map_err(InvalidSetting::Prefix)?,
+            ids: RequestIds::new(u64::from_be_bytes(entropy.array())),
             ops_hosts,
         })
     }
@@ -153,6 +160,7 @@ where
 fn response(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>> {
     let heads = RequestHeaders::read(&parts.headers, &notice.names);
     let checked = notice.check(table, parts, &heads);
+    let is_well_formed = checked.is_ok();
     let reading = matches!(parts.method, Method::GET | Method::HEAD);
     let (status, kind, body) = match (checked, table, parts.uri.path()) {
         (Err(error), ..) => refusal(&error, &heads, notice),
@@ -176,12 +184,15 @@ fn response(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<By
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, kind);
+    headers.insert(REQUEST_ID, notice.ids.for_request(&heads).header());
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if table == RouteSet::Public {
-        // Players in browsers must be able to read the refusal.
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    // Players in browsers must be able to read the refusal.
+    if table == RouteSet::Public && cors::allow_refusal(parts, headers) && is_well_formed {
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        *response.body_mut() = Full::default();
+        return response;
     }
+    headers.insert(CONTENT_TYPE, kind);
     if status == StatusCode::SERVICE_UNAVAILABLE {
         headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::quality::{Labels, PlayerAction, PlayerEvent, Reported};
+use crate::domain::quality::{BITRATE_MAX, Labels, PlayerAction, PlayerEvent, Reported};
 use crate::domain::telemetry::{EVENTS_MAX, NewEvent};
 use crate::types::{AssetId, DeviceId, SessionId};
 
@@ -152,7 +152,7 @@ fn bitrate(value: &Value) -> Option<u64> {
     };
     let bits = total.checked_mul(1_000)?;
     // Beyond a gigabit a second the player has the wrong unit, and one such value would spoil a mean.
-    (1..=1_000_000_000).contains(&bits).then_some(bits)
+    (1..=BITRATE_MAX).contains(&bits).then_some(bits)
 }
 
 /// A dictionary of structured fields. Parameters are skipped. Adds the values that are left out to `ignored`.

@@ -4,12 +4,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::event_members::{JsonMembers, JsonText};
-use crate::domain::quality::{Dimension, Labels, PlayerAction, PlayerEvent, Reported};
+use crate::domain::quality::{BITRATE_MAX, Dimension, Labels, PlayerAction, PlayerEvent, Reported};
 
 /// Characters of an id or a code in an event; longer ones are not recognized.
 const TEXT_MAX: usize = 128;
-/// Bits per second. No stream of a platform has more, so a higher value is an error of the player.
-const BITRATE_MAX: f64 = 1e9;
 
 /// `None` if the event does not count. Also returns how many values of its context cannot be; the event counts without
 /// them.
@@ -100,7 +98,9 @@ impl EventContext<'_> {
             let bitrate = value.as_f64()?;
             let known = (bitrate >= 1.0).then_some(bitrate as u64);
             // Players send 0 before they know it.
-            (0.0..=BITRATE_MAX).contains(&bitrate).then_some(known)
+            (0.0..=BITRATE_MAX as f64)
+                .contains(&bitrate)
+                .then_some(known)
         })?
     }
 

@@ -48,6 +48,8 @@ pub enum UpstreamError {
     /// A refusal with a message for the player: a SOAP fault of PlayReady.
     #[error("a SOAP fault")]
     Refused(License),
+    #[error("the response is empty")]
+    Empty,
     #[error("the response exceeds {LICENSE_MAX} bytes")]
     TooLarge,
     #[error("paused for a few seconds after repeated failures")]
@@ -236,6 +238,10 @@ impl HttpLicenseServer {
             }
         })?;
         let body = body.to_bytes();
+        // A player reports an empty license as an error of its own, which hides where it came from.
+        if body.is_empty() {
+            return Err(UpstreamError::Empty);
+        }
         if status == StatusCode::OK {
             return Ok(match self.body {
                 ChallengeBody::Form => from_form(body),

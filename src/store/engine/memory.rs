@@ -22,6 +22,10 @@ struct MemoryEngineState {
 }
 
 impl Engine for MemoryEngine {
+    fn is_on_disk(&self) -> bool {
+        false
+    }
+
     fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let state = self.0.read();
         Ok(state

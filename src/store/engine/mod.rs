@@ -59,6 +59,11 @@ pub(super) trait Engine: Send + Sync {
     /// Makes everything applied so far survive a power cut; applied changes are not durable before.
     fn sync(&self) -> Result<(), StoreError>;
 
+    /// Whether the engine has files, which it locks: a second one in this process could not open them.
+    fn is_on_disk(&self) -> bool {
+        true
+    }
+
     /// Whether the engine is ready. Until then [`Engine::apply`] blocks; reads do not.
     fn is_ready(&self) -> bool {
         true

@@ -14,7 +14,7 @@ use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::engine::MemoryEngine;
 use crate::store::maintenance::compaction::Waste;
 use crate::store::maintenance::new_snapshot;
-use crate::store::recovery::opening::{Recovered, Recovery};
+use crate::store::recovery::opening::{Opened, Recovered, Recovery};
 use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::format::Snapshot;
 use crate::store::wal::{Closed, Expected, FileLog, Survey};
@@ -139,6 +139,15 @@ impl MaintenanceThread {
             return;
         };
         let recovered = disk.layout.identity().and_then(|identity| {
+            // A start may have had space for the engine but not for the WAL. Only the WAL is opened then.
+            let engine = Some(core.engine()).filter(|engine| engine.is_on_disk());
+            let held = match engine {
+                Some(engine) => {
+                    let number = last_number(&self.writer)?;
+                    Some(Opened { engine, number })
+                }
+                None => None,
+            };
             Recovery {
                 layout: &disk.layout,
                 schema: &core.schema,
@@ -153,6 +162,7 @@ impl MaintenanceThread {
                 // The maintenance thread has other work than to wait for a rebuild.
                 patience: Duration::ZERO,
                 rebuilt_from: Arc::default(),
+                held,
             }
             .run()
         });

@@ -60,6 +60,8 @@ pub(in crate::store) struct Recovery<'a> {
     pub(in crate::store) make_room: &'a dyn Fn() -> bool,
     pub(in crate::store) patience: Duration,
     pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
+    /// An engine that is open already, of a store that lacks only the WAL.
+    pub(in crate::store) held: Option<Opened>,
 }
 
 /// An engine that has every commit up to `number`.
@@ -69,9 +71,13 @@ pub(in crate::store) struct Opened {
 }
 
 impl Recovery<'_> {
-    pub(in crate::store) fn run(self) -> Result<Recovered, StoreError> {
+    pub(in crate::store) fn run(mut self) -> Result<Recovered, StoreError> {
         let sources = self.sources()?;
-        let sled = match self.sled(&sources) {
+        let opened = match self.held.take() {
+            Some(held) => Ok(held),
+            None => self.sled(&sources),
+        };
+        let sled = match opened {
             // Opening needs some space; the ballast is kept for this.
             Err(StoreError::Full) if (self.make_room)() => self.sled(&sources),
             other => other,

@@ -147,6 +147,26 @@ fn a_heartbeat_with_an_advanced_position_is_a_play() {
 }
 
 #[test]
+fn impossible_bitrates_of_heartbeats_do_not_count() {
+    let mut view = view_of(&[]);
+    for (at, bitrate) in [
+        (10, 2_000_000),
+        (20, u64::MAX),
+        (30, BITRATE_MAX + 1),
+        (40, 0),
+    ] {
+        view.beat(NOON + at, at, bitrate);
+    }
+    let cell = view.sums(DurationUnit::Millis, false);
+    assert_eq!(cell.figures(0).mean_bitrate, Some(2_000_000.0));
+    let mut fastest = view_of(&[]);
+    fastest.beat(NOON + 10, 10, BITRATE_MAX);
+    fastest.beat(NOON + 20, 20, BITRATE_MAX);
+    let cell = fastest.sums(DurationUnit::Millis, false);
+    assert_eq!(cell.figures(0).mean_bitrate, Some(BITRATE_MAX as f64));
+}
+
+#[test]
 fn waits_and_pauses_are_not_playing_time() {
     use PlayerAction::{Paused, Playing, Started, Stopped, Waited, Waiting};
     let reported = view_of(&[

@@ -131,6 +131,7 @@ impl From<UpstreamError> for ApiError {
             ),
             UpstreamError::Status(_)
             | UpstreamError::Refused(_)
+            | UpstreamError::Empty
             | UpstreamError::TooLarge
             | UpstreamError::Resting
             | UpstreamError::Connection(_) => (

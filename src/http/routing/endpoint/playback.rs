@@ -307,21 +307,27 @@ fn parsed<'a, T>(
     parse(text).map_err(|why| ApiError::field(input.names.full(name), why.0))
 }
 
+fn not_empty(text: &str) -> Result<&str, Malformed> {
+    (!text.is_empty())
+        .then_some(text)
+        .ok_or(Malformed("is empty"))
+}
+
 /// Returns the hash of the Entitlement Token. `None` if the text cannot be a token; it is answered
 /// as an unknown token is.
 pub(crate) fn entitlement(input: &Input<'_>) -> Result<Option<TokenHash>, ApiError> {
-    let name = "Play-EntitlementId";
-    let text = input.heads.play.entitlement.required(input.names, name)?;
+    let text = parsed(
+        input,
+        input.heads.play.entitlement,
+        "Play-EntitlementId",
+        not_empty,
+    )?;
     // Malformed text is `None` and refused as an unknown token: the form of a token is no business of a client.
     Ok(TokenHash::hash_presented(TokenKind::Entitlement, text))
 }
 
 pub(crate) fn session(input: &Input<'_>) -> Result<SessionId, ApiError> {
-    let text = parsed(input, input.heads.play.session, "Play-Session", |text| {
-        (!text.is_empty())
-            .then_some(text)
-            .ok_or(Malformed("is empty"))
-    })?;
+    let text = parsed(input, input.heads.play.session, "Play-Session", not_empty)?;
     // Ids are opaque to clients: malformed text is an unknown id.
     SessionId::parse(text)
         .map_err(|_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session"))
