@@ -33,7 +33,8 @@ use yardstick::{Contestant, compare};
 
 const LIVESTREAMS: [usize; 4] = [10, 100, 1_000, 10_000];
 const SESSIONS: [usize; 3] = [10, 1_000, 100_000];
-/// Devices of one user: to hash a password for each session would take hours.
+/// Sessions of one user, each on a device of its own. A user for each session would need a password hash each, which takes
+/// hours.
 const DEVICES: usize = 100;
 /// Requests for different livestreams or sessions, so that a cache of a few does not flatter.
 const READS: usize = 4_096;

@@ -2,7 +2,8 @@
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, VARY,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
@@ -25,7 +26,7 @@ const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 const REQUESTED_MAX: usize = 1_024;
 
 fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let value = headers.get("access-control-request-headers")?;
+    let value = headers.get(ACCESS_CONTROL_REQUEST_HEADERS)?;
     // Echoed into a response header: only characters of header names pass, up to a limit.
     let plain = value.len() <= REQUESTED_MAX
         && value
@@ -35,11 +36,16 @@ fn requested(headers: &HeaderMap) -> Option<&HeaderValue> {
     plain.then_some(value)
 }
 
+/// Whether an `OPTIONS` request is a CORS preflight.
+fn is_preflight(headers: &HeaderMap) -> bool {
+    headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
 #[must_use]
 pub(crate) fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
     let mut reply = Reply::no_content().with_header(ALLOW, entry.allow.clone());
     // RFC 9110, 9.3.7: a plain OPTIONS asks for `Allow`. Only a preflight gets the CORS headers.
-    if headers.contains_key("access-control-request-method") {
+    if is_preflight(headers) {
         reply = reply
             .with_header(ACCESS_CONTROL_ALLOW_METHODS, entry.allow.clone())
             .with_header(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
@@ -55,10 +61,7 @@ pub(crate) fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
 pub(crate) fn allow_refusal(request: &Parts, answer: &mut HeaderMap) -> bool {
     answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
-    let preflight = request.method == Method::OPTIONS
-        && request
-            .headers
-            .contains_key("access-control-request-method");
+    let preflight = request.method == Method::OPTIONS && is_preflight(&request.headers);
     if preflight {
         let methods = HeaderValue::from_static("GET, POST, PUT, DELETE");
         answer.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);

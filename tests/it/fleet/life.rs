@@ -317,7 +317,7 @@ fn a_restored_backup_is_refused(fleet: &mut Fleet, standby: usize) {
     );
     let made: Value = serde_json::from_str(&made.unwrap()).unwrap();
     let file = made["path"].as_str().unwrap();
-    // By the command: refused, here and at the owner.
+    // `backup restore` refuses on a standby and on the owner: a member cannot be restored alone.
     for at in [standby, (standby + 1) % 3] {
         let refused = playgate(
             &fleet.members[at].config,

@@ -163,8 +163,8 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Returns how many requests of the group were answered: a response that ends the connection leaves the
-    /// others unanswered.
+    /// Returns how many requests of the group were answered. After a response that ends the connection the rest get
+    /// no answer.
     fn exchange(&self, group: &[Sent], tally: &mut Tally) -> Result<usize, (usize, String)> {
         let panics = (self.panics)();
         let bytes = group
