@@ -3,12 +3,22 @@
 //! The trace is an argument of every function that adds to it. It is shared between a request and the write batch that
 //! finishes its decision on another thread.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
-use super::entitlement::DecisionStep;
 use crate::types::{AssetId, BroadcastId, Email, SessionId, UserId};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionStep {
+    /// Such as `offer`, `rights`, `streams` or `session`.
+    pub check: Cow<'static, str>,
+    pub subject: Option<String>,
+    pub finding: String,
+    pub passed: bool,
+}
 
 /// Cheap to clone; all clones collect into one. One that is off collects nothing.
 #[derive(Clone, Debug, Default)]

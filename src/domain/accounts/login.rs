@@ -8,8 +8,17 @@ use super::tables::{CredentialRecord, CredentialTable, Users, UsersByEmail};
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, NewLogin, credentials, guesses, throttle,
 };
+use crate::domain::decision::{DecisionStep, DecisionTrace};
 use crate::store::{Durability, StoreError, WritePriority};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
+
+/// What a client gave to log in.
+pub struct GivenLogin {
+    pub email: Email,
+    pub password: Password,
+    pub from: IpAddr,
+    pub trace: DecisionTrace,
+}
 
 struct FoundUser {
     id: UserId,
@@ -21,22 +30,18 @@ impl Accounts {
     pub async fn log_in(
         &self,
         partner: PartnerId,
-        email: &Email,
-        password: &Password,
-        from: IpAddr,
+        given: GivenLogin,
         now: UnixSeconds,
         pool: &impl HashPool,
     ) -> Result<NewLogin, AccountsError> {
         // An unknown user, a disabled account and a wrong password take the same time, count alike and give
         // the same error, so that an attacker cannot discover accounts.
-        let subjects = guesses(partner, email, from);
+        let subjects = guesses(partner, &given.email, given.from);
         let attempt = self
             .attempt(Durability::Logged, subjects.into(), now)
             .await?;
-        let (email, password) = (email.clone(), password.clone());
-        let check = move |this: &Self, memory: &mut HashMemory| {
-            this.check_login(partner, &email, &password, memory)
-        };
+        let check =
+            move |this: &Self, memory: &mut HashMemory| this.check_login(partner, &given, memory);
         let (found, rehashed) = attempt.work(pool, check).await??;
         let reservation = attempt.reservation();
         let token = Token::new(TokenKind::User, self.0.entropy.array());
@@ -78,20 +83,25 @@ impl Accounts {
     fn check_login(
         &self,
         partner: PartnerId,
-        email: &Email,
-        password: &Password,
+        given: &GivenLogin,
         memory: &mut HashMemory,
     ) -> Result<(FoundUser, Option<String>), AccountsError> {
-        let (found, stored) = self.look_up(partner, email)?;
+        let (found, stored) = self.look_up(partner, &given.email)?;
         let cost = self.0.settings.cost;
         let PasswordVerdict { matches, outdated } =
-            hashing::verify(password.reveal(), &stored, cost, memory)?;
+            hashing::verify(given.password.reveal(), &stored, cost, memory)?;
+        // Now and not behind the answer: the account may be disabled or get another password in between. What the steps
+        // of the reasons differ in costs nanoseconds; the hash before it takes milliseconds.
+        given.trace.steps(|| login_steps(found.as_ref(), matches));
+        if let Some(found) = &found {
+            given.trace.user(found.id);
+        }
         // A disabled account is rejected only after the hash, so that it takes the same time.
         let Some(found) = found.filter(|found| matches && !found.disabled) else {
             return Err(AccountsError::InvalidCredentials);
         };
         let rehashed = outdated
-            .then(|| self.hash(password.reveal(), memory))
+            .then(|| self.hash(given.password.reveal(), memory))
             .transpose()?;
         Ok((found, rehashed))
     }
@@ -121,6 +131,27 @@ impl Accounts {
                 }
             })
         })
+    }
+}
+
+/// Why a login failed, for operators: the client gets the same error for each reason.
+fn login_steps(found: Option<&FoundUser>, matches: bool) -> Vec<DecisionStep> {
+    let step = |check: &'static str, passed, finding: &str| DecisionStep {
+        check: check.into(),
+        subject: None,
+        finding: finding.to_owned(),
+        passed,
+    };
+    let exists = step("account", true, "exists and is not disabled");
+    match found {
+        None => vec![step(
+            "account",
+            false,
+            "no user of the partner has the address",
+        )],
+        Some(found) if found.disabled => vec![step("account", false, "is disabled")],
+        Some(_) if matches => vec![exists],
+        Some(_) => vec![exists, step("password", false, "is wrong")],
     }
 }
 

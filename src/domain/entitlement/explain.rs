@@ -1,8 +1,9 @@
 //! Explains an entitlement decision to an operator.
 
 use super::evaluate::{EntitlementService, OfferEvaluation, OfferState, Subject, any_country};
-use super::model::{DecisionStep, Denied, EntitlementSettings, PinRule, Playing};
+use super::model::{Denied, EntitlementSettings, PinRule, Playing};
 use crate::domain::accounts::User;
+use crate::domain::decision::DecisionStep;
 use crate::domain::decision::{DecisionTrace, RightsSource};
 use crate::domain::schedule::Program;
 use crate::types::{AssetId, Country, LiveOffset, UnixSeconds};

@@ -20,7 +20,7 @@ pub(crate) use evaluate::{EntitlementService, any_country};
 pub(crate) use explain::EntitlementExplanation;
 pub(crate) use grants::{Grants, erase_user};
 pub(crate) use model::{
-    Decision, DecisionStep, Denied, EntitlementSettings, Grant, PinRule, Playing, TAG_ANY_DEVICE,
+    Decision, Denied, EntitlementSettings, Grant, PinRule, Playing, TAG_ANY_DEVICE,
 };
 pub(crate) use position::{PositionRights, Withheld, checked_position};
 pub(crate) use tables::schema;

@@ -1,6 +1,5 @@
 //! Grants, the settings of decisions with their PIN rules, and the result of a decision.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -109,15 +108,6 @@ pub enum Denied {
     NotAvailable,
     #[error("the program has no live rights")]
     NoLiveRights,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DecisionStep {
-    /// Such as `offer`, `rights`, `streams` or `session`.
-    pub check: Cow<'static, str>,
-    pub subject: Option<String>,
-    pub finding: String,
-    pub passed: bool,
 }
 
 impl EntitlementSettings {

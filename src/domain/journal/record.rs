@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::entitlement::DecisionStep;
+use crate::domain::decision::DecisionStep;
 use crate::domain::segment_file::frame::FrameBody;
 use crate::store::{Record, VALUE_MAX, decode_note};
 use crate::types::{AssetId, PartnerId, SessionId, UserId};

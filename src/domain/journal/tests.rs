@@ -88,7 +88,7 @@ fn all(journal: &RequestJournal) -> Vec<String> {
 fn record_bytes_are_stable() {
     let mut record = record(0, 7);
     record.number = 5;
-    record.steps = vec![crate::domain::entitlement::DecisionStep {
+    record.steps = vec![crate::domain::decision::DecisionStep {
         check: "offer".into(),
         subject: Some("gold".to_owned()),
         finding: "no".to_owned(),

@@ -1,6 +1,6 @@
 //! Explains to an operator whether the limits of a user allow a start.
 
-use crate::domain::entitlement::DecisionStep;
+use crate::domain::decision::DecisionStep;
 use crate::types::{AssetId, DeviceId, UnixSeconds};
 
 use super::context::Viewer;

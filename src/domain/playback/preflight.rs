@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use crate::domain::decision::DecisionStep;
 use crate::domain::decision::DecisionTrace;
-use crate::domain::entitlement::DecisionStep;
 use crate::store::{Commit, Durability, Txn, WritePriority};
 use crate::types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSeconds, UserId};
 

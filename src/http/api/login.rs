@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::domain::accounts::NewUser;
+use crate::domain::accounts::{GivenLogin, NewUser};
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::{PartnerAuth, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -68,24 +68,21 @@ pub(crate) async fn login(
     request: LoginRequest,
 ) -> Result<Reply, ApiError> {
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
-    let LoginRequest {
-        identity: email,
-        access_key: password,
-    } = request;
-    cx.trace.address(&email);
+    let given = GivenLogin {
+        email: request.identity,
+        password: request.access_key,
+        from,
+        trace: cx.trace.clone(),
+    };
+    cx.trace.address(&given.email);
     // The limits by account and address come before the hash: a locked account costs no processor time.
     services
         .accounts
-        .check_login_rate(partner, &email, from, now)?;
+        .check_login_rate(partner, &given.email, from, now)?;
     let pool = pool(services, cx, Some(partner));
     let opened = pool
-        .guess(
-            services
-                .accounts
-                .log_in(partner, &email, &password, from, now, &pool),
-        )
+        .guess(services.accounts.log_in(partner, given, now, &pool))
         .await?;
-    cx.trace.user(opened.user.id);
     Reply::json(&LoginReply::new(&opened, false))
 }
 

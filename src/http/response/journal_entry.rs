@@ -13,13 +13,11 @@ use http::{HeaderName, StatusCode};
 use ring::digest;
 use serde_json::Value;
 
-use crate::domain::accounts::User;
 use crate::domain::decision::RightsSource;
-use crate::domain::entitlement::DecisionStep;
 use crate::domain::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
 use crate::domain::lab::AppliedFault;
 use crate::http::access::auth::PartnerIdentity;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::errors::api_error::ApiError;
 use crate::http::request::head_validation::decode;
 use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
 use crate::http::request::query::Query;
@@ -56,7 +54,6 @@ const MASKED_MEMBERS: [&str; 6] = [
     "pinCode",
 ];
 /// Label of the route.
-const LOGIN: &str = "login";
 const MASKED_ID: &str = "***";
 const MASK: &str = "\"***\"";
 const TOKENS: [TokenKind; 4] = [
@@ -147,37 +144,8 @@ fn late_facts(
     let (accounts, partner) = (services.accounts.clone(), entry.partner?);
     Some(Box::new(move |record| {
         let found = accounts.find(partner, &address).ok().flatten();
-        let user = found.and_then(|id| accounts.user(&id));
-        record.user = user.as_ref().map(|user| user.id);
-        if record.route == LOGIN {
-            record.steps.extend(login_steps(user.as_deref(), record));
-        }
+        record.user = found;
     }))
-}
-
-/// Why a login failed. The client gets the same error after the same time for each reason, so that nobody can find out
-/// addresses. That is why this is looked up behind the answer.
-fn login_steps(user: Option<&User>, record: &JournalRecord) -> Vec<DecisionStep> {
-    let step = |check: &'static str, passed, finding: &str| DecisionStep {
-        check: check.into(),
-        subject: None,
-        finding: finding.to_owned(),
-        passed,
-    };
-    let wrong = record.code.as_deref() == Some(ErrorCode::InvalidCredentials.as_str());
-    match user {
-        None => vec![step(
-            "account",
-            false,
-            "no user of the partner has the address",
-        )],
-        Some(user) if user.disabled => vec![step("account", false, "is disabled")],
-        Some(_) if wrong => vec![
-            step("account", true, "exists and is not disabled"),
-            step("password", false, "is wrong"),
-        ],
-        Some(_) => vec![step("account", true, "exists and is not disabled")],
-    }
 }
 
 /// The request id, unless the client sent a token as its id. Ids often have the form of a partner token, so only the

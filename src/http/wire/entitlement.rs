@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::domain::catalog::{CatalogSnapshot, Offer, OfferKind};
-use crate::domain::entitlement::{DecisionStep, EntitlementExplanation, Grant};
+use crate::domain::decision::DecisionStep;
+use crate::domain::entitlement::{EntitlementExplanation, Grant};
 use crate::domain::journal::JournalRecord;
 use crate::domain::playback::Playability;
 use crate::http::errors::mapping::denial;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::entitlement::DecisionStep;
+use crate::domain::decision::DecisionStep;
 use crate::domain::journal::{JournalDevice, JournalRecord, JournalRecords, NamedText};
 use crate::domain::partners::Partners;
 use crate::http::response::body::{BodyError, BodyPiece, PIECE};

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::catalog_file::{rights_to_json, rule_to_json};
 use crate::domain::catalog::{CatalogSnapshot, Effects, ExplainedRight, Layer, Rule, Source};
+use crate::domain::decision::DecisionStep;
 use crate::domain::decision::RightsSource;
-use crate::domain::entitlement::DecisionStep;
 use crate::domain::schedule::{Broadcast, Schedule};
 
 #[derive(Serialize)]

@@ -26,6 +26,46 @@ fn new_user_is_logged_in_and_can_log_in_again() {
 }
 
 #[test]
+fn reason_of_a_failed_login_is_that_of_the_time_of_its_check() {
+    let f = fixture();
+    let ann = f.sign_up("ann@example.com").user.id;
+    let traced = |address, text| {
+        let given = GivenLogin {
+            trace: DecisionTrace::on(),
+            ..given_login(address, text)
+        };
+        let trace = given.trace.clone();
+        // The client sees no difference.
+        let result = f.accounts.log_in(partner(1), given, NOW, &InPlace).wait();
+        assert_eq!(result.err(), Some(AccountsError::InvalidCredentials));
+        trace
+    };
+    let disable = OperatorChange {
+        disabled: Some(true),
+        ..OperatorChange::default()
+    };
+    let wrong = traced("ann@example.com", "wrong wrong");
+    let unknown = traced("bob@example.com", PASSWORD);
+    let changed = f.accounts.change_by_operator(&ann, disable, NOW, &InPlace);
+    assert!(changed.wait().is_ok());
+    let disabled = traced("ann@example.com", PASSWORD);
+    for (trace, user, expected) in [
+        (
+            wrong,
+            Some(ann),
+            &["exists and is not disabled", "is wrong"][..],
+        ),
+        (unknown, None, &["no user of the partner has the address"]),
+        (disabled, Some(ann), &["is disabled"]),
+    ] {
+        let collected = trace.collected();
+        assert_eq!(collected.user, user);
+        let findings: Vec<_> = collected.steps.iter().map(|step| &step.finding).collect();
+        assert_eq!(findings, expected);
+    }
+}
+
+#[test]
 fn token_is_rejected_for_another_partner_and_after_expiry() {
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
@@ -196,9 +236,9 @@ fn hash_of_another_cost_is_replaced_at_login() {
     };
     assert!(stored().contains("t=1"));
     let log_in = |text: &str| {
-        let address = email("ann@example.com");
+        let given = given_login("ann@example.com", text);
         again
-            .log_in(partner(1), &address, &password(text), HERE, NOW, &InPlace)
+            .log_in(partner(1), given, NOW, &InPlace)
             .wait()
             .map(|_| ())
     };

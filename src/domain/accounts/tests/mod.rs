@@ -13,6 +13,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use super::*;
+use crate::domain::decision::DecisionTrace;
 use crate::domain::mail::{self, Mail};
 use crate::domain::partners::{self, Partners};
 use crate::ports::entropy::SeededEntropy;
@@ -133,6 +134,15 @@ trait Wait: Future + Sized {
 
 impl<F: Future> Wait for F {}
 
+fn given_login(address: &str, text: &str) -> GivenLogin {
+    GivenLogin {
+        email: email(address),
+        password: password(text),
+        from: HERE,
+        trace: DecisionTrace::off(),
+    }
+}
+
 impl Fixture {
     fn sign_up(&self, address: &str) -> NewLogin {
         self.accounts
@@ -155,9 +165,12 @@ impl Fixture {
         from: IpAddr,
         now: UnixSeconds,
     ) -> Result<NewLogin, AccountsError> {
-        let (address, text) = (email(address), password(text));
+        let given = GivenLogin {
+            from,
+            ..given_login(address, text)
+        };
         self.accounts
-            .log_in(partner(1), &address, &text, from, now, &InPlace)
+            .log_in(partner(1), given, now, &InPlace)
             .wait()
     }
 
