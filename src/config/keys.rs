@@ -358,7 +358,7 @@ section! {
         /// Where other members reach it, as host:port; default: `fleet.listen`.
         advertise: Option<String> = some(text(253)), None;
         /// How long the owner may be silent before another member takes over.
-        lease: Duration = duration(2..=60), Some("2s");
+        lease: Duration = duration(1..=60), Some("2s");
         /// Size of the log that is kept for members that were away.
         log_keep: ByteSize = byte_size(MIB..=1_024 * MIB), Some("64MiB");
     }

@@ -3,6 +3,7 @@
 //! The claim is renewed apart from everything else, so that neither a long plan nor an append without an answer
 //! costs it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use super::etcd::{EtcdLog, MemberRecord};
 use super::fence::{Fence, millis};
 use super::membership::Membership;
+use super::own_lease;
 use crate::store::replication::{Claim, MemberId, SharedLog as _, SharedLogError};
 
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -122,6 +124,9 @@ fn is_held(claim: Option<Claim>) -> bool {
 pub(super) struct ClaimLoop {
     pub(super) log: EtcdLog,
     pub(super) shared: Arc<DriverState>,
+    /// Where the lease is noted.
+    pub(super) directory: PathBuf,
+    pub(super) noted: Option<u64>,
 }
 
 impl ClaimLoop {
@@ -137,7 +142,10 @@ impl ClaimLoop {
                         self.shared.keep(claim, before);
                     }
                     match claim {
-                        Some(Claim::Held { .. }) => self.shared.lease / 4,
+                        Some(Claim::Held { .. }) => {
+                            self.note_lease();
+                            self.shared.lease / 4
+                        }
                         Some(Claim::Other { .. }) | None => TICK,
                     }
                 }
@@ -154,6 +162,18 @@ impl ClaimLoop {
         self.shared.fence.end();
         if let Err(error) = self.log.resign(member) {
             tracing::debug!(%error, "failed to release the claim of the owner; it ends with its lease");
+        }
+    }
+
+    /// After the claim, which must not wait for a disk.
+    fn note_lease(&mut self) {
+        let lease = self.log.lease();
+        let Some(new) = lease.filter(|_| lease != self.noted) else {
+            return;
+        };
+        self.noted = lease;
+        if let Err(error) = own_lease::write(&self.directory, new) {
+            tracing::debug!(%error, "failed to note the lease; after a crash it has to expire");
         }
     }
 

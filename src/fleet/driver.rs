@@ -1,6 +1,7 @@
 //! The threads of a member: one keeps the [claim](super::claim), one follows the log and takes the ownership.
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use super::claim::{ClaimLoop, DriverState, TICK};
 use super::etcd::{EtcdLog, EtcdSettings, MemberRecord};
 use super::fence::Fence;
 use super::membership::Membership;
+use super::own_lease;
 use super::peers::PeerClient;
 use super::promises;
 use crate::ports::{Clock, Entropy};
@@ -29,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// For one call. A call that was given up is repeated at another endpoint.
 const CALL: Duration = Duration::from_secs(2);
 /// Between two attempts to join the log at the start.
-const START_AGAIN: Duration = Duration::from_secs(2);
+const START_AGAIN: Duration = Duration::from_millis(250);
 const READ_BYTES: usize = 1024 * 1024;
 /// One place in the log is remembered for so many bytes.
 const SAMPLE: u64 = 1024 * 1024;
@@ -68,6 +70,8 @@ pub struct DriverSettings {
     /// Where other members reach this one.
     pub address: String,
     pub client: PeerClient,
+    /// That of the [membership](super::membership).
+    pub directory: PathBuf,
 }
 
 pub struct FleetDriver {
@@ -123,9 +127,13 @@ impl FleetDriver {
             settings.lease,
         ));
         let (standing, watched) = watch::channel(Standing::Standby { owner: None });
+        let mut asking = log(CALL)?;
+        end_lease_of_the_process_before(&settings.directory, &mut asking);
         let mut claims = ClaimLoop {
             log: log(settings.lease / 3)?,
             shared: Arc::clone(&shared),
+            directory: settings.directory,
+            noted: None,
         };
         let mut follow = FollowLoop {
             log: log(CALL)?,
@@ -157,7 +165,7 @@ impl FleetDriver {
             spawn("fleet-follow", move || follow.run())?,
         ];
         Ok(Self {
-            log: Arc::new(Mutex::new(log(CALL)?)),
+            log: Arc::new(Mutex::new(asking)),
             standing: watched,
             fence,
             shared,
@@ -213,6 +221,17 @@ fn join_log(
             }
             other => return other,
         }
+    }
+}
+
+fn end_lease_of_the_process_before(directory: &Path, log: &mut EtcdLog) {
+    let Some(lease) = own_lease::read(directory) else {
+        return;
+    };
+    match log.revoke(lease) {
+        Ok(()) => own_lease::remove(directory),
+        // Also if it has expired.
+        Err(error) => tracing::debug!(%error, "failed to revoke the lease of the process before"),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod etcd;
 mod fence;
 pub mod health;
 pub mod membership;
+mod own_lease;
 pub mod peer_server;
 mod peer_tls;
 pub mod peers;

@@ -1,5 +1,6 @@
 //! The shared log in etcd: what a backend promises, against a real etcd on loopback.
 
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread::park_timeout;
@@ -71,6 +72,7 @@ impl Etcd {
             login: None,
             timeout: Duration::from_secs(5),
             errors: std::sync::Arc::default(),
+            endpoint: std::sync::Arc::default(),
         }
     }
 
@@ -382,4 +384,41 @@ fn etcd_is_reached_over_tls_with_a_log_in_and_past_dead_endpoints() {
     };
     let head = etcd.log_with(&untrusted).head();
     assert!(matches!(head, Err(SharedLogError::Unknown(_))), "{head:?}");
+}
+
+/// A machine that was lost answers nothing: only the first call waits for it.
+#[test]
+fn connections_of_a_process_give_a_silent_endpoint_up_together() {
+    let Some(etcd) = Etcd::start(None) else {
+        return;
+    };
+    etcd.create(3);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let settings = EtcdSettings {
+        endpoints: vec![
+            format!("http://{}", silent.local_addr().unwrap()),
+            etcd.urls[0].clone(),
+        ],
+        timeout: Duration::from_secs(2),
+        ..etcd.settings()
+    };
+    let mut logs = [(); 3].map(|()| etcd.log_with(&settings));
+    let first = logs[0].head();
+    assert!(
+        matches!(first, Err(SharedLogError::Unknown(_))),
+        "{first:?}"
+    );
+    for log in &mut logs {
+        assert_eq!(log.head(), Ok(3));
+    }
+    // The control: another process has to find out by itself.
+    let other = EtcdSettings {
+        endpoint: std::sync::Arc::default(),
+        ..settings
+    };
+    let first = etcd.log_with(&other).head();
+    assert!(
+        matches!(first, Err(SharedLogError::Unknown(_))),
+        "{first:?}"
+    );
 }

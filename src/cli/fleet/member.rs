@@ -23,7 +23,7 @@ use crate::domain;
 use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure, Standing};
 use crate::fleet::etcd::EtcdSettings;
 use crate::fleet::health::FleetExaminer;
-use crate::fleet::membership::{Membership, MembershipError};
+use crate::fleet::membership::{Membership, MembershipError, directory};
 use crate::fleet::peer_server::{Erase, PeerServer, TakeOver};
 use crate::fleet::peers::PeerClient;
 use crate::http::freshness::Freshness;
@@ -88,6 +88,7 @@ pub(super) fn etcd(config: &FleetConfig) -> Result<EtcdSettings, Failure> {
         login,
         timeout: Duration::from_secs(5),
         errors: Arc::default(),
+        endpoint: Arc::default(),
     })
 }
 
@@ -145,6 +146,7 @@ impl FleetMember {
             keep: config.fleet.log_keep.0,
             address: address(&config.fleet),
             client: client.clone(),
+            directory: directory(&config.server.data_dir),
         };
         let own = settings.address.clone();
         let listener = listen(&config.fleet.listen).await?;

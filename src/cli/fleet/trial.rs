@@ -198,6 +198,7 @@ fn start_etcd(folder: &Path) -> Result<Vec<(Running, String)>, Failure> {
             .args(["--listen-peer-urls", &peer])
             .args(["--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &cluster])
+            .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

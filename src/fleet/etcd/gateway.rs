@@ -1,7 +1,7 @@
 //! Calls of etcd's JSON gateway: endpoints, connections, log-in, and what an error says about the call.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use data_encoding::BASE64;
@@ -39,6 +39,9 @@ pub struct EtcdSettings {
     pub timeout: Duration,
     /// Counts calls without an answer and refused ones.
     pub errors: Arc<AtomicU64>,
+    /// The endpoint that is used. All connections of a process change it together: when a machine is lost, one of them
+    /// waits for an answer in vain, and not each.
+    pub endpoint: Arc<AtomicUsize>,
 }
 
 /// Whether a call may be sent again after its answer got lost.
@@ -51,8 +54,9 @@ pub(super) enum Repeat {
 
 pub(super) struct Gateway {
     endpoints: Vec<RequestTarget>,
-    /// The endpoint that answered last.
+    /// The endpoint of the connection.
     current: usize,
+    shared: Arc<AtomicUsize>,
     connection: Option<KeptConnection<Full<Bytes>>>,
     login: Option<(String, String)>,
     token: Option<HeaderValue>,
@@ -83,6 +87,7 @@ impl Gateway {
         Ok(Self {
             endpoints,
             current: 0,
+            shared: Arc::clone(&settings.endpoint),
             connection: None,
             login: settings.login.clone(),
             token: None,
@@ -119,6 +124,7 @@ impl Gateway {
     ) {
         let runtime = self.runtime.clone();
         let until = Instant::now() + wait;
+        self.use_shared_endpoint();
         let waiting = async {
             // A connection of its own: a stream that is given up takes its connection along.
             let mut connection = self.endpoint()?.connect().await.ok()?;
@@ -187,7 +193,19 @@ impl Gateway {
     /// The next call goes to another endpoint.
     pub(super) fn give_up_endpoint(&mut self) {
         self.connection = None;
-        self.current = (self.current + 1) % self.endpoints.len();
+        let next = (self.current + 1) % self.endpoints.len();
+        // Another connection may have given it up before.
+        let _ =
+            self.shared
+                .compare_exchange(self.current, next, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    fn use_shared_endpoint(&mut self) {
+        let shared = self.shared.load(Ordering::Acquire) % self.endpoints.len();
+        if self.current != shared {
+            self.connection = None;
+            self.current = shared;
+        }
     }
 
     async fn attempt(&mut self, path: &'static str, body: &Value) -> Result<Value, CallError> {
@@ -204,6 +222,7 @@ impl Gateway {
 
     async fn exchange(&mut self, path: &'static str, body: &Value) -> Result<Value, CallError> {
         let not_sent = || CallError::NotSent("no endpoint is given".to_owned());
+        self.use_shared_endpoint();
         let request = self.request(path, body).ok_or_else(not_sent)?;
         // Taken, and put back only after a whole answer: a call that was given up leaves its answer in it.
         let mut connection = match self.connection.take().filter(|kept| !kept.is_closed()) {

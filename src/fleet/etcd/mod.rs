@@ -51,8 +51,9 @@ impl EtcdLog {
         Ok(Self {
             gateway: Gateway::new(settings, runtime)?,
             prefix: format!("playgate/{}/", HEXLOWER.encode(&fleet)),
-            // etcd's own minimum follows from its election time, about two seconds.
-            lease_time: lease_time.as_secs().max(2),
+            // etcd's own minimum follows from its election time, two seconds by default. The fence uses no more than
+            // what was asked for.
+            lease_time: lease_time.as_secs().max(1),
             lease: None,
         })
     }
@@ -126,6 +127,17 @@ impl EtcdLog {
         }
         let revision = number(answer.pointer("/header/revision"));
         Ok((entries, head, revision))
+    }
+
+    pub(super) const fn lease(&self) -> Option<u64> {
+        self.lease
+    }
+
+    /// Ends a lease. The key of its claim goes with it.
+    pub(super) fn revoke(&mut self, lease: u64) -> Result<(), SharedLogError> {
+        let body = json!({ "ID": lease.to_string() });
+        let revoked = self.gateway.call("/v3/lease/revoke", &body, Repeat::Safe);
+        revoked.map(drop)
     }
 
     /// Keeps the lease alive, or gets another one. A lost lease has lost its claim as well.
@@ -219,13 +231,10 @@ impl SharedLog for EtcdLog {
     }
 
     fn resign(&mut self, _: MemberId) -> Result<(), SharedLogError> {
-        if let Some(lease) = self.lease.take() {
-            // The key of the claim goes with its lease.
-            let body = json!({ "ID": lease.to_string() });
-            let revoked = self.gateway.call("/v3/lease/revoke", &body, Repeat::Safe);
-            if let Err(error) = revoked {
-                tracing::debug!(%error, "failed to revoke the lease of a claim; it expires");
-            }
+        if let Some(lease) = self.lease.take()
+            && let Err(error) = self.revoke(lease)
+        {
+            tracing::debug!(%error, "failed to revoke the lease of a claim; it expires");
         }
         Ok(())
     }

@@ -32,6 +32,7 @@ pub fn probe(settings: &EtcdSettings, runtime: &Handle) -> Vec<EndpointReport> {
                 timeout: PATIENCE,
                 // An endpoint that is away is reported as such.
                 errors: Arc::default(),
+                endpoint: Arc::default(),
                 ..settings.clone()
             };
             scope.spawn(move || {

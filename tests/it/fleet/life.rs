@@ -33,6 +33,29 @@ fn operators_see_what_is_wrong_with_a_fleet_and_what_to_do() {
     dissolving_leaves_one_single_node(&mut fleet);
 }
 
+/// Nobody waits for the end of its lease.
+#[test]
+fn killed_owner_revokes_its_lease_when_it_starts_again() {
+    // Far above what a takeover takes. Three quarters of it are left at any time.
+    const LEASE: Duration = Duration::from_secs(15);
+    let lease = [("PLAYGATE_FLEET_LEASE", "15s")];
+    let Some(mut fleet) = Fleet::with(&lease) else {
+        return;
+    };
+    // A member that has just started takes nothing over.
+    std::thread::park_timeout(LEASE);
+    let owner = fleet.owner();
+    let killed = Instant::now();
+    fleet.members[owner].part.signal("KILL");
+    // The control: the claim of a process that does not come back stays.
+    std::thread::park_timeout(Duration::from_secs(1));
+    assert_eq!(fleet.owner(), owner);
+    let member = &mut fleet.members[owner];
+    member.part.start(&member.config, &lease);
+    until("another owner", || (fleet.owner() != owner).then_some(()));
+    assert!(killed.elapsed() < LEASE * 2 / 3);
+}
+
 #[test]
 fn a_single_node_has_no_fleet() {
     let server = TestServer::start();
