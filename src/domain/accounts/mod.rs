@@ -16,6 +16,8 @@ mod hashing;
 mod login;
 mod login_sessions;
 mod model;
+#[cfg(debug_assertions)]
+mod next_format;
 mod password_policy;
 mod password_reset;
 mod pin;
@@ -62,12 +64,15 @@ use throttle::{AttemptKind, AttemptSubject, Reservation};
 
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
-    schema
+    let schema = schema
         .with::<Users>()
         .with::<CredentialTable>()
         .with::<Logins>()
         .with::<ResetTokens>()
-        .with::<Throttles>()
+        .with::<Throttles>();
+    #[cfg(debug_assertions)]
+    let schema = next_format::schema(schema);
+    schema
 }
 
 /// Erases or ends the data of a user in another module, within a write batch of this module.

@@ -2,7 +2,7 @@
 //! members are equal when it is quiet.
 //!
 //! Each change runs a few rounds. `PLAYGATE_FLEET_ROUNDS=300` runs the long form and the control without syncs, and
-//! prints the figures of `docs/fleet.md`. `PLAYGATE_FLEET_FAULT=PowerOfTwo` repeats one fault. Needs root, and no network but its own.
+//! prints the figures of `docs/fleet.md`. `PLAYGATE_FLEET_FAULT=PowerOfTwo` repeats one fault, `PLAYGATE_FLEET_LEASE=1s` sets `fleet.lease`. Needs root, and no network but its own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,8 +22,10 @@ use super::viewer::{Beats, watch};
 use super::{alone, playgate, until};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
+pub enum Fault {
     KillOwner,
+    /// Started again after a second, as systemd does.
+    RestartOwner,
     KillEtcdLeader,
     KillOwnerAndEtcdLeader,
     /// Two of three etcd.
@@ -49,7 +51,7 @@ enum Fault {
 
 /// What the fleet does when the fault comes.
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+pub enum Phase {
     Load,
     Backup,
     Import,
@@ -61,7 +63,7 @@ enum Phase {
     Join,
 }
 
-const FAULTS: [Fault; 15] = [
+const FAULTS: [Fault; 16] = [
     Fault::KillOwnerAndEtcdLeader,
     Fault::PowerOfAll,
     Fault::MuteOwner,
@@ -77,6 +79,7 @@ const FAULTS: [Fault; 15] = [
     Fault::PowerOfTwo,
     Fault::KillEtcdLeader,
     Fault::KillEtcdMajority,
+    Fault::RestartOwner,
 ];
 
 const PHASES: [Phase; 6] = [
@@ -90,8 +93,11 @@ const PHASES: [Phase; 6] = [
 
 /// Before a fault, during it and after it.
 const BEFORE: Duration = Duration::from_secs(1);
-const DURING: Duration = Duration::from_secs(4);
+pub const DURING: Duration = Duration::from_secs(4);
 const AFTER: Duration = Duration::from_secs(2);
+
+/// `RestartSec` of the unit.
+const RESTART: Duration = Duration::from_secs(1);
 
 /// Rounds for every change. The first faults cover a takeover, the disks and the network.
 const SHORT: usize = 3;
@@ -114,7 +120,7 @@ pub fn machines() -> Option<Machines> {
     }
 }
 
-fn inject(fleet: &mut Machines, fault: Fault) {
+pub fn inject(fleet: &mut Machines, fault: Fault) {
     let owner = fleet.owner();
     let standby = (owner + 1) % MACHINES;
     match fault {
@@ -127,6 +133,11 @@ fn inject(fleet: &mut Machines, fault: Fault) {
             fleet.kill_member(at);
             park_timeout(DURING);
             fleet.start_member(at, None);
+        }
+        Fault::RestartOwner => {
+            fleet.kill_member(owner);
+            park_timeout(RESTART);
+            fleet.start_member(owner, None);
         }
         Fault::KillEtcdLeader => {
             let leader = fleet.etcd_leader();
@@ -323,7 +334,7 @@ fn upgrade(fleet: &mut Machines) {
 
 /// Does what an operator or systemd does: a member whose log is damaged takes a new copy, and one that has ended is
 /// started again. Returns how many.
-fn mend(fleet: &mut Machines) -> usize {
+pub fn mend(fleet: &mut Machines) -> usize {
     let mut mended = 0;
     for at in 0..MACHINES {
         let log = fleet.log(at);
@@ -354,7 +365,7 @@ fn users(config: &Path) -> Vec<String> {
 }
 
 /// Stops every member, takes it out of the fleet, and returns what its store has.
-fn exports(fleet: &mut Machines) -> Vec<Vec<String>> {
+pub fn exports(fleet: &mut Machines) -> Vec<Vec<String>> {
     for at in 0..MACHINES {
         fleet.stop_member(at);
     }
@@ -387,11 +398,11 @@ pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
         .unwrap_or_default()
 }
 
-struct Campaign {
+pub struct Campaign {
     /// Before the network and the folder that it is in.
     joiner: Joiner,
-    fleet: Machines,
-    ledger: Mutex<Ledger>,
+    pub fleet: Machines,
+    pub ledger: Mutex<Ledger>,
     next: AtomicUsize,
     registers: Vec<Mutex<Option<Register>>>,
     beats: Mutex<Beats>,
@@ -400,7 +411,7 @@ struct Campaign {
 }
 
 impl Campaign {
-    fn new(fleet: Machines) -> Self {
+    pub fn new(fleet: Machines) -> Self {
         Self {
             joiner: Joiner::new(&fleet),
             fleet,
@@ -414,7 +425,7 @@ impl Campaign {
     }
 
     /// Lets clients work while `disturb` runs; returns when they stopped, and how often the operator's work was done.
-    fn work(&mut self, phase: Phase, disturb: impl FnOnce(&mut Machines)) -> (Instant, usize) {
+    pub fn work(&mut self, phase: Phase, disturb: impl FnOnce(&mut Machines)) -> (Instant, usize) {
         let stop = AtomicBool::new(false);
         let partner = self.fleet.partner.clone();
         let addresses = self.fleet.addresses();
@@ -495,7 +506,7 @@ impl Campaign {
     }
 
     /// With everything mended.
-    fn check(&self) -> Vec<String> {
+    pub fn check(&self) -> Vec<String> {
         self.fleet.wait_until_equal();
         let users = users(self.fleet.config(0));
         self.ledger.lock().unwrap().check(&users)

@@ -1,7 +1,7 @@
 //! A fourth machine, whose member joins the fleet and leaves it again.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use data_encoding::BASE64;
 
@@ -32,30 +32,9 @@ impl Joiner {
         joiner
     }
 
-    /// Does what the documentation says, also after an attempt that failed. `others` are the members' configurations.
+    /// `others` are the members' configurations.
     pub fn join(&mut self, others: &[PathBuf]) {
-        let ask = |arguments: &[&str]| {
-            let mut others = others.iter();
-            others.find_map(|config| playgate(config, arguments).ok())
-        };
-        let mut refused = String::new();
-        until("a member that has joined", || {
-            let word = ask(&["fleet", "invite"])?;
-            let Err(error) = playgate(
-                &self.config,
-                &["fleet", "join", word.trim(), "--name", NAME],
-            ) else {
-                return Some(());
-            };
-            if error.contains("the fleet has a member") {
-                ask(&["fleet", "leave", "--name", NAME]);
-            }
-            if error != refused {
-                println!("{NAME} does not join: {error}");
-                refused = error;
-            }
-            None
-        });
+        join(&self.config, NAME, others);
         let log = File::create(&self.log).unwrap();
         self.member = Some(Process::serve(&self.space, &self.config, log, None));
     }
@@ -72,6 +51,30 @@ impl Joiner {
         let users = export.lines().filter(|line| line.starts_with("users\t"));
         users.map(email).collect()
     }
+}
+
+/// Does what the documentation says, also after an attempt that failed. `others` are the members' configurations.
+pub fn join(config: &Path, name: &str, others: &[PathBuf]) {
+    let ask = |arguments: &[&str]| {
+        let mut others = others.iter();
+        others.find_map(|config| playgate(config, arguments).ok())
+    };
+    let mut refused = String::new();
+    until("a member that has joined", || {
+        let word = ask(&["fleet", "invite"])?;
+        let join = ["fleet", "join", word.trim(), "--name", name];
+        let Err(error) = playgate(config, &join) else {
+            return Some(());
+        };
+        if error.contains("the fleet has a member") {
+            ask(&["fleet", "leave", "--name", name]);
+        }
+        if error != refused {
+            println!("{name} does not join: {error}");
+            refused = error;
+        }
+        None
+    });
 }
 
 /// What is before the domain in a line of an export, up to a byte that these emails do not have.

@@ -11,13 +11,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::disk::{Disk, run};
-use super::{playgate, post, until};
+use super::{installed, playgate, post, until};
 use crate::support::appliance::binary;
 use crate::support::external_tools::program;
 use crate::support::process::{InTime as _, first_json_line};
 
 pub const MACHINES: usize = 3;
-const NAMES: [&str; MACHINES] = ["north", "south", "west"];
+pub const NAMES: [&str; MACHINES] = ["north", "south", "west"];
 /// A machine without etcd, for a member that joins.
 pub const FOURTH: usize = MACHINES;
 const DISK_MIB: u32 = 700;
@@ -114,6 +114,7 @@ impl Process {
             .arg("--config")
             .arg(config)
             .arg("serve")
+            .envs(installed(config))
             .env("PLAYGATE_LOG_LEVEL", "info")
             .stdout(Stdio::null())
             .stderr(log)
@@ -124,15 +125,18 @@ impl Process {
     /// Sends SIGTERM and waits for the end.
     pub fn stop(&mut self) {
         self.signal("TERM");
-        self.0.take().unwrap().status_in_time();
+        if let Some(mut child) = self.0.take() {
+            child.status_in_time();
+        }
     }
 
-    fn signal(&self, name: &str) {
-        let id = self.0.as_ref().unwrap().id().to_string();
+    pub fn signal(&self, name: &str) {
+        let Some(child) = &self.0 else { return };
+        let id = child.id().to_string();
         run(Command::new("kill").args(["-s", name, &id])).unwrap();
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if let Some(mut child) = self.0.take() {
             let _ = child.kill();
             child.status_in_time();
@@ -146,6 +150,12 @@ fn command(space: &str, program: &Path) -> Command {
     let space = format!("--net=/run/netns/{space}");
     command.arg(space).arg(program).stdin(Stdio::null());
     command
+}
+
+impl From<Child> for Process {
+    fn from(child: Child) -> Self {
+        Self(Some(child))
+    }
 }
 
 impl Drop for Process {
@@ -232,11 +242,13 @@ impl Machines {
         let endpoints = (0..MACHINES).map(|at| format!("\"{}\"", self.etcd_url(at)));
         let endpoints = endpoints.collect::<Vec<_>>().join(", ");
         let own = self.network.address(at);
+        let lease = std::env::var_os("PLAYGATE_FLEET_LEASE");
+        let lease = lease.map_or_else(|| "2s".to_owned(), |lease| lease.into_string().unwrap());
         format!(
             "listen = [\"{own}:8080\"]\ndata_dir = \"{}\"\nenvironment = \"staging\"\n\
              [ops]\nlisten = \"{own}:8081\"\n[origin]\nmedia_dir = \"{}\"\n\
              [limits]\nsign_up_per_address = 1000000\n\
-             [fleet]\nendpoints = [{endpoints}]\nlisten = \"{own}:7080\"\n",
+             [fleet]\nendpoints = [{endpoints}]\nlisten = \"{own}:7080\"\nlease = \"{lease}\"\n",
             data.display(),
             self.folder.path().join("media").display(),
         )
@@ -294,6 +306,8 @@ impl Machines {
                 "--initial-cluster-state",
                 cluster_state,
             ])
+            // Those of `docs/fleet.md`.
+            .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
             .stdout(Stdio::null())
             .stderr(log)
             .spawn();
@@ -308,6 +322,17 @@ impl Machines {
         let log = File::create(log).unwrap();
         let space = self.network.space(at);
         self.machines[at].member = Process::serve(&space, self.config(at), log, ahead);
+    }
+
+    /// Starts the service of a machine with another configuration.
+    pub fn start_service(&mut self, at: usize, config: &Path) {
+        let log = File::create(self.folder.path().join(format!("member{at}.log"))).unwrap();
+        self.machines[at].member = Process::serve(&self.network.space(at), config, log, None);
+    }
+
+    /// The machine has no service any more: its process is the caller's.
+    pub fn take_service(&mut self, at: usize) -> Process {
+        std::mem::replace(&mut self.machines[at].member, Process(None))
     }
 
     /// Fills the first store as the demo does.
@@ -481,13 +506,19 @@ impl Machines {
     }
 
     pub fn restore_power(&mut self, which: &[usize]) {
+        self.restore_power_without_members(which);
+        for at in which {
+            self.start_member(*at, None);
+        }
+    }
+
+    pub fn restore_power_without_members(&mut self, which: &[usize]) {
         for at in which {
             self.machines[*at].disk.unmount();
             self.machines[*at].disk.mount().unwrap();
+            // It counts in one boot only.
+            let _ = fs::remove_file(self.data(*at).join("fleet/lease.json"));
             self.start_etcd(*at);
-        }
-        for at in which {
-            self.start_member(*at, None);
         }
     }
 

@@ -10,6 +10,7 @@
 //! | `ledger` | clients, and what they were answered |
 //! | `viewer` | a viewer who plays |
 //! | `campaign` | faults while clients write and read |
+//! | `formats` | a new store format, under the same faults |
 //! | `figures` | what a change costs |
 
 mod campaign;
@@ -17,6 +18,7 @@ mod campaign;
 #[path = "../../crash/harness/disk.rs"]
 mod disk;
 mod figures;
+mod formats;
 mod joiner;
 mod ledger;
 mod life;
@@ -29,12 +31,12 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::thread::park_timeout;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::appliance::{binary, err};
 use crate::support::process::{self, InTime as _};
 use crate::support::raw_http::request;
+use crate::support::until::until_some_within;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 /// For an answer; a connection waits for an owner for 10 seconds.
@@ -42,12 +44,29 @@ const ANSWER: Duration = Duration::from_secs(15);
 
 fn playgate(config: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = binary();
-    command.arg("--config").arg(config).args(arguments);
+    command
+        .arg("--config")
+        .arg(config)
+        .args(arguments)
+        .envs(installed(config));
     let output = command.output_in_time();
     match output.status.success() {
         true => Ok(String::from_utf8(output.stdout).unwrap()),
         false => Err(err(&output)),
     }
+}
+
+/// The file beside a configuration that says which store format the version on this machine writes.
+fn format_file(config: &Path) -> PathBuf {
+    let name = config.file_name().unwrap().to_str().unwrap();
+    let (machine, _) = name.split_once('.').unwrap();
+    config.with_file_name(format!("{machine}.format"))
+}
+
+/// The environment that makes a debug build the version that is installed there.
+fn installed(config: &Path) -> Option<(&'static str, String)> {
+    let format = fs::read_to_string(format_file(config)).ok()?;
+    Some(("PLAYGATE_NEXT_FORMAT", format))
 }
 
 /// The configuration without the fleet.
@@ -59,15 +78,8 @@ fn alone(config: &Path) -> PathBuf {
     alone
 }
 
-fn until<R>(what: &str, mut find: impl FnMut() -> Option<R>) -> R {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = find() {
-            return found;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited too long for {what}");
-        park_timeout(Duration::from_millis(100));
-    }
+fn until<R>(what: &str, find: impl FnMut() -> Option<R>) -> R {
+    until_some_within(PATIENCE, what, find)
 }
 
 /// Status and body; `None` if the connection broke.

@@ -11,13 +11,18 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Looks again and again until something is there.
-pub fn until_some<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+pub fn until_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
+    until_some_within(LIMIT, what, find)
+}
+
+/// The same with a deadline of its own.
+pub fn until_some_within<T>(limit: Duration, what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = find() {
             return found;
         }
-        assert!(began.elapsed() < LIMIT, "waited {LIMIT:?} for {what}");
+        assert!(began.elapsed() < limit, "waited {limit:?} for {what}");
         thread::park_timeout(Duration::from_millis(20));
     }
 }

@@ -1,0 +1,52 @@
+//! Store formats that no release has: a debug build has them up to the number in `PLAYGATE_NEXT_FORMAT`, so that tests can
+//! upgrade a fleet. Each gives every user a tag.
+
+use std::time::Duration;
+
+use super::tables::{UserRecord, Users};
+use crate::store::{Durability, Schema, Store, StoreError};
+use crate::types::UserId;
+
+/// So many users in one commit, with a pause after each: faults come in the middle.
+const PART: usize = 20;
+const PAUSE: Duration = Duration::from_millis(20);
+
+fn format() -> Option<String> {
+    std::env::var_os("PLAYGATE_NEXT_FORMAT")?.into_string().ok()
+}
+
+pub(super) fn schema(mut schema: Schema) -> Schema {
+    let format = format().and_then(|format| format.parse().ok());
+    while format.is_some_and(|format| schema.format() < format) {
+        schema = schema.upgraded_by(tag_users);
+    }
+    schema
+}
+
+fn tag_users(store: &Store) -> Result<(), StoreError> {
+    let mut from: Option<UserId> = None;
+    loop {
+        let part = store.write(Durability::Durable, move |txn| {
+            let users = txn.scan_from::<Users>(from.as_ref(), PART)?;
+            let last = users.last().map(|(id, _)| *id);
+            for (id, user) in users {
+                let (Some(user), Some(format)) = (user, format()) else {
+                    continue;
+                };
+                let tag = format!("format-{format}");
+                if !user.tags.contains(&tag) {
+                    let tags = [user.tags.clone(), vec![tag]].concat();
+                    txn.put::<Users>(&id, &UserRecord { tags, ..user })?;
+                }
+            }
+            Ok::<_, StoreError>(last)
+        });
+        let last = part.wait()?;
+        // The next part begins with the last one of this part.
+        if last == from {
+            return Ok(());
+        }
+        from = last;
+        std::thread::park_timeout(PAUSE);
+    }
+}
