@@ -1,6 +1,6 @@
 // One broadcast: its rights, which layer sets them, and the override of this broadcast.
 import { at, call, get } from './api.js';
-import { badge, choice, clock, el, facts, field, link, quiet, table, when, yes } from './dom.js';
+import { age, badge, choice, clock, el, facts, field, link, quiet, table, when, yes } from './dom.js';
 import { t } from './i18n.js';
 import { action, form, mayChange, panel } from './panel.js';
 
@@ -55,7 +55,7 @@ async function rights(id, self) {
       [t`Title`, el('strong', said.title)],
       [t`Livestream`, link(said.livestreamId, 'schedule', said.livestreamId)],
       [t`Time`, [when(said.start), ' – ', clock(said.stop)]],
-      [t`Age rating`, said.pgAge],
+      [t`Age rating`, age(said.pgAge)],
       [t`Live`, yes(said.liveAvailable)],
       [t`Catch-up`, catchup(said.catchupInterval)],
     ]),

@@ -2,7 +2,7 @@
 import { call, get, query } from './api.js';
 import { editor, saveWhole } from './catalog_edit.js';
 import { differences, importer } from './catalog_import.js';
-import { area, badge, count, el, link, quiet, when, yes } from './dom.js';
+import { age, area, badge, count, el, link, quiet, when, yes } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 import { action, form, mayChange, panel } from './panel.js';
@@ -91,7 +91,7 @@ const assets = (search) => [
     columns: [
       { head: t`Title`, id: 'title', value: (one) => one.title ?? one.id, cell: (one) => name(one.id, 'asset', one.title ?? one.id) },
       { head: t`Id`, id: 'id', value: ({ id }) => id, cell: ({ id }) => el('code', id) },
-      { head: t`Age rating`, id: 'age', value: (one) => one.pg_age ?? -1, cell: (one) => one.pg_age ?? quiet('–'), csv: (one) => one.pg_age },
+      { head: t`Age rating`, id: 'age', value: (one) => one.pg_age ?? -1, cell: (one) => age(one.pg_age), csv: (one) => one.pg_age },
       {
         head: t`Available`,
         cell: (one) => (one.available ? [time(one.available.from), ' – ', time(one.available.to)] : t`always`),

@@ -27,7 +27,7 @@ const SUPPORT = ['admin', 'agent', 'observer'];
 const ADMIN = ['admin', 'observer'];
 
 // First path segment, title, roles that see the page in the navigation, and render function. A page without a title is
-// reached from another page. The server enforces roles: a page that the role does not allow shows the server's error.
+// reached from another page, whose entry in the navigation it keeps. The server enforces roles: a page that the role does not allow shows the server's error.
 const PAGES = () => [
   ['overview', t`Overview`, ALL, overview],
   ['why', t`Entitlement check`, SUPPORT, why],
@@ -36,7 +36,7 @@ const PAGES = () => [
   ['sessions', t`Playback sessions`, SUPPORT, sessions],
   ['mail', t`Mail`, SUPPORT, mail],
   ['schedule', t`Schedule`, ALL, schedule],
-  ['broadcast', '', CONTENT, broadcast],
+  ['broadcast', '', CONTENT, broadcast, 'schedule'],
   ['catalog', t`Catalogue`, CONTENT, catalog],
   ['guides', t`EPG sources`, CONTENT, guides],
   ['quality', t`Quality`, CONTENT, quality],
@@ -120,10 +120,10 @@ function show() {
   const [[first, ...rest], search] = place();
   const page = PAGES().find(([path]) => path === (first || 'overview'));
   const missing = () => [el('p', t`The console has no page at this address.`)];
-  const [path, name, , contents] = page ?? ['', t`Page not found`, ALL, missing];
+  const [path, name, , contents, entry = path] = page ?? ['', t`Page not found`, ALL, missing];
   for (const anchor of part('nav').children) {
     anchor.removeAttribute('aria-current');
-    if (anchor.hash !== `#/${path}`) continue;
+    if (anchor.hash !== `#/${entry}`) continue;
     anchor.setAttribute('aria-current', 'page');
     anchor.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }

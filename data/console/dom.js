@@ -45,6 +45,9 @@ export const badge = (text, kind = '') => el(`span.badge${kind && `.${kind}`}`, 
 
 export const quiet = (...text) => el('span.quiet', ...text);
 
+/** The age from which a broadcast or a video may be watched; `undefined` where nobody rated it. */
+export const age = (years) => (years === undefined ? quiet(t`not rated`) : years === 0 ? t`all ages` : `${years}+`);
+
 export const yes = (value, good = t`yes`, bad = t`no`) => (value ? badge(good, 'good') : badge(bad, 'bad'));
 
 // -- Number and time formats

@@ -132,6 +132,17 @@ async function mapper(name, last, send, self) {
     text.textContent = `# [[epg.sources]] name = ${JSON.stringify(name)}\nchannels = { ${lines.join(', ')} }`;
   };
   const pick = choice(t`Channel of the guide`, 'guide', unknown);
+  const from = choice(t`Channel`, 'guide', unknown);
+  const to = choice(t`Livestream`, 'livestream', options);
+  // A livestream of the same name is most likely the one that is meant.
+  const plain = (name) => name?.trim().toLowerCase();
+  const suggest = () => {
+    const name = plain(unmappedNames[from.querySelector('select').value]);
+    const same = name && livestream.find((one) => plain(one.name) === name);
+    if (same) to.querySelector('select').value = same.id;
+  };
+  from.addEventListener('change', suggest);
+  suggest();
   const map = ({ guide, livestream: id }) => {
     chosen.set(guide, id);
     show();
@@ -155,7 +166,7 @@ async function mapper(name, last, send, self) {
       el('p.quiet', t`The mapping is part of the source in playgate.toml: put the line there and reload the service.`),
       form(
         t`Make the line`,
-        [choice(t`Channel`, 'guide', unknown), choice(t`Livestream`, 'livestream', options)],
+        [from, to],
         map,
         { reads: true },
       ),

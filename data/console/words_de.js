@@ -255,6 +255,8 @@ export default {
   "Create missing livestreams": "Fehlende Livestreams anlegen",
   "Search": "Suche",
   "all": "alle",
+  "all ages": "alle Altersstufen",
+  "not rated": "keine",
   "Export CSV": "CSV exportieren",
   "{0}–{1} of {2}": "{0}–{1} von {2}",
   "1 entry": "1 Eintrag",

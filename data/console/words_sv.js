@@ -255,6 +255,8 @@ export default {
   "Create missing livestreams": "Skapa livesändningar som saknas",
   "Search": "Sök",
   "all": "alla",
+  "all ages": "alla åldrar",
+  "not rated": "saknas",
   "Export CSV": "Exportera CSV",
   "{0}–{1} of {2}": "{0}–{1} av {2}",
   "1 entry": "1 post",

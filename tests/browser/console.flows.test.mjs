@@ -145,6 +145,8 @@ describe('operators at the console', () => {
     await operator.sees('Tomorrow’s talk', operator.panel('Found'));
     await page.getByRole('link', { name: 'Tomorrow’s talk' }).click();
     await operator.sees('Layers, in ascending precedence', operator.panel('Rights'));
+    await operator.sees('all ages', operator.panel('Rights'));
+    assert.equal(await page.locator('#nav [aria-current]').textContent(), 'Schedule');
     // Another day has no present.
     await operator.open('schedule?day=2020-01-01');
     assert.equal(await page.locator('.now-line').count(), 0);
@@ -272,9 +274,12 @@ describe('operators at the console', () => {
     guides.programmes = 40;
     await main.getByRole('button', { name: 'Import now' }).click();
     await operator.settled();
+    // The livestream with the name of the channel is proposed.
+    const same = { livestream: [{ id: 'same-name', name: 'GUIDED' }] };
+    await appliance.operate('POST', '/admin/v1/catalog/import?merge=true', same);
     await main.getByText(/^Map channels/).click();
     await main.getByRole('button', { name: 'Make the line' }).click();
-    await operator.sees('channels = { "guided" = ', main);
+    await operator.sees('channels = { "guided" = "same-name" }', main);
     await main.getByLabel('Name').fill('Guided');
     await main.getByRole('button', { name: 'Create livestream' }).click();
     await operator.isTold(/^Created the livestream guided/, main);

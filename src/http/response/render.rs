@@ -316,16 +316,15 @@ fn is_known(heads: &RequestHeaders<'_>, tag: &HeaderValue) -> bool {
 
 fn names_tag(mut list: &[u8], tag: &[u8]) -> bool {
     loop {
-        list = list.trim_ascii_start();
+        // A list may have empty elements (RFC 9110, 5.6.1.2).
+        while let [b' ' | b'\t' | b',', rest @ ..] = list {
+            list = rest;
+        }
         // A weak comparison: a proxy that compresses weakens the tag of the client.
         list = list.strip_prefix(b"W/").unwrap_or(list);
         let Some(inner) = list.strip_prefix(b"\"") else {
-            // Not a tag: continue after the next comma.
-            match list.iter().position(|b| *b == b',') {
-                Some(at) => list = list.get(at + 1..).unwrap_or_default(),
-                None => return false,
-            }
-            continue;
+            // The end, or no tag: what follows a mistake is not read, and the client gets the whole response.
+            return false;
         };
         let Some(end) = inner.iter().position(|b| *b == b'"') else {
             return false;
@@ -600,8 +599,7 @@ mod tests {
             &["\"b\",\"a\""],
             &["\"b\"", "\"a\""],
             &["\"x,y\" , W/\"a\""],
-            &["junk, \"a\""],
-            &["\u{e4}, \"a\""],
+            &[", ,\"b\",, \"a\""],
         ] {
             assert!(known(yes), "{yes:?}");
         }
@@ -615,6 +613,9 @@ mod tests {
             &["\"b,\"a\",c\""],
             &["\"A\""],
             &["**"],
+            &["junk, \"a\""],
+            &["\u{e4}, \"a\""],
+            &["\"b\" junk, \"a\""],
         ] {
             assert!(!known(no), "{no:?}");
         }

@@ -27,7 +27,7 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 
-use crate::http::errors::api_error::ApiError;
+use crate::http::errors::api_error::{ApiError, CombineResults as _};
 use crate::http::pipeline::HandlerCall;
 use crate::http::request::body::BodyStream;
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
@@ -35,7 +35,7 @@ use crate::http::request::query::Query;
 use crate::http::request::strict_json::Object;
 use crate::http::response::reply::Reply;
 use crate::http::routing::router::Params;
-use crate::types::Malformed;
+use crate::types::{Malformed, UnixSeconds};
 
 /// The parts of a request that parsers read, except its body.
 pub(crate) struct Input<'a> {
@@ -72,6 +72,21 @@ impl<'a> Input<'a> {
                 (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
             text.parse().ok().filter(|_| plain).ok_or(Malformed(why))
         })
+    }
+
+    fn instant(&self, name: &'static str) -> Result<Option<UnixSeconds>, ApiError> {
+        let seconds = self.number(name, 12, "must be a time in Unix seconds")?;
+        Ok(seconds.map(UnixSeconds))
+    }
+
+    /// Parses `from` and `to` (exclusive), either of which may be absent.
+    fn time_range(&self) -> Result<(Option<UnixSeconds>, Option<UnixSeconds>), ApiError> {
+        let (from, to) = (self.instant("from"), self.instant("to")).combine()?;
+        // Nothing lies in such a range: an empty answer would hide the mistake.
+        if from > to && to.is_some() {
+            return Err(ApiError::field("from", "must not be after `to`"));
+        }
+        Ok((from, to))
     }
 
     /// Parses the page size of a long list. The default is the maximum.

@@ -19,11 +19,6 @@ pub(crate) struct ConformanceRequest {
     pub profile: Profile,
 }
 
-fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>, ApiError> {
-    let seconds = input.number(name, 12, "must be a time in Unix seconds")?;
-    Ok(seconds.map(UnixSeconds))
-}
-
 /// A JSON object of rules and reasons. In the query, because a report is read and cannot have a body.
 fn waived(text: &str) -> Result<BTreeMap<String, String>, Malformed> {
     serde_json::from_str(text).map_err(|_| {
@@ -33,10 +28,9 @@ fn waived(text: &str) -> Result<BTreeMap<String, String>, Malformed> {
 
 impl ParseRequest for ConformanceRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        let (session, from, to, after, waived) = (
+        let (session, (from, to), after, waived) = (
             input.query.parsed("session", SessionId::parse),
-            instant(input, "from"),
-            instant(input, "to"),
+            input.time_range(),
             input.query.parsed("after", RecordPosition::parse),
             input.query.parsed("waived", waived),
         )

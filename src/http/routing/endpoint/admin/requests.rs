@@ -5,7 +5,7 @@ use crate::http::errors::api_error::{ApiError, CombineResults};
 use crate::http::routing::endpoint::admin::partners::PartnerRef;
 use crate::http::routing::endpoint::admin::users::UserRef;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::types::{AssetId, Malformed, SessionId, UnixSeconds};
+use crate::types::{AssetId, Malformed, SessionId};
 
 /// Seconds. Proxies close a connection that is silent for a minute.
 const WAIT_MAX: u32 = 30;
@@ -47,13 +47,12 @@ impl ParseRequest for RequestsRequest {
             let seconds = text.parse().ok().filter(|seconds| *seconds <= WAIT_MAX);
             seconds.ok_or(Malformed("must be from 0 to 30 seconds"))
         });
-        let (user, session, asset, status, from, to) = (
+        let (user, session, asset, status, (from, to)) = (
             UserRef::from_query(input),
             query.parsed("session", SessionId::parse),
             query.parsed("asset", AssetId::parse),
             query.parsed("status", StatusFilter::parse),
-            instant(input, "from"),
-            instant(input, "to"),
+            input.time_range(),
         )
             .combine()?;
         let (partner, route, code, before, after, wait, limit) = (
@@ -85,11 +84,6 @@ impl ParseRequest for RequestsRequest {
             wait: wait.unwrap_or(0),
         })
     }
-}
-
-fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>, ApiError> {
-    let seconds = input.number(name, 12, "must be a time in Unix seconds")?;
-    Ok(seconds.map(UnixSeconds))
 }
 
 pub(crate) struct RequestRequest {

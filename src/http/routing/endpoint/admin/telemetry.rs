@@ -82,13 +82,8 @@ fn filters(input: &Input<'_>) -> Result<Vec<(Dimension, String)>, ApiError> {
 }
 
 fn report(input: &Input<'_>, times: bool) -> Result<ReportTelemetryRequest, ApiError> {
-    let (from, to, by, filters) = (
-        instant(input, "from"),
-        instant(input, "to"),
-        group_by(input, times),
-        filters(input),
-    )
-        .combine()?;
+    let ((from, to), by, filters) =
+        (input.time_range(), group_by(input, times), filters(input)).combine()?;
     Ok(ReportTelemetryRequest {
         from,
         to,
@@ -97,16 +92,10 @@ fn report(input: &Input<'_>, times: bool) -> Result<ReportTelemetryRequest, ApiE
     })
 }
 
-fn instant(input: &Input<'_>, name: &'static str) -> Result<Option<UnixSeconds>, ApiError> {
-    let seconds = input.number(name, 12, "must be a time in Unix seconds")?;
-    Ok(seconds.map(UnixSeconds))
-}
-
 impl ParseRequest for ExportTelemetryRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        let (from, to, user) = (
-            instant(input, "from"),
-            instant(input, "to"),
+        let ((from, to), user) = (
+            input.time_range(),
             input.query.parsed("user", UserId::parse),
         )
             .combine()?;
@@ -141,14 +130,8 @@ impl ParseRequest for TelemetryViewsRequest {
                 "must be starting, played, start_failed, exited_before_start or playback_failed",
             ))
         });
-        let (from, to, filters, outcome, limit) = (
-            instant(input, "from"),
-            instant(input, "to"),
-            filters(input),
-            outcome,
-            input.page(),
-        )
-            .combine()?;
+        let ((from, to), filters, outcome, limit) =
+            (input.time_range(), filters(input), outcome, input.page()).combine()?;
         Ok(Self {
             from,
             to,
