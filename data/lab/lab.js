@@ -147,6 +147,7 @@ const titleOf = ({ id, title, encrypted }) => ({ assetId: id, name: title, encry
 
 const group = (name, tiles) => (tiles.length ? [el('h3', name), el('div.tiles', tiles)] : []);
 
+const age = (years) => (years === undefined ? 'not rated' : years === 0 ? 'all ages' : `from ${years}`);
 const drm = ({ encrypted }) => (encrypted ? 'encrypted' : 'in the clear');
 
 async function show() {
@@ -164,7 +165,7 @@ async function show() {
   const films = assets.body.filter(playable).map((one) => ({ assetId: one.id, name: one.title, ...one }));
   const channel = (one) => ({ assetId: one.id, name: one.name, encrypted: one.encrypted, live: true });
   element('titles').replaceChildren(
-    ...group('Films', films.map((one) => tile(one, `${drm(one)}, from ${one.pgAge ?? '?'}`))),
+    ...group('Films', films.map((one) => tile(one, `${drm(one)}, ${age(one.pgAge)}`))),
     ...group(
       'Live',
       channels.map((one) => tile(channel(one), `${live[one.id]?.current?.title ?? 'no programme'}, ${drm(one)}`)),

@@ -124,7 +124,7 @@ pub(super) fn page(document: &Document) -> String {
             ("{languages}", &languages),
             ("{title}", &escaped(text(info, "title"))),
             ("{version}", text(info, "version")),
-            ("{server}", &escaped(text(server, "url"))),
+            ("{server}", &place(text(server, "url"))),
             ("{environment}", &environment),
             ("{contents}", &contents),
             ("{introduction}", &introduction),
@@ -137,6 +137,14 @@ pub(super) fn page(document: &Document) -> String {
 }
 
 /// Begins a list of the contents that is folded: it is long, and found by the search.
+/// The address of the server. The operators' interface names none: it is that of the page.
+fn place(url: &str) -> String {
+    match url {
+        "/" => String::new(),
+        url => format!(", at <code>{}</code>", escaped(url)),
+    }
+}
+
 fn group(anchor: &str, title: &str, contents: &mut String) {
     contents.push_str(&format!(
         "<li><a href=\"#{anchor}\">{title}</a><details><summary>All {}</summary><ul>",
