@@ -82,14 +82,9 @@ pub(super) async fn run(command: BackupCommand, global: &Global) -> CommandResul
         BackupCommand::Create { json } => {
             let mut admin = global.admin().await?;
             let made = admin.call(Method::POST, &path(&["backups"]), None).await?;
-            if json {
-                return output::json(&made);
-            }
-            output::line(&format!(
-                "{}: {} records, verified",
-                output::text(&made, "path"),
-                output::text(&made, "records")
-            ))
+            let text = |member| output::text(&made, member);
+            let line = format!("{}: {} records, verified", text("path"), text("records"));
+            output::result(&line, &made, json)
         }
         BackupCommand::List { json } => output::list(&list(&global.load()?).await?, &COLUMNS, json),
         BackupCommand::Verify { file, json } => verify(&file, json, global).await,

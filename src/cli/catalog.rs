@@ -7,7 +7,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::admin::request_body;
 use super::admin::{Admin, AdminError, path, with_query};
@@ -65,6 +65,9 @@ pub(super) enum CatalogCommand {
         /// Skip the confirmation; required without a terminal
         #[arg(long)]
         yes: bool,
+        /// Print {"result","keys"}
+        #[arg(long)]
+        json: bool,
     },
     /// Print the catalogue in the format that `import` reads
     Export {
@@ -138,7 +141,7 @@ pub(super) async fn run(command: CatalogCommand, global: &Global) -> CommandResu
             });
             Ok(())
         }
-        CatalogCommand::DropKeys { yes } => drop_keys(global, yes),
+        CatalogCommand::DropKeys { yes, json } => drop_keys(global, yes, json),
         CatalogCommand::Export { json } => {
             let format = if json { "json" } else { "toml" };
             let target = with_query(path(&["catalog"]), &[("format", Some(format))]);
@@ -163,19 +166,12 @@ pub(super) fn show(report: &Value, json: bool) -> CommandResult {
     Ok(())
 }
 
-fn drop_keys(global: &Global, yes: bool) -> CommandResult {
-    const WHAT: &str = "this deletes the content keys that `keys/content.key` cannot decrypt";
-    // Keys cannot be restored: a script has to say that it means it.
-    if !yes && !output::can_ask() {
-        let why = format!("{WHAT}; no terminal to confirm on");
-        return Err(Failure::usage(why).hint("add `--yes` to confirm"));
-    }
-    if !yes && !output::confirmed(&format!("{WHAT}. Continue?")) {
-        return Err(Failure::failed("cancelled: nothing was deleted"));
-    }
+fn drop_keys(global: &Global, yes: bool, json: bool) -> CommandResult {
+    let what = "deletes the content keys that `keys/content.key` cannot decrypt";
+    output::confirm_removal(yes, what)?;
     let dropped = Startup::new(global.load()?).drop_content_keys()?;
-    output::print_note(&format!("{dropped} content keys deleted"));
-    Ok(())
+    let report = json!({"result": "deleted", "keys": dropped});
+    output::done(&format!("{dropped} content keys deleted"), &report, json)
 }
 
 #[derive(Clone, Copy)]

@@ -47,10 +47,11 @@ pub(super) fn of_group(group: &str) -> Vec<Example> {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, Parser as _};
+    use clap::Parser as _;
 
     use super::*;
     use crate::cli::Arguments;
+    use crate::cli::tests::command_names;
 
     /// The words of a line up to a redirection or a pipe, as a shell passes them.
     fn words(line: &str) -> Vec<String> {
@@ -64,19 +65,9 @@ mod tests {
             .collect()
     }
 
-    fn leaves(command: &clap::Command, path: &str, out: &mut Vec<String>) {
-        if !command.has_subcommands() {
-            out.push(path.trim().to_owned());
-        }
-        for sub in command.get_subcommands() {
-            leaves(sub, &format!("{path} {}", sub.get_name()), out);
-        }
-    }
-
     #[test]
     fn every_command_has_an_example_that_the_command_line_accepts() {
-        let mut commands = Vec::new();
-        leaves(&Arguments::command(), "", &mut commands);
+        let commands = command_names(&|_| true);
         for command in &commands {
             assert!(!of_command(command).is_empty(), "{command}");
         }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use serde_json::{Map, Value, json};
+
 use crate::store::StoreError;
 
 /// Exit codes. Scripts depend on them: they never change.
@@ -31,6 +33,8 @@ pub(super) struct Failure {
     exit: Exit,
     message: String,
     hint: Option<String>,
+    /// Of the operators' interface, if it rejected a request.
+    code: Option<String>,
 }
 
 impl Failure {
@@ -39,6 +43,7 @@ impl Failure {
             exit,
             message: message.into(),
             hint: None,
+            code: None,
         }
     }
 
@@ -62,6 +67,26 @@ impl Failure {
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    #[must_use]
+    pub(super) fn code(mut self, code: impl Into<String>) -> Self {
+        self.code = Some(code.into());
+        self
+    }
+
+    /// The error as a script reads it.
+    #[must_use]
+    pub(super) fn to_json(&self) -> Value {
+        let mut error = Map::new();
+        error.insert("message".to_owned(), self.message.as_str().into());
+        error.insert("exit".to_owned(), (self.exit as u8).into());
+        for (name, text) in [("hint", &self.hint), ("code", &self.code)] {
+            if let Some(text) = text {
+                error.insert(name.to_owned(), text.as_str().into());
+            }
+        }
+        json!({ "error": error })
     }
 
     #[must_use]

@@ -26,15 +26,13 @@ pub(super) struct WhyQuestion {
     /// span such as -15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["offset", "country", "device"])]
     at: Option<TimeArg>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 pub(super) async fn why(
     admin: &mut Admin,
     target: String,
     question: &WhyQuestion,
+    json: bool,
 ) -> CommandResult {
     let at = match question.at {
         Some(time) => Some(time.at(server_time(admin).await?).to_string()),
@@ -47,7 +45,7 @@ pub(super) async fn why(
         ("at", at.as_deref()),
     ];
     let why = admin.get(&with_query(target, &parameters)).await?;
-    show(&why, question.json)
+    show(&why, json)
 }
 
 pub(super) fn show_step(step: &Value) -> CommandResult {

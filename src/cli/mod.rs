@@ -288,14 +288,31 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     completions::complete_for_shell();
-    let arguments = Arguments::parse();
-    match run(arguments) {
+    // Not taken from the parsed arguments: a command line with a mistake has none.
+    let as_json = std::env::args_os().any(|argument| argument == "--json");
+    let done = match Arguments::try_parse() {
+        Ok(arguments) => run(arguments),
+        // Help is asked for, and is no failure.
+        Err(text) if !as_json || !text.use_stderr() => text.exit(),
+        Err(mistake) => Err(usage_failure(&mistake.to_string())),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::print_note(&failure.to_string());
+            output::print_note(&match as_json {
+                true => failure.to_json().to_string(),
+                false => failure.to_string(),
+            });
             failure.exit().into()
         }
     }
+}
+
+/// A mistake in the command line, without the usage that follows the message.
+fn usage_failure(mistake: &str) -> Failure {
+    let message = mistake.split("\n\n").next().unwrap_or(mistake);
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    Failure::usage(message.trim()).hint("`--help` shows the usage")
 }
 
 fn run(arguments: Arguments) -> CommandResult {
@@ -337,4 +354,55 @@ fn wait<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failu
         .build()
         .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?
         .block_on(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command as ClapCommand, CommandFactory as _};
+
+    use super::Arguments;
+
+    /// The names of the commands that have no sub-commands, such as `backup create`, if they are wanted.
+    pub(super) fn command_names(wanted: &dyn Fn(&ClapCommand) -> bool) -> Vec<String> {
+        fn visit(
+            command: &ClapCommand,
+            path: &str,
+            wanted: &dyn Fn(&ClapCommand) -> bool,
+            out: &mut Vec<String>,
+        ) {
+            if !command.has_subcommands() && wanted(command) {
+                out.push(path.trim().to_owned());
+            }
+            for sub in command.get_subcommands() {
+                visit(sub, &format!("{path} {}", sub.get_name()), wanted, out);
+            }
+        }
+        let mut names = Vec::new();
+        visit(&Arguments::command(), "", wanted, &mut names);
+        names
+    }
+
+    #[test]
+    fn every_command_has_json_or_a_documented_reason() {
+        let document = include_str!("../../docs/operating.md");
+        let (_, table) = document
+            .split_once("| Without `--json` | Reason |")
+            .unwrap();
+        let rows = table.lines().skip(2).take_while(|row| row.starts_with('|'));
+        let mut excepted: Vec<_> = rows
+            .map(|row| {
+                let mut cells = row.split(" | ");
+                let command = cells.next().unwrap().trim_start_matches("| `");
+                let reason = cells.next().unwrap().trim_end_matches('|').trim();
+                assert!(!reason.is_empty(), "{row}");
+                command.trim_end_matches('`').to_owned()
+            })
+            .collect();
+        let has_json =
+            |command: &ClapCommand| command.get_arguments().any(|one| one.get_id() == "json");
+        let mut without = command_names(&|command| !has_json(command));
+        excepted.sort();
+        without.sort();
+        assert_eq!(without, excepted);
+    }
 }

@@ -35,6 +35,9 @@ pub(super) enum OperatorCommand {
         /// Id or name
         #[arg(allow_hyphen_values = true)]
         operator: String,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Manage an operator's tokens
     #[command(subcommand)]
@@ -86,12 +89,12 @@ pub(super) async fn run(command: OperatorCommand, global: &Global) -> CommandRes
                 json,
             )
         }
-        OperatorCommand::Revoke { operator } => {
+        OperatorCommand::Revoke { operator, json } => {
             admin
                 .call(Method::DELETE, &path(&["operators", &operator]), None)
                 .await?;
-            output::print_note(&format!("revoked {operator}"));
-            Ok(())
+            let report = json!({"result": "revoked", "operator": operator});
+            output::done(&format!("revoked {operator}"), &report, json)
         }
         OperatorCommand::Token(command) => command.run(&mut admin, "operators").await,
     }

@@ -34,6 +34,20 @@ pub(super) fn json(value: &Value) -> Result<(), Failure> {
     line(&value.to_string())
 }
 
+/// Reports a change: a note for the user, or an object for a script.
+pub(super) fn done(note: &str, report: &Value, as_json: bool) -> Result<(), Failure> {
+    if as_json {
+        return json(report);
+    }
+    print_note(note);
+    Ok(())
+}
+
+/// Prints a result: a line for the user, or an object for a script.
+pub(super) fn result(text: &str, report: &Value, as_json: bool) -> Result<(), Failure> {
+    if as_json { json(report) } else { line(text) }
+}
+
 #[derive(Clone, Copy)]
 pub(super) enum Tone {
     Good,
@@ -83,6 +97,22 @@ pub(super) fn confirmed(question: &str) -> bool {
     let read = io::stdin().lock().read_line(&mut answer);
     // Anything else is a no, also the end of the input.
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+}
+
+/// Asks before data is removed for good. `what` says what the command does, such as "removes ann".
+pub(super) fn confirm_removal(yes: bool, what: &str) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    // A script with a wrong id must not remove anything unless it passes `--yes`.
+    if !can_ask() {
+        let why = format!("this {what}; no terminal to confirm on");
+        return Err(Failure::usage(why).hint("add `--yes` to confirm"));
+    }
+    if confirmed(&format!("This {what}. Continue?")) {
+        return Ok(());
+    }
+    Err(Failure::failed("cancelled: nothing was removed"))
 }
 
 #[must_use]

@@ -1,12 +1,12 @@
 //! `playgate partner`: partners and their access tokens.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::admin::{Admin, path};
 use super::exit::{CommandResult, Exit, Failure};
-use super::members::all;
+use super::members::{all, number};
 use super::tokens::TokenCommand;
 use super::{Global, output};
 
@@ -31,47 +31,40 @@ pub(super) enum PartnerCommand {
         json: bool,
     },
     /// Show a partner
-    Show {
-        /// Id or name
-        #[arg(allow_hyphen_values = true)]
-        partner: String,
-        /// Print a JSON object
-        #[arg(long)]
-        json: bool,
-    },
+    Show(NamedPartner),
     /// Change a partner's settings
     Set {
-        /// Id or name
-        #[arg(allow_hyphen_values = true)]
-        partner: String,
+        #[command(flatten)]
+        partner: NamedPartner,
         /// Unit of durations in its players' telemetry; `default` uses `telemetry.duration_unit`
         #[arg(long, value_name = "UNIT", value_parser = ["ms", "s", "default"])]
         telemetry_duration_unit: String,
     },
     /// Reject all requests of a partner; its users are kept
-    Disable {
-        /// Id or name
-        #[arg(allow_hyphen_values = true)]
-        partner: String,
-    },
+    Disable(NamedPartner),
     /// Accept requests of a disabled partner again
-    Enable {
-        /// Id or name
-        #[arg(allow_hyphen_values = true)]
-        partner: String,
-    },
-    /// Remove a partner and its users; asks for confirmation on a terminal
+    Enable(NamedPartner),
+    /// Remove a partner and its users
     Remove {
-        /// Id or name
-        #[arg(allow_hyphen_values = true)]
-        partner: String,
-        /// Skip the confirmation
+        #[command(flatten)]
+        partner: NamedPartner,
+        /// Skip the confirmation; required without a terminal
         #[arg(long)]
         yes: bool,
     },
     /// Manage a partner's access tokens
     #[command(subcommand)]
     Token(TokenCommand),
+}
+
+#[derive(Args)]
+pub(super) struct NamedPartner {
+    /// Id or name
+    #[arg(allow_hyphen_values = true)]
+    partner: String,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) async fn run(command: PartnerCommand, global: &Global) -> CommandResult {
@@ -102,7 +95,7 @@ pub(super) async fn run(command: PartnerCommand, global: &Global) -> CommandResu
                 json,
             )
         }
-        PartnerCommand::Show { partner, json } => {
+        PartnerCommand::Show(NamedPartner { partner, json }) => {
             output::record(&find(&mut admin, &partner).await?, json)
         }
         PartnerCommand::Set {
@@ -110,12 +103,14 @@ pub(super) async fn run(command: PartnerCommand, global: &Global) -> CommandResu
             telemetry_duration_unit,
         } => {
             let body = json!({"telemetryDurationUnit": telemetry_duration_unit});
-            change(&mut admin, &partner, &body).await?;
-            output::print_note(&format!("changed {partner}"));
-            Ok(())
+            change(&mut admin, &partner, "changed", &body).await
         }
-        PartnerCommand::Disable { partner } => set_disabled(&mut admin, &partner, true).await,
-        PartnerCommand::Enable { partner } => set_disabled(&mut admin, &partner, false).await,
+        PartnerCommand::Disable(partner) => {
+            change(&mut admin, &partner, "disabled", &json!({"disabled": true})).await
+        }
+        PartnerCommand::Enable(partner) => {
+            change(&mut admin, &partner, "enabled", &json!({"disabled": false})).await
+        }
         PartnerCommand::Remove { partner, yes } => remove(&mut admin, &partner, yes).await,
         PartnerCommand::Token(command) => command.run(&mut admin, "partners").await,
     }
@@ -131,30 +126,28 @@ async fn find(admin: &mut Admin, partner: &str) -> Result<Value, Failure> {
     })
 }
 
-async fn remove(admin: &mut Admin, partner: &str, yes: bool) -> CommandResult {
+async fn remove(admin: &mut Admin, named: &NamedPartner, yes: bool) -> CommandResult {
     // The question names the number of users, because their data cannot be restored without a backup.
-    let users = output::text(&find(admin, partner).await?, "users");
+    let partner = &named.partner;
+    let users = number(&find(admin, partner).await?, "users");
     let what = format!("{partner} and all data of its users ({users})");
-    if !yes && !output::confirmed(&format!("Remove {what}?")) {
-        return Err(Failure::failed("cancelled: nothing was removed"));
-    }
+    output::confirm_removal(yes, &format!("removes {what}"))?;
     admin
         .call(Method::DELETE, &path(&["partners", partner]), None)
         .await?;
-    output::print_note(&format!("removed {what}"));
-    Ok(())
+    let report = json!({"result": "removed", "partner": partner, "users": users});
+    output::done(&format!("removed {what}"), &report, named.json)
 }
 
-async fn change(admin: &mut Admin, partner: &str, body: &Value) -> CommandResult {
+async fn change(
+    admin: &mut Admin,
+    NamedPartner { partner, json }: &NamedPartner,
+    result: &str,
+    body: &Value,
+) -> CommandResult {
     admin
         .call(Method::PUT, &path(&["partners", partner]), Some(body))
         .await?;
-    Ok(())
-}
-
-async fn set_disabled(admin: &mut Admin, partner: &str, disabled: bool) -> CommandResult {
-    change(admin, partner, &json!({"disabled": disabled})).await?;
-    let done = if disabled { "disabled" } else { "enabled" };
-    output::print_note(&format!("{done} {partner}"));
-    Ok(())
+    let report = json!({"result": result, "partner": partner});
+    output::done(&format!("{result} {partner}"), &report, *json)
 }

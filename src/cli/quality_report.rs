@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::admin::{path, with_query};
 use super::exit::CommandResult;
 use super::members::{elements, number, texts};
-use super::time_arg::{TimeArg, server_time};
+use super::time_arg::{TimeArg, TimeRange, server_time};
 use super::{Global, output, quality_chart};
 use crate::types::parse_span;
 
@@ -25,12 +25,8 @@ pub(super) struct ReportArgs {
     /// The time span up to now, such as 6h [default: 24h]
     #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with_all = ["from", "to"])]
     last: Option<Duration>,
-    /// Start: Unix seconds, RFC 3339, or a span before now such as -15m
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    from: Option<TimeArg>,
-    /// End (exclusive), in the same form
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    to: Option<TimeArg>,
+    #[command(flatten)]
+    range: TimeRange,
     /// Print JSON
     #[arg(long, conflicts_with_all = ["csv", "svg"])]
     json: bool,
@@ -61,8 +57,9 @@ const FIGURES: [(&str, &str); 12] = [
 pub(super) async fn run(args: ReportArgs, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     let now = server_time(&mut admin).await?;
-    let from = args.last.map(TimeArg::before_now).or(args.from);
-    let [from, to] = [from, args.to].map(|time| time.map(|time| time.at(now).to_string()));
+    let mut range = args.range;
+    range.from = args.last.map(TimeArg::before_now).or(range.from);
+    let [from, to] = range.seconds(now);
     let mut query = vec![("from", from.as_deref()), ("to", to.as_deref())];
     let times = |by: &&String| matches!(by.as_str(), "minute" | "hour");
     // A chart has the time as its axis.

@@ -9,7 +9,7 @@ use super::admin::{Admin, path, with_query};
 use super::exit::CommandResult;
 use super::explain_output::show_step;
 use super::output::Tone;
-use super::time_arg::{TimeArg, server_time};
+use super::time_arg::{TimeRange, server_time};
 use super::{Global, members, output};
 
 /// Request journal: what clients asked, what they were answered, and why
@@ -78,12 +78,8 @@ pub(super) struct RequestFilter {
     /// Only this error code, such as NOT_ENTITLED
     #[arg(long)]
     code: Option<String>,
-    /// Start of the time span: Unix seconds, RFC 3339, or a span such as -15m
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    from: Option<TimeArg>,
-    /// End of the time span (exclusive)
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    to: Option<TimeArg>,
+    #[command(flatten)]
+    range: TimeRange,
     /// Maximum number of requests
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
@@ -121,8 +117,7 @@ fn columns(records: &Value) -> Vec<output::Column> {
 impl RequestFilter {
     /// The path of the list with this filter and more parameters. Spans count back from `now`.
     fn target(&self, limit: u16, more: &[(&str, Option<&str>)], now: i64) -> String {
-        let instant = |time: &Option<TimeArg>| time.map(|time| time.at(now).to_string());
-        let (from, to, limit) = (instant(&self.from), instant(&self.to), limit.to_string());
+        let ([from, to], limit) = (self.range.seconds(now), limit.to_string());
         let mut parameters = vec![
             ("partner", self.partner.as_deref()),
             ("user", self.user.as_deref()),

@@ -1,11 +1,12 @@
 //! `playgate telemetry`: playback telemetry reported by players.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::Global;
 use super::admin::{path, with_query};
 use super::exit::CommandResult;
 use super::quality_report::{self, ReportArgs};
+use super::time_arg::{TimeRange, server_time};
 
 /// Playback telemetry
 #[derive(Subcommand)]
@@ -22,28 +23,20 @@ pub(super) enum TelemetryCommand {
     Report(ReportArgs),
 }
 
-#[derive(Args)]
-pub(super) struct TimeRange {
-    /// Start of the time span, in Unix seconds
-    #[arg(long)]
-    from: Option<String>,
-    /// End of the time span (exclusive), in Unix seconds
-    #[arg(long)]
-    to: Option<String>,
-}
-
 pub(super) async fn run(command: TelemetryCommand, global: &Global) -> CommandResult {
     match command {
         TelemetryCommand::Export { span, user } => {
+            let mut admin = global.admin().await?;
+            let [from, to] = span.seconds(server_time(&mut admin).await?);
             let target = with_query(
                 path(&["telemetry", "events"]),
                 &[
-                    ("from", span.from.as_deref()),
-                    ("to", span.to.as_deref()),
+                    ("from", from.as_deref()),
+                    ("to", to.as_deref()),
                     ("user", user.as_deref()),
                 ],
             );
-            global.admin().await?.download(&target).await
+            admin.download(&target).await
         }
         TelemetryCommand::Report(args) => quality_report::run(args, global).await,
     }

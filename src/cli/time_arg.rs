@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::DateTime;
+use clap::Args;
 use serde_json::Value;
 
 use super::admin::{Admin, path};
@@ -42,6 +43,23 @@ impl FromStr for TimeArg {
         let instant = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
         let instant = instant.or_else(|_| text.parse());
         instant.map(Self::Instant).map_err(|_| wrong)
+    }
+}
+
+#[derive(Args)]
+pub(super) struct TimeRange {
+    /// Start: Unix seconds, RFC 3339, or a span before now such as -15m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(super) from: Option<TimeArg>,
+    /// End (exclusive), in the same form
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<TimeArg>,
+}
+
+impl TimeRange {
+    /// Start and end as query parameters.
+    pub(super) fn seconds(&self, now: i64) -> [Option<String>; 2] {
+        [self.from, self.to].map(|time| time.map(|time| time.at(now).to_string()))
     }
 }
 

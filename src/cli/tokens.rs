@@ -39,6 +39,9 @@ pub(super) enum TokenCommand {
         owner: String,
         /// Token id from `token list`
         token: String,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -61,11 +64,11 @@ impl TokenCommand {
                 ];
                 output::list(&tokens, &columns, json)
             }
-            Self::Revoke { owner, token } => {
-                let token = path(&[collection, &owner, "tokens", &token]);
-                admin.call(Method::DELETE, &token, None).await?;
-                output::print_note("revoked");
-                Ok(())
+            Self::Revoke { owner, token, json } => {
+                let target = path(&[collection, &owner, "tokens", &token]);
+                admin.call(Method::DELETE, &target, None).await?;
+                let report = json!({"result": "revoked", "tokenId": token});
+                output::done("revoked", &report, json)
             }
         }
     }

@@ -41,23 +41,11 @@ pub(super) enum UserCommand {
         json: bool,
     },
     /// Show a user
-    Show {
-        #[command(flatten)]
-        user: NamedUser,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Show(NamedUser),
     /// Disable a user's account: all logins end and new ones are rejected; data is kept
-    Disable {
-        #[command(flatten)]
-        user: NamedUser,
-    },
+    Disable(NamedUser),
     /// Enable a disabled account
-    Enable {
-        #[command(flatten)]
-        user: NamedUser,
-    },
+    Enable(NamedUser),
     /// Remove a user and all data about them
     Remove {
         #[command(flatten)]
@@ -67,13 +55,7 @@ pub(super) enum UserCommand {
         yes: bool,
     },
     /// List the offers granted to a user, and those granted to all users
-    Offers {
-        #[command(flatten)]
-        user: NamedUser,
-        /// Print a JSON array
-        #[arg(long)]
-        json: bool,
-    },
+    Offers(NamedUser),
     /// Grant an offer to a user
     Grant {
         #[command(flatten)]
@@ -93,18 +75,9 @@ pub(super) enum UserCommand {
         offer: String,
     },
     /// List a user's login sessions
-    Sessions {
-        #[command(flatten)]
-        user: NamedUser,
-        /// Print a JSON array
-        #[arg(long)]
-        json: bool,
-    },
+    Sessions(NamedUser),
     /// End all login sessions of a user, including running players
-    Logout {
-        #[command(flatten)]
-        user: NamedUser,
-    },
+    Logout(NamedUser),
     /// Set a user's PIN; without --pin-file a new random PIN is mailed
     Pin {
         #[command(flatten)]
@@ -114,10 +87,7 @@ pub(super) enum UserCommand {
         pin_file: Option<PathBuf>,
     },
     /// Mail a user a link to choose a password
-    Reset {
-        #[command(flatten)]
-        user: NamedUser,
-    },
+    Reset(NamedUser),
     /// Explain step by step why a user may or may not play an asset: offers, rights, PIN, devices, streams, playlist
     Why {
         #[command(flatten)]
@@ -135,6 +105,9 @@ pub(super) struct NamedUser {
     /// Partner (id or name) of an e-mail address; not needed if there is only one partner
     #[arg(long)]
     partner: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl NamedUser {
@@ -142,6 +115,11 @@ impl NamedUser {
         let mut segments = vec!["users", self.user.as_str()];
         segments.extend(below);
         with_query(path(&segments), &[("partner", self.partner.as_deref())])
+    }
+
+    fn done(&self, result: &str, note: &str) -> CommandResult {
+        let report = json!({"result": result, "user": self.user});
+        output::done(note, &report, self.json)
     }
 }
 
@@ -207,9 +185,6 @@ pub(super) struct ChangeUser {
     /// Age limit of parental control
     #[arg(long, value_name = "AGE")]
     parental_limit: Option<u8>,
-    /// Print the whole record as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 const OFFERS: [output::Column; 5] = [
@@ -231,15 +206,13 @@ pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult 
             let columns = [("ID", "userId"), ("E-MAIL", "email"), ("NAME", "name")];
             output::list(&users, &columns, json)
         }
-        UserCommand::Show { user, json } => {
-            output::record(&admin.get(&user.path(&[])).await?, json)
-        }
-        UserCommand::Disable { user } => set_disabled(&mut admin, &user, true).await,
-        UserCommand::Enable { user } => set_disabled(&mut admin, &user, false).await,
+        UserCommand::Show(user) => output::record(&admin.get(&user.path(&[])).await?, user.json),
+        UserCommand::Disable(user) => set_disabled(&mut admin, &user, true).await,
+        UserCommand::Enable(user) => set_disabled(&mut admin, &user, false).await,
         UserCommand::Remove { user, yes } => remove(&mut admin, &user, yes).await,
-        UserCommand::Offers { user, json } => {
+        UserCommand::Offers(user) => {
             let offers = admin.get(&user.path(&["grants"])).await?;
-            output::list(&offers, &OFFERS, json)
+            output::list(&offers, &OFFERS, user.json)
         }
         UserCommand::Grant {
             user,
@@ -249,58 +222,57 @@ pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult 
             let body = expiry.map_or_else(|| json!({}), |expiry| json!({"expiry": expiry}));
             let grant = user.path(&["grants", &offer]);
             admin.call(Method::PUT, &grant, Some(&body)).await?;
-            noted(&format!("{} has {offer}", user.user))
+            let report = json!({"result": "granted", "user": user.user, "offer": offer});
+            output::done(&format!("{} has {offer}", user.user), &report, user.json)
         }
         UserCommand::Revoke { user, offer } => {
             let grant = user.path(&["grants", &offer]);
             admin.call(Method::DELETE, &grant, None).await?;
-            noted(&format!("{} no longer has {offer}", user.user))
+            let report = json!({"result": "revoked", "user": user.user, "offer": offer});
+            let note = format!("{} no longer has {offer}", user.user);
+            output::done(&note, &report, user.json)
         }
-        UserCommand::Sessions { user, json } => {
+        UserCommand::Sessions(user) => {
             let sessions = admin.get(&user.path(&["sessions"])).await?;
             let columns = [
                 ("ID", "sessionId"),
                 ("SINCE", "createdTimestamp"),
                 ("EXPIRES", "expires"),
             ];
-            output::list(&sessions, &columns, json)
+            output::list(&sessions, &columns, user.json)
         }
-        UserCommand::Logout { user } => {
+        UserCommand::Logout(user) => {
             let logout = user.path(&["logout"]);
             admin.call(Method::POST, &logout, None).await?;
-            noted(&format!("{} is logged out everywhere", user.user))
+            user.done(
+                "logged out",
+                &format!("{} is logged out everywhere", user.user),
+            )
         }
-        UserCommand::Reset { user } => {
+        UserCommand::Reset(user) => {
             let target = user.path(&["reset-mail"]);
             admin.call(Method::POST, &target, None).await?;
-            noted(&format!("reset link mailed to {}", user.user))
+            user.done(
+                "mailed",
+                &format!(
+                    "reset link mailed to {}: see `playgate mail list`",
+                    user.user
+                ),
+            )
         }
         UserCommand::Pin { user, pin_file } => pin(&mut admin, &user, pin_file.as_deref()).await,
         UserCommand::Why { user, question } => {
             let target = user.path(&["why", &question.asset]);
-            explain_output::why(&mut admin, target, &question).await
+            explain_output::why(&mut admin, target, &question, user.json).await
         }
     }
 }
 
-fn noted(what: &str) -> CommandResult {
-    output::print_note(what);
-    Ok(())
-}
-
 async fn remove(admin: &mut Admin, user: &NamedUser, yes: bool) -> CommandResult {
-    let what = format!("{} and all data about them", user.user);
-    // A script with a wrong id must not erase a user unless it passes `--yes`.
-    if !yes && !output::can_ask() {
-        let why = format!("this removes {what}; no terminal to confirm on");
-        return Err(Failure::usage(why).hint("add `--yes` to confirm"));
-    }
-    if !yes && !output::confirmed(&format!("Remove {what}?")) {
-        return Err(Failure::failed("cancelled: nothing was removed"));
-    }
+    let what = format!("removes {} and all data about them", user.user);
+    output::confirm_removal(yes, &what)?;
     admin.call(Method::DELETE, &user.path(&[]), None).await?;
-    output::print_note(&format!("removed {}", user.user));
-    Ok(())
+    user.done("removed", &format!("removed {}", user.user))
 }
 
 async fn all(admin: &mut Admin, partner: Option<&str>) -> Result<Value, Failure> {
@@ -378,7 +350,7 @@ async fn change(admin: &mut Admin, change: ChangeUser) -> CommandResult {
             Some(&Value::Object(body)),
         )
         .await?;
-    output::record(&changed, change.json)
+    output::record(&changed, change.user.json)
 }
 
 async fn set_disabled(admin: &mut Admin, user: &NamedUser, disabled: bool) -> CommandResult {
@@ -386,9 +358,8 @@ async fn set_disabled(admin: &mut Admin, user: &NamedUser, disabled: bool) -> Co
     admin
         .call(Method::PUT, &user.path(&[]), Some(&body))
         .await?;
-    let done = if disabled { "disabled" } else { "enabled" };
-    output::print_note(&format!("{done} {}", user.user));
-    Ok(())
+    let result = if disabled { "disabled" } else { "enabled" };
+    user.done(result, &format!("{result} {}", user.user))
 }
 
 async fn pin(admin: &mut Admin, user: &NamedUser, file: Option<&Path>) -> CommandResult {
@@ -399,9 +370,8 @@ async fn pin(admin: &mut Admin, user: &NamedUser, file: Option<&Path>) -> Comman
     admin
         .call(Method::PUT, &user.path(&["pin"]), Some(&body))
         .await?;
-    output::print_note(match file {
-        Some(_) => "PIN set",
-        None => "a new PIN was mailed",
-    });
-    Ok(())
+    match file {
+        Some(_) => user.done("set", "PIN set"),
+        None => user.done("mailed", "a new PIN was mailed: see `playgate mail list`"),
+    }
 }

@@ -156,7 +156,7 @@ fn a_client_that_does_not_come_ends_the_certification_and_a_single_run_with_the_
     assert_eq!(output.status.code(), Some(1));
     let said = err(&output);
     assert!(
-        said.contains("error: no request of the client came"),
+        said.contains("\"message\":\"no request of the client came"),
         "{said}"
     );
     assert!(said.contains("a token of partner demo?"), "{said}");

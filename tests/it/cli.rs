@@ -211,9 +211,76 @@ fn administer(data: &Data) {
     assert_eq!(data.fails(&["backup", "verify", "none"]).0, 3);
     data.ok(&["telemetry", "export"]);
     assert!(data.json(&["telemetry", "report", "--json"])["rows"].is_array());
-    data.ok(&["partner", "remove", "Acme"]);
+    data.ok(&["partner", "remove", "Acme", "--yes"]);
     assert_eq!(data.json(&["user", "list", "--json"]), json!([]));
-    assert_eq!(data.fails(&["partner", "remove", "Acme"]).0, 3);
+    assert_eq!(data.fails(&["partner", "remove", "Acme", "--yes"]).0, 3);
+}
+
+#[test]
+fn times_in_the_wrong_order_are_refused() {
+    let data = Data::new();
+    data.ok(&["partner", "add", "Acme"]);
+    for reversed in [
+        &["telemetry", "report", "--from", "5", "--to", "1"][..],
+        &[
+            "telemetry",
+            "export",
+            "--from",
+            "2027-01-01T00:00:00Z",
+            "--to",
+            "-1h",
+        ],
+        &["requests", "list", "--from", "5", "--to", "1"],
+    ] {
+        let (code, said) = data.fails(reversed);
+        assert!(
+            code == 2 && said.contains("must not be after `to`"),
+            "{said}"
+        );
+    }
+    // In order, and in another form.
+    data.ok(&["telemetry", "export", "--from", "-2h", "--to", "-1h"]);
+}
+
+#[test]
+fn errors_are_json_with_json() {
+    let data = Data::new();
+    data.ok(&["partner", "add", "Acme"]);
+    let error = |arguments: &[&str]| -> Value {
+        let output = data.run(&[arguments, &["--json"]].concat());
+        assert_eq!(output.stdout, b"", "{arguments:?}");
+        let said = err(&output);
+        let error: Value = serde_json::from_str(said.lines().last().unwrap()).expect(&said);
+        assert_eq!(
+            error["error"]["exit"].as_i64(),
+            output.status.code().map(i64::from)
+        );
+        error["error"].clone()
+    };
+    let unknown = error(&["user", "disable", "none@example.org"]);
+    assert_eq!(unknown["code"], "USER_NOT_FOUND");
+    assert!(unknown["message"].is_string(), "{unknown}");
+    let unasked = error(&["partner", "remove", "Acme"]);
+    assert_eq!(
+        (&unasked["exit"], &unasked["hint"]),
+        (&json!(2), &json!("add `--yes` to confirm"))
+    );
+    // A command line with a mistake, which clap finds.
+    let mistake = error(&["user", "disable"]);
+    assert!(
+        mistake["message"].as_str().unwrap().contains("<USER>"),
+        "{mistake}"
+    );
+    assert_eq!(mistake["exit"], 2);
+    // Without --json it is a text, and help is help in any case.
+    let (code, text) = data.fails(&["partner", "remove", "Acme"]);
+    assert!(code == 2 && text.contains("hint: add `--yes`"), "{text}");
+    let (code, text) = data.fails(&["user", "disable"]);
+    assert!(code == 2 && text.starts_with("error: "), "{text}");
+    assert!(
+        data.ok(&["user", "list", "--json", "--help"])
+            .contains("Usage")
+    );
 }
 
 /// The token of partner Acme with this id.

@@ -106,11 +106,13 @@ fn kind(text: &str) -> &'static str {
     }
 }
 
-/// Every command that takes `--json`, but those of a fleet, which need an etcd. The tests of `fleet` read what they print.
+/// Every command that takes `--json`, but those of a fleet, which need an etcd: the tests of `fleet` read what they print.
+/// A rollback needs an upgraded package.
 fn commands() -> BTreeSet<String> {
     let helps = HELP.split("==== playgate ").skip(1);
     helps
         .filter(|help| help.contains("\n      --json\n") && !help.starts_with("fleet "))
+        .filter(|help| !help.starts_with("upgrade rollback "))
         .map(|help| help.split(" --help").next().unwrap().to_owned())
         .collect()
 }
@@ -161,14 +163,22 @@ fn of_partners_and_operators(seen: &mut Seen) {
     seen.tells("partner token list", &["house"]);
     seen.tells("partner list", &[]);
     seen.tells("partner show", &["house"]);
+    let id = |added: &Value| added["tokenId"].as_str().unwrap().to_owned();
+    let added = seen.tells("partner token add", &["house"]);
+    seen.tells("partner token revoke", &["house", &id(&added)]);
+    seen.tells("partner set", &["house", "--telemetry-duration-unit", "s"]);
+    seen.tells("partner disable", &["house"]);
+    seen.tells("partner enable", &["house"]);
     seen.tells("operator add", &["olga", "--role", "content"]);
-    seen.tells("operator token add", &["olga"]);
+    let added = seen.tells("operator token add", &["olga"]);
+    seen.tells("operator token revoke", &["olga", &id(&added)]);
     seen.tells("operator token list", &["olga"]);
     seen.tells("operator list", &[]);
+    seen.tells("operator revoke", &["olga"]);
 }
 
 fn of_content(seen: &mut Seen, server: &Appliance) {
-    server.does(&["partner", "remove", "house"]);
+    seen.tells("partner remove", &["house", "--yes"]);
     // Before the server fetches it by itself.
     seen.tells("epg refresh", &["main", "--accept"]);
     seen.tells("epg sources", &[]);
@@ -206,8 +216,16 @@ fn of_users(seen: &mut Seen, server: &Appliance) {
     seen.tells("user change", &[ANN, "--tags", "vip"]);
     seen.tells("user list", &[]);
     seen.tells("user show", &[ANN]);
-    server.does(&["user", "grant", ANN, "pass"]);
+    seen.tells("user grant", &[ANN, "pass"]);
     seen.tells("user offers", &[ANN]);
+    seen.tells("user revoke", &[ANN, "pass"]);
+    server.does(&["user", "grant", ANN, "pass"]);
+    seen.tells("user disable", &[ANN]);
+    seen.tells("user enable", &[ANN]);
+    seen.tells("user pin", &[ANN]);
+    seen.tells("user reset", &[ANN]);
+    seen.tells("user add", &["bob@example.org", "--partner", "test"]);
+    seen.tells("user remove", &["bob@example.org", "--yes"]);
     seen.tells("user why", &[ANN, "news"]);
     let partner = seen.tells("partner token add", &["test"]);
     let viewer = Viewer {
@@ -229,6 +247,7 @@ fn of_users(seen: &mut Seen, server: &Appliance) {
     let target = "/api/tracker/v1/telemetry-events";
     let taken = visit.ask("POST", target, &event.to_string()).unwrap();
     assert_eq!(taken.status, 202, "{}", taken.json());
+    seen.tells("user logout", &[ANN]);
 }
 
 fn of_mail_and_telemetry(seen: &mut Seen) {
@@ -265,6 +284,7 @@ fn of_upkeep(seen: &mut Seen, mut server: Appliance) {
     server.end();
     seen.tells("store compact", &[]);
     seen.tells("store recover", &[]);
+    seen.tells("catalog drop-keys", &["--yes"]);
     let text = seen.folder.path().join("store.txt");
     let export = playgate(&seen.data())
         .args(["store", "export"])
@@ -306,6 +326,7 @@ fn of_the_lab(seen: &mut Seen) {
     let fault = r#"{"route": "live", "times": 1, "until": "1m", "do": {"delay": "1s"}}"#;
     of_demo(seen, "lab fault add", &[fault]);
     of_demo(seen, "lab fault list", &[]);
+    of_demo(seen, "lab fault clear", &[]);
     of_demo(seen, "lab reset", &["demo", "--fixture", "demo"]);
     of_demo(seen, "lab run", &[]);
 }

@@ -109,6 +109,11 @@ fn removing_a_user_asks_for_confirmation_at_a_terminal() {
     let does = |arguments: &[&str]| told(playgate(&data).args(arguments));
     does(&["partner", "add", "Acme", "--json"]);
     does(&["user", "add", "ann@example.com", "--json"]);
+    let mut partner = playgate(&data);
+    partner.args(["partner", "remove", "Acme"]);
+    if let Some((code, shown)) = on_terminal(&partner, "n\n") {
+        assert!(code != 0 && shown.contains("its users (1)"), "{shown}");
+    }
     let mut remove = playgate(&data);
     remove.args(["user", "remove", "ann@example.com"]);
     let users = || {

@@ -97,7 +97,10 @@ impl From<AdminError> for Failure {
             message.push_str("\n  ");
             message.push_str(&problem);
         }
-        let failure = Self::new(refusal.exit(), message);
+        let mut failure = Self::new(refusal.exit(), message);
+        if !refusal.code.is_empty() {
+            failure = failure.code(&refusal.code);
+        }
         match refusal.details.get("field").and_then(Value::as_str) {
             // The interface names the member of the body; users know it as a flag.
             Some("partner") => failure.hint("name it with `--partner NAME`"),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
+use serde_json::json;
 
 use super::{Fleet, member};
 use crate::app;
@@ -39,7 +40,7 @@ impl Fleet {
         }
     }
 
-    pub(super) fn init(&self, name: String) -> CommandResult {
+    pub(super) fn init(&self, name: String, json: bool) -> CommandResult {
         self.must_be_in_none()?;
         let store = self.open(FleetAccess::Refuse)?;
         let at = store.position()?;
@@ -60,14 +61,15 @@ impl Fleet {
         log.create(at.number)?;
         log.register(&self.record(&membership, at.number))?;
         membership.write(self.data_dir())?;
-        output::line(&format!(
-            "fleet {} begins at commit {}; start the service, then run `playgate fleet invite`",
-            HEXLOWER.encode(&membership.fleet),
-            at.number
-        ))
+        let (fleet, commit) = (HEXLOWER.encode(&membership.fleet), at.number);
+        let report = json!({"result": "created", "fleet": fleet, "commit": commit});
+        let text = format!(
+            "fleet {fleet} begins at commit {commit}; start the service, then run `playgate fleet invite`"
+        );
+        output::result(&text, &report, json)
     }
 
-    pub(super) fn invite(&self) -> CommandResult {
+    pub(super) fn invite(&self, json: bool) -> CommandResult {
         let own = self.own()?;
         let invitation = Invitation {
             public_key: public_key(&own.key)
@@ -77,10 +79,12 @@ impl Fleet {
         };
         let until = self.ports.clock.now().0 + INVITED_FOR;
         invitation.record(self.data_dir(), until)?;
-        output::line(&invitation.word())
+        let word = invitation.word();
+        let report = json!({"word": word, "expires": until});
+        output::result(&word, &report, json)
     }
 
-    pub(super) fn join(&self, word: &str, name: String) -> CommandResult {
+    pub(super) fn join(&self, word: &str, name: String, json: bool) -> CommandResult {
         self.must_be_in_none()?;
         let data = self.data_dir();
         if app::has_store(self.config()) {
@@ -122,10 +126,10 @@ impl Fleet {
             let _ = log.unregister(&record);
         }
         let number = joined?;
-        output::line(&format!(
-            "joined as {} at commit {number}; start the service",
-            record.name
-        ))
+        let name = &record.name;
+        let report = json!({"result": "joined", "name": name, "commit": number});
+        let text = format!("joined as {name} at commit {number}; start the service");
+        output::result(&text, &report, json)
     }
 
     /// Until the owner counts on this member: while etcd does not answer it goes on with reads, if every other member
@@ -146,7 +150,7 @@ impl Fleet {
         ))
     }
 
-    pub(super) fn reseed(&self) -> CommandResult {
+    pub(super) fn reseed(&self, json: bool) -> CommandResult {
         let own = self.own()?;
         let mut log = self.log(own.fleet)?;
         let members = log.members()?;
@@ -175,10 +179,11 @@ impl Fleet {
         let again = "run `playgate fleet reseed` again";
         self.check_clock(&welcome, &owner.address, again)?;
         let number = self.install(&own, &welcome, &snapshot, true)?;
-        output::line(&format!(
-            "{} continues with a copy of {} at commit {number}; start the service",
-            own.name, owner.name
-        ))
+        let (name, from) = (&own.name, &owner.name);
+        let report = json!({"result": "reseeded", "name": name, "from": from, "commit": number});
+        let text =
+            format!("{name} continues with a copy of {from} at commit {number}; start the service");
+        output::result(&text, &report, json)
     }
 
     fn check_clock(&self, welcome: &peers::Welcome, address: &str, again: &str) -> CommandResult {

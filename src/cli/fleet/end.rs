@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
+use serde_json::json;
 
 use super::{Fleet, LEASE};
 use crate::cli::exit::{CommandResult, Exit, Failure};
@@ -17,7 +18,7 @@ const READ_BYTES: usize = 1024 * 1024;
 const AGAIN: Duration = Duration::from_millis(200);
 
 impl Fleet {
-    pub(super) fn leave(&self, name: Option<&str>) -> CommandResult {
+    pub(super) fn leave(&self, name: Option<&str>, json: bool) -> CommandResult {
         let own = self.own()?;
         let mut log = self.log(own.fleet)?;
         let members = log.members()?;
@@ -30,9 +31,9 @@ impl Fleet {
                 return Err(Failure::usage("this is that member; omit --name"));
             }
             log.unregister(gone)?;
-            return output::line(&format!(
-                "removed {name}; its service ends if it still runs"
-            ));
+            let report = json!({"result": "removed", "name": name, "commit": gone.applied});
+            let text = format!("removed {name}; its service ends if it still runs");
+            return output::result(&text, &report, json);
         }
         let head = match log.head() {
             // Nothing can be caught up with, and nobody misses this member.
@@ -58,9 +59,11 @@ impl Fleet {
         }
         Membership::remove(self.data_dir())?;
         let of = head.map_or_else(String::new, |head| format!(" of {head}"));
-        output::line(&format!(
+        let report = json!({"result": "left", "name": own.name, "commit": at});
+        let text = format!(
             "left the fleet with {at}{of} commits; remove `fleet.endpoints` before the next start"
-        ))
+        );
+        output::result(&text, &report, json)
     }
 
     /// From here on the store is another one. Returns its last commit.
@@ -69,7 +72,7 @@ impl Fleet {
         Ok(store.position()?.map_or(0, |at| at.number))
     }
 
-    pub(super) fn dissolve(&self, yes: bool) -> CommandResult {
+    pub(super) fn dissolve(&self, yes: bool, json: bool) -> CommandResult {
         let own = self.own()?;
         if !yes {
             return Err(Failure::usage(format!(
@@ -87,10 +90,12 @@ impl Fleet {
         }
         let at = self.leave_store()?;
         Membership::remove(self.data_dir())?;
-        output::line(&format!(
-            "{} is a single node with {at} commits; remove `fleet.endpoints` before the next start",
-            own.name
-        ))
+        let name = &own.name;
+        let report = json!({"result": "dissolved", "name": name, "commit": at});
+        let text = format!(
+            "{name} is a single node with {at} commits; remove `fleet.endpoints` before the next start"
+        );
+        output::result(&text, &report, json)
     }
 
     /// Whether the fleet has ended, and this member continues.

@@ -37,9 +37,16 @@ pub(super) enum FleetCommand {
         /// Name of this member
         #[arg(long, value_name = "NAME", value_parser = name)]
         name: String,
+        /// Print {"result","fleet","commit"}
+        #[arg(long)]
+        json: bool,
     },
     /// Print a word that lets one machine join within 24 hours
-    Invite,
+    Invite {
+        /// Print {"word","expires"}
+        #[arg(long)]
+        json: bool,
+    },
     /// Join a fleet, with an empty data directory
     Join {
         /// What `playgate fleet invite` printed on a member
@@ -48,6 +55,9 @@ pub(super) enum FleetCommand {
         /// Name of this member
         #[arg(long, value_name = "NAME", value_parser = name)]
         name: String,
+        /// Print {"result","name","commit"}
+        #[arg(long)]
+        json: bool,
     },
     /// Show the members, the owner and the log
     Status {
@@ -56,18 +66,28 @@ pub(super) enum FleetCommand {
         json: bool,
     },
     /// Replace the store of this member by a copy of the owner's, after it was away too long or damaged
-    Reseed,
+    Reseed {
+        /// Print {"result","name","from","commit"}
+        #[arg(long)]
+        json: bool,
+    },
     /// Take this data directory out of its fleet; its data stays
     Leave {
         /// Remove the record of this member instead, whose machine is gone
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
+        /// Print {"result","name","commit"}
+        #[arg(long)]
+        json: bool,
     },
     /// End the fleet: this member continues as a single node, and no other one can serve
     Dissolve {
         /// Confirm
         #[arg(long)]
         yes: bool,
+        /// Print {"result","name","commit"}
+        #[arg(long)]
+        json: bool,
     },
     /// Start three members and three etcd on this machine, with sample data
     Try(trial::Trial),
@@ -85,13 +105,13 @@ fn name(text: &str) -> Result<String, String> {
 
 pub(super) fn run(command: FleetCommand, global: &Global) -> CommandResult {
     match command {
-        FleetCommand::Init { name } => Fleet::load(global)?.init(name),
-        FleetCommand::Invite => Fleet::load(global)?.invite(),
-        FleetCommand::Join { word, name } => Fleet::load(global)?.join(&word, name),
+        FleetCommand::Init { name, json } => Fleet::load(global)?.init(name, json),
+        FleetCommand::Invite { json } => Fleet::load(global)?.invite(json),
+        FleetCommand::Join { word, name, json } => Fleet::load(global)?.join(&word, name, json),
         FleetCommand::Status { json } => Fleet::load(global)?.status(json),
-        FleetCommand::Reseed => Fleet::load(global)?.reseed(),
-        FleetCommand::Dissolve { yes } => Fleet::load(global)?.dissolve(yes),
-        FleetCommand::Leave { name } => Fleet::load(global)?.leave(name.as_deref()),
+        FleetCommand::Reseed { json } => Fleet::load(global)?.reseed(json),
+        FleetCommand::Dissolve { yes, json } => Fleet::load(global)?.dissolve(yes, json),
+        FleetCommand::Leave { name, json } => Fleet::load(global)?.leave(name.as_deref(), json),
         FleetCommand::Try(trial) => trial.run(),
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use http::Method;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::cli::admin::path;
 use crate::cli::exit::{CommandResult, Failure};
@@ -28,6 +28,9 @@ pub(in crate::cli) enum FaultCommand {
         /// Id or name of the lab partner; not needed if there is only one
         #[arg(long)]
         partner: Option<String>,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -183,13 +186,17 @@ pub(super) async fn run(command: FaultCommand, global: &Global) -> CommandResult
             ];
             output::list(&faults, &columns, json)
         }
-        FaultCommand::Clear { fault, partner } => {
+        FaultCommand::Clear {
+            fault,
+            partner,
+            json,
+        } => {
             let partner = super::partner(&mut admin, partner).await?;
             let mut segments = vec!["partners", &*partner, "faults"];
             segments.extend(fault.as_deref());
             admin.call(Method::DELETE, &path(&segments), None).await?;
-            output::print_note("cleared");
-            Ok(())
+            let report = json!({"result": "cleared", "partner": partner, "faultId": fault});
+            output::done("cleared", &report, json)
         }
     }
 }

@@ -39,6 +39,9 @@ pub(super) enum UpgradeCommand {
         /// Skip the confirmation
         #[arg(long)]
         yes: bool,
+        /// Print {"result","version"}
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -52,6 +55,6 @@ pub(super) async fn run(command: UpgradeCommand, global: &Global) -> CommandResu
             };
             report.print(json)
         }
-        UpgradeCommand::Rollback { yes } => rollback::run(yes, global).await,
+        UpgradeCommand::Rollback { yes, json } => rollback::run(yes, json, global).await,
     }
 }

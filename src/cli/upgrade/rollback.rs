@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::json;
+
 use super::candidate::check_binary;
 use crate::cli::exit::{CommandResult, Exit, Failure};
 use crate::cli::{Global, output};
@@ -22,7 +24,7 @@ fn is_reversible() -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-pub(super) async fn run(yes: bool, global: &Global) -> CommandResult {
+pub(super) async fn run(yes: bool, json: bool, global: &Global) -> CommandResult {
     let previous = Path::new(PREVIOUS);
     if !previous.exists() {
         return Err(Failure::new(
@@ -57,6 +59,7 @@ pub(super) async fn run(yes: bool, global: &Global) -> CommandResult {
         return Err(Failure::failed(format!("{SCRIPT} failed ({status})"))
             .hint("see `systemctl status playgate`; run this as root"));
     }
-    output::print_note(&format!("version {} serves", report.version));
-    Ok(())
+    let version = &report.version;
+    let done = json!({"result": "restarted", "version": version});
+    output::done(&format!("version {version} serves"), &done, json)
 }

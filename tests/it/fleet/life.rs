@@ -265,7 +265,9 @@ fn wrong_invitations_are_refused(fleet: &Fleet) {
     let used = join(word.trim(), "four").unwrap_err();
     assert!(used.contains("run `playgate fleet invite` again"), "{used}");
     // A machine whose clock is a minute ahead.
-    let word = playgate(first, &["fleet", "invite"]).unwrap();
+    let invited = as_json(first, &["fleet", "invite"]);
+    let word = invited["word"].as_str().unwrap();
+    assert!(invited["expires"].is_i64(), "{invited}");
     let mut ahead = binary();
     ahead
         .arg("--config")
@@ -399,8 +401,10 @@ fn a_member_that_was_away_too_long_takes_a_copy(fleet: &mut Fleet, standby: usiz
     let owner = fleet.owner();
     let running = playgate(&fleet.members[owner].config, &["fleet", "reseed"]).unwrap_err();
     assert!(running.contains("this member is the owner"), "{running}");
-    let copied = playgate(&config, &["fleet", "reseed"]).unwrap();
-    assert!(copied.contains("start the service"), "{copied}");
+    let copied = as_json(&config, &["fleet", "reseed"]);
+    let names = [standby, owner].map(|at| &fleet.members[at].name);
+    assert_eq!([&copied["name"], &copied["from"]], names, "{copied}");
+    assert!(copied["commit"].is_u64(), "{copied}");
     fleet.members[standby].part.start(&config, &[]);
     fleet.wait_until_equal();
     let other = (0..3).find(|at| *at != standby && *at != owner).unwrap();
@@ -465,7 +469,8 @@ fn dissolving_leaves_one_single_node(fleet: &mut Fleet) {
     for at in others {
         fleet.members[at].part.stop();
     }
-    playgate(&config, &["fleet", "dissolve", "--yes"]).unwrap();
+    let dissolved = as_json(&config, &["fleet", "dissolve", "--yes"]);
+    assert_eq!(dissolved["result"], "dissolved", "{dissolved}");
     // No other member serves again, and says why.
     let (code, log) = refusal(&fleet.members[others[0]].config);
     assert_eq!(code, 5, "{log}");
@@ -476,7 +481,8 @@ fn dissolving_leaves_one_single_node(fleet: &mut Fleet) {
         )),
         "{log}"
     );
-    playgate(&fleet.members[others[0]].config, &["fleet", "leave"]).unwrap();
+    let left = as_json(&fleet.members[others[0]].config, &["fleet", "leave"]);
+    assert_eq!(left["result"], "left", "{left}");
     let kept = alone(&config);
     playgate(&kept, &["store", "verify"]).unwrap();
     let export = playgate(&kept, &["store", "export", "-"]).unwrap();
@@ -486,6 +492,12 @@ fn dissolving_leaves_one_single_node(fleet: &mut Fleet) {
 }
 
 // -- Helpers
+
+/// What a command prints with `--json`.
+fn as_json(config: &Path, arguments: &[&str]) -> Value {
+    let printed = playgate(config, &[arguments, &["--json"]].concat()).unwrap();
+    serde_json::from_str(&printed).unwrap()
+}
 
 const CLOCK_AHEAD: [(&str, &str); 3] = [
     (
