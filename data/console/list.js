@@ -37,7 +37,7 @@ function cut(all, { columns, filters, matches }, { text, chosen, sort, descendin
  * `columns`: { head, id, cell(row, panel), value(row), csv(row) }; a column with `value` or `sorted` can be sorted by.
  * `filters`: { name, label, options, test(row, value) }. `matches(row)` are the texts that the search compares.
  * `bulk`: { verb, ask(number), fields, work(row, values) }, for entries with a `key`. `search` has the state, which
- * stays in the address, with the members of `keep`. `none` is shown instead of an empty list. The panel's `renew` redraws it.
+ * stays in the address, with the members of `keep` (a list for a repeated one). `none` is shown instead of an empty list. The panel's `renew` redraws it.
  */
 export function list(title, load, options) {
   const { columns, filters = [], matches, bulk = [], key, search, csv, none, every, more } = options;
@@ -270,7 +270,8 @@ function read(search, filters, first = '') {
 function write({ text, chosen, sort, descending, page }, filters, keep) {
   const members = { ...keep, q: text, sort: sort && `${descending ? '-' : ''}${sort}`, page: page > 1 ? page : '' };
   for (const { name } of filters) members[name] = chosen[name];
-  const there = Object.entries(members).filter(([, value]) => value);
+  const each = ([name, value]) => [value].flat().map((one) => [name, one]);
+  const there = Object.entries(members).flatMap(each).filter(([, value]) => value);
   const path = location.hash.split('?')[0];
   history.replaceState(null, '', path + (there.length ? `?${new URLSearchParams(there)}` : ''));
 }

@@ -4,13 +4,13 @@ import { get, query } from './api.js';
 import { chart } from './chart.js';
 import { badge, choice, count, el, link, quiet, table, when } from './dom.js';
 import { isoTime, t } from './i18n.js';
+import { list } from './list.js';
 import { form, panel } from './panel.js';
 
 const HOUR = 3_600;
 const DAY = 86_400;
 const ROWS = 25;
-// On a small screen an entry is as tall as a card.
-const VIEWS = matchMedia('(max-width: 40rem)').matches ? 10 : 25;
+const VIEWS = 500;
 
 const SPANS = () => [
   [1, t`1 hour`],
@@ -95,7 +95,7 @@ export function quality({ search, about }) {
   const now = asked(search);
   const panels = [panel('', () => figures(now))];
   // The single views name users, as playback sessions do.
-  if (['admin', 'observer'].includes(about.role)) panels.push(panel(t`Single views`, () => views(now, search)));
+  if (['admin', 'observer'].includes(about.role)) panels.push(views(now, search));
   return panels;
 }
 
@@ -240,30 +240,57 @@ function codes({ failureCodes = {} }) {
 
 // -- Single views
 
-async function views(now, search) {
-  const { from, to } = await span(now);
-  const outcome = search.get('outcome') ?? '';
-  const rows = await get(`telemetry/views${query({ from, to, outcome, limit: VIEWS })}${filters(now)}`);
+function views(now, search) {
   const outcomes = OUTCOMES();
-  const choose = choice(t`Outcome`, 'outcome', [['', t`all`], ...Object.entries(outcomes).map(([id, [name]]) => [id, name])], outcome);
-  const row = ({ began, userId, sessionId, outcome: what, failureCode, startupMillis, rebufferRatio, key }) => {
-    const [name, kind] = outcomes[what];
-    const asked_ = sessionId && `#/requests${query({ user: userId, asset: key.asset, time: isoTime(began) })}`;
-    return [
-      when(began),
-      userId ? el('span.clip', { title: userId }, link(userId, 'users', userId)) : quiet(t`erased`),
-      key.asset ? el('code', key.asset) : quiet('–'),
-      [key.deviceModel ?? '', el('br'), quiet([key.platform, key.appVersion].filter(Boolean).join(' '))],
-      [badge(name, kind), failureCode && [' ', el('code', failureCode)]],
-      figure(startupMillis, seconds),
-      figure(rebufferRatio, percent),
-      asked_ ? el('a', { href: asked_ }, t`Requests`) : '',
-    ];
+  // The newest only, so the server filters.
+  const load = async ({ chosen: { outcome } }) =>
+    get(`telemetry/views${query({ ...(await span(now)), outcome, limit: VIEWS })}${filters(now)}`);
+  const requests = ({ began, userId, sessionId, key }) =>
+    sessionId && el('a', { href: `#/requests${query({ user: userId, asset: key.asset, time: isoTime(began) })}` }, t`Requests`);
+  const software = ({ key }) => [key.platform, key.appVersion].filter(Boolean).join(' ');
+  const ending = ({ outcome, failureCode }) => {
+    const [name, kind] = outcomes[outcome];
+    return [badge(name, kind), failureCode && [' ', el('code', failureCode)]];
   };
-  const heads = [t`Began`, t`User`, t`Asset`, t`Device`, t`Outcome`, t`Start-up time`, t`Rebuffering`, t`Requests`];
-  return [
-    form(t`Show`, [choose], ({ outcome: wanted }) => void (location.hash = `${place(now)}${wanted && `&outcome=${wanted}`}`), { reads: true }),
-    table(heads, rows.map(row), t`No views of this kind. Single views are kept for an hour after their end.`),
-    rows.length === VIEWS && el('p.quiet', t`The newest ${VIEWS} only.`),
-  ];
+  return list(t`Single views`, load, {
+    search,
+    keep: { ...now, before: now.before ? 1 : '' },
+    csv: 'views',
+    always: true,
+    none: t`No views of this kind. Single views are kept for an hour after their end.`,
+    matches: ({ userId, failureCode, key }) => [userId, failureCode, ...Object.values(key)],
+    filters: [
+      {
+        name: 'outcome',
+        label: t`Outcome`,
+        options: Object.entries(outcomes).map(([id, [name]]) => [id, name]),
+        test: () => true,
+      },
+    ],
+    columns: [
+      { head: t`Began`, id: 'began', value: ({ began }) => began, cell: ({ began }) => when(began) },
+      {
+        head: t`User`,
+        csv: ({ userId }) => userId,
+        cell: ({ userId }) => (userId ? el('span.clip', { title: userId }, link(userId, 'users', userId)) : quiet(t`erased`)),
+      },
+      { head: t`Asset`, id: 'asset', value: ({ key }) => key.asset, cell: ({ key }) => (key.asset ? el('code', key.asset) : quiet('–')) },
+      { head: t`Device`, id: 'device', value: ({ key }) => key.deviceModel, cell: (one) => [one.key.deviceModel, el('br'), quiet(software(one))] },
+      { head: t`Outcome`, id: 'outcome', value: ({ outcome, failureCode = '' }) => `${outcome} ${failureCode}`.trim(), cell: ending },
+      {
+        head: t`Start-up time`,
+        id: 'startup',
+        value: ({ startupMillis }) => startupMillis,
+        cell: ({ startupMillis }) => figure(startupMillis, seconds),
+      },
+      {
+        head: t`Rebuffering`,
+        id: 'rebuffering',
+        value: ({ rebufferRatio }) => rebufferRatio,
+        cell: ({ rebufferRatio }) => figure(rebufferRatio, percent),
+      },
+      { head: t`Requests`, cell: requests },
+    ],
+    more: ({ total }) => total === VIEWS && el('p.quiet', t`The newest ${VIEWS} only.`),
+  });
 }

@@ -328,7 +328,7 @@ describe('operators at the console', () => {
     await page.waitForFunction(() => location.hash.includes('to='));
     await operator.settled();
     await main.getByLabel('Outcome', { exact: true }).selectOption('start_failed');
-    await operator.panel('Single views').getByRole('button', { name: 'Show' }).click();
+    await page.waitForFunction(() => /where=.*&where=.*outcome=start_failed/.test(location.hash));
     await operator.settled();
     const link = operator.panel('Single views').getByRole('link', { name: 'Requests' }).first();
     assert.match(await link.getAttribute('href'), new RegExp(`^#/requests\\?user=${failing.userId}&asset=open&time=\\d{4}-`));
