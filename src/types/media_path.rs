@@ -32,6 +32,12 @@ impl MediaPath {
         self.0.split('/').count() - 1
     }
 
+    /// Whether a path below this one may have one more segment of so many bytes.
+    #[must_use]
+    pub fn has_room_below(&self, bytes: usize) -> bool {
+        self.0.len() + 1 + bytes <= PATH_MAX && self.depth() + 2 <= DEPTH_MAX
+    }
+
     /// The first `depth` directories, if the file is in or below them.
     #[must_use]
     pub fn directory(&self, depth: usize) -> Option<&str> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decode::{Node, Value};
 use crate::domain::schedule::Image;
-use crate::media::loop_channel::{self, ManifestRange};
+use crate::media::loop_channel;
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds};
 
 /// Bytes. This and the next limits keep a record below the 16 KiB that the store accepts as one
@@ -284,10 +284,11 @@ impl<'a> Location<'a> {
                 .ok_or(Malformed("must be a path below the media directory"));
         }
         if let Some(path) = text.strip_prefix("loop:") {
-            let manifest = loop_channel::manifest(path, ManifestRange::Live);
-            return manifest.map(|_| Self::Loop(path)).ok_or(Malformed(
-                "must be the path of a `.mpd` or `.m3u8` below the media directory",
-            ));
+            return loop_channel::is_clip(path)
+                .then_some(Self::Loop(path))
+                .ok_or(Malformed(
+                    "must be the path of a `.mpd` or `.m3u8` below the media directory",
+                ));
         }
         let host = ["https://", "http://"]
             .iter()

@@ -10,6 +10,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use foldhash::quality::RandomState;
+
 use super::contributions::contributions;
 use super::dimensions::Dimension;
 use super::figures::Cell;
@@ -68,8 +70,8 @@ pub struct RecentFigures {
 
 pub(super) struct State {
     /// Boxed, since half of a map may be empty places.
-    pub(super) views: HashMap<ViewId, Box<View>>,
-    pub(super) by_user: HashMap<UserId, Vec<ViewId>>,
+    pub(super) views: HashMap<ViewId, Box<View>, RandomState>,
+    pub(super) by_user: HashMap<UserId, Vec<ViewId>, RandomState>,
     pub(super) hours: BTreeMap<i64, Arc<HourTable>>,
     /// Number of the batch that is applied next.
     pub(super) next: u64,
@@ -96,8 +98,8 @@ impl State {
         let (next, views): (u64, Vec<(ViewId, Box<View>)>) =
             files.read_views()?.unwrap_or_default();
         let mut state = Self {
-            views: HashMap::new(),
-            by_user: HashMap::new(),
+            views: HashMap::default(),
+            by_user: HashMap::default(),
             hours: BTreeMap::new(),
             next,
             log: None,

@@ -25,7 +25,7 @@ use crate::ports::media::MediaDirectory;
 use crate::types::{MediaPath, UnixSeconds};
 
 pub(crate) use error::LoopError;
-pub(crate) use path::{ManifestRange, manifest};
+pub(crate) use path::{ManifestRange, is_clip, manifest};
 
 use clip::Clip;
 use path::LoopPath;

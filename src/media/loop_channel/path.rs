@@ -94,13 +94,22 @@ impl fmt::Display for LoopPath {
     }
 }
 
-/// `None` if `path` is not a manifest, or too long or too deep.
-#[must_use]
-pub(crate) fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
+/// `None` if `path` is not a manifest, or too long or too deep for what lies below it.
+fn clip(path: &str) -> Option<(MediaPath, ManifestFormat)> {
     let clip = MediaPath::parse(path)?;
     let (_, form) = ManifestFormat::from_suffix(clip.as_str())?;
-    // Checks that the longest possible name fits, not only this one.
-    MediaPath::parse(&format!("{}/{:x<NAME_MAX$}", clip.as_str(), ""))?;
+    clip.has_room_below(NAME_MAX).then_some((clip, form))
+}
+
+#[must_use]
+pub(crate) fn is_clip(path: &str) -> bool {
+    clip(path).is_some()
+}
+
+/// `None` if `path` is no clip.
+#[must_use]
+pub(crate) fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
+    let (clip, form) = clip(path)?;
     let name = LoopPath::Manifest(form, span, None);
     MediaPath::parse(&format!("{}/{name}", clip.as_str()))
 }
@@ -178,6 +187,11 @@ mod tests {
         for none in ["a/b.mp4", "b", "a/mpd"] {
             assert_eq!(manifest(none, ManifestRange::Live), None, "{none}");
         }
+        let deep = |directories| "a/".repeat(directories) + "b.mpd";
+        assert!(is_clip(&deep(14)) && !is_clip(&deep(15)));
+        let long = |bytes| "a".repeat(bytes - ".mpd".len()) + ".mpd";
+        let longest = 1_024 - 1 - NAME_MAX;
+        assert!(is_clip(&long(longest)) && !is_clip(&long(longest + 1)));
         for none in [
             "live.mpd",
             "a/live.mpd",
