@@ -101,5 +101,9 @@ describe('the page of the description', () => {
   at('describes the operators\' interface too', async (page, id) => {
     await id('search').fill('rebuild indexes');
     assert.match((await shown(page)).join('\n'), /Rebuild the indexes/);
+    // It has no address of its own, and names the variable of its examples.
+    const text = await page.locator('main').textContent();
+    assert.match(text, /Version \S+\. The operations listener/);
+    assert.match(text, /examples name it OPERATOR_TOKEN/);
   }, { ops: true });
 });

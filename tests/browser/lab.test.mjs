@@ -35,6 +35,7 @@ describe('the lab player', { concurrency: 3 }, () => {
     });
 
   onPage('plays the encrypted film with one license and ends its session', async (lab, { vod }) => {
+    await lab.sees('encrypted, all ages', `[data-asset="${vod.open}"]`);
     await lab.play(vod.open);
     assert.ok(await lab.plays(), 'no decryption module is in use');
     assert.deepEqual(lab.statuses('POST', '/clearkey/license'), [200]);
