@@ -5,6 +5,7 @@ use std::io::pipe;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::exit::{CommandResult, Exit, Failure};
+use crate::descriptor_reserve;
 
 /// Descriptors reserved for other uses: files of store, telemetry and media, mail and license servers,
 /// listeners, pipes of child processes.
@@ -13,6 +14,8 @@ const KEPT: u64 = 256;
 pub(super) fn provide(connections: &mut u32) {
     // Otherwise clients could use up the descriptors that the write-ahead log needs for its next file.
     let limit = raise();
+    // Before the first client: maintenance refills it later, and finds no free descriptor if clients came first.
+    descriptor_reserve::fill();
     let Some(allowed) = limit.map(allowed).filter(|allowed| allowed < connections) else {
         return;
     };

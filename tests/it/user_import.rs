@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::path::Path;
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use crate::support::external_tools::program;
 use crate::support::process::InTime as _;
 use crate::support::raw_http::{ask, request};
 use crate::support::server::TestServer;
+use crate::support::until::until_some;
 
 const PASSWORD: &str = "correct horse";
 /// Hashes of [`PASSWORD`] by other implementations.
@@ -471,8 +473,18 @@ fn imported_plain_passwords_are_hashed_and_weak_ones_rejected() {
     assert_eq!(hashes(), before);
 }
 
+/// Open descriptors of a server whose reserve is complete: without it, administrators wait for a connection.
 fn open_descriptors(pid: u32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+    const RESERVE: usize = 12;
+    until_some("the reserve of descriptors", || {
+        let all = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        // A descriptor may be closed while the list is read.
+        let open: Vec<_> = all
+            .filter_map(|one| fs::read_link(one.ok()?.path()).ok())
+            .collect();
+        let reserved = open.iter().filter(|path| *path == Path::new("/dev/null"));
+        (reserved.count() >= RESERVE).then_some(open.len())
+    })
 }
 
 /// While backups have the log go on in further files, of which none can be opened.
