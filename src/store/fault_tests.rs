@@ -15,7 +15,7 @@ use super::engine::{Engine, Scan};
 use super::files::at;
 use super::tests::{ByTown, People, Person, all, assert_sound, person, put, schema};
 use super::wal::CommitLog;
-use super::write_batch::WriteBatch;
+use super::write_batch::{BatchPart, WriteBatch};
 use super::*;
 use crate::store::recovery::layout::StoreLayout;
 use crate::store::snapshot::history::CommitId;
@@ -50,8 +50,8 @@ impl Engine for Gated {
         }))
     }
 
-    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
-        self.engine.apply(commit, batch)
+    fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError> {
+        self.engine.apply_part(commit, part)
     }
 
     fn applied(&self) -> Result<CommitId, StoreError> {
@@ -301,7 +301,7 @@ impl Engine for PanickingEngine {
         self.0.scan(tree, from, to)
     }
 
-    fn apply(&self, _: CommitId, _: &WriteBatch) -> Result<(), StoreError> {
+    fn apply_part(&self, _: CommitId, _: &BatchPart<'_>) -> Result<(), StoreError> {
         panic!("a defect");
     }
 

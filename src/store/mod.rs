@@ -27,6 +27,8 @@ mod wal;
 mod write_batch;
 
 #[cfg(test)]
+mod bulk_tests;
+#[cfg(test)]
 mod deferred_tests;
 #[cfg(test)]
 mod dump_tests;
@@ -55,6 +57,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use self::options::{FleetAccess, FormatUpgrade, Options, SnapshotClock};
 pub use self::shared::{OnFailure, SnapshotMetadata, VerifySnapshot, Written};
+pub use crate::store::commit::bulk::BulkWrites;
 pub use crate::store::commit::derived::{Derived, TableWatch};
 pub use crate::store::commit::memory_table::{Changed, CommitListener, MemoryTable};
 pub use crate::store::commit::packed::PackedTable;
@@ -350,12 +353,6 @@ impl Store {
             batch: WriteBatch::default(),
             publications: Vec::new(),
         })
-    }
-
-    /// Blocks until the memtable is nearly empty. Bulk writers call this so that other commits do
-    /// not have to wait for the engine.
-    pub fn pace(&self) {
-        self.0.core.memtable.pace();
     }
 
     #[must_use]

@@ -93,7 +93,7 @@ impl Shared {
         engine: Arc<dyn Engine>,
         writable: bool,
     ) -> Arc<dyn Engine> {
-        // The write lock waits for `apply_tail`, so no batch reaches the old engine after the switch.
+        // The write lock waits for a part that is applied, and the rest of its batch is dropped with the memtable.
         let mut current = self.engine.write();
         self.writable.store(writable, Ordering::Release);
         self.memtable.reset();
@@ -101,15 +101,23 @@ impl Shared {
     }
 
     pub(super) fn apply_memtable(&self) -> Result<(), StoreError> {
-        // Locked until the batch is applied: the engine must not be replaced between taking the commits and
-        // applying them.
-        let engine = self.engine.read();
-        if let Some((number, batch)) = self.memtable.next_batch() {
-            // A store in memory has one timeline.
-            let lineage = self.disk.as_ref().map(|disk| &disk.identity.lineage);
-            let commit = lineage.map(|lineage| lineage.commit(number));
-            engine.apply(commit.unwrap_or_default(), &batch)?;
-            self.memtable.applied();
+        let Some((number, batch)) = self.memtable.next_batch() else {
+            return Ok(());
+        };
+        // A store in memory has one timeline.
+        let lineage = self.disk.as_ref().map(|disk| &disk.identity.lineage);
+        let commit = lineage.map(|lineage| lineage.commit(number));
+        for part in batch.parts() {
+            // For each part, since the writer and all readers wait for who replaces the engine.
+            let engine = self.engine.read();
+            // Another engine came, which has every commit.
+            if !self.memtable.is_applying() {
+                break;
+            }
+            engine.apply_part(commit.unwrap_or_default(), &part)?;
+            if part.is_last {
+                self.memtable.applied();
+            }
         }
         Ok(())
     }
@@ -227,5 +235,77 @@ impl FatalError {
         drop(first);
         (self.on_failure)(&failed);
         failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    use super::*;
+    use crate::store::engine::{MemoryEngine, Scan};
+    use crate::store::snapshot::history::CommitId;
+    use crate::store::table::TreeName;
+    use crate::store::tests::schema;
+    use crate::store::write_batch::{BatchPart, PART_CHANGES, WriteBatch};
+
+    /// An engine that another one replaces while it gets its first part.
+    #[derive(Default)]
+    struct ReplacedEngine {
+        core: OnceLock<Weak<Shared>>,
+        parts: AtomicUsize,
+        memory: MemoryEngine,
+    }
+
+    impl Engine for ReplacedEngine {
+        fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.memory.get(tree, key)
+        }
+
+        fn scan<'a>(&'a self, tree: TreeName, from: &[u8], to: Option<&[u8]>) -> Scan<'a> {
+            self.memory.scan(tree, from, to)
+        }
+
+        fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError> {
+            if self.parts.fetch_add(1, Ordering::SeqCst) == 0 {
+                let core = self.core.get().and_then(Weak::upgrade).unwrap();
+                let next = Arc::new(MemoryEngine::default());
+                let replacing = Arc::clone(&core);
+                thread::spawn(move || replacing.replace_engine(next, true));
+                // A waiting writer keeps new readers out.
+                while core.engine.try_read().is_some() {
+                    thread::yield_now();
+                }
+            }
+            self.memory.apply_part(commit, part)
+        }
+
+        fn applied(&self) -> Result<CommitId, StoreError> {
+            self.memory.applied()
+        }
+
+        fn sync(&self) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn engine_is_replaced_between_the_parts_of_a_batch() {
+        let old = Arc::new(ReplacedEngine::default());
+        let engine = Arc::clone(&old) as Arc<dyn Engine>;
+        let core = Shared::new(schema(), engine, Arc::new(|_| {}), true, None);
+        let core = Arc::new(core);
+        old.core.set(Arc::downgrade(&core)).unwrap();
+        let mut batch = WriteBatch::default();
+        for key in 0..3 * PART_CHANGES {
+            batch.set("t", key.to_be_bytes().to_vec(), None);
+        }
+        core.memtable.push(1, batch, || true);
+        core.apply_memtable().unwrap();
+        assert_eq!(old.parts.load(Ordering::SeqCst), 1);
+        assert_eq!(old.applied(), Ok(CommitId::default()));
+        assert!(!core.memtable.is_applying());
     }
 }

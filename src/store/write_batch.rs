@@ -9,6 +9,16 @@ use super::table::{Schema, TreeName};
 /// Bytes per change in the WAL for lengths and kind.
 const CHANGE_OVERHEAD: usize = 9;
 
+/// Changes in one part of a batch. The leaves that so many neighbouring keys change fit into the cache of the engine,
+/// which writes the changes of a transaction in no order.
+pub(super) const PART_CHANGES: usize = 1_000;
+
+/// Neighbouring changes of a batch, sorted by tree and key.
+pub(super) struct BatchPart<'a> {
+    pub(super) changes: Vec<(TreeName, &'a [u8], Option<&'a [u8]>)>,
+    pub(super) is_last: bool,
+}
+
 /// `None` deletes the key.
 pub(super) type NewValue = Option<Vec<u8>>;
 
@@ -49,6 +59,26 @@ impl WriteBatch {
 
     pub(super) fn trees(&self) -> impl Iterator<Item = (TreeName, &BTreeMap<Vec<u8>, NewValue>)> {
         self.trees.iter().map(|(tree, changes)| (*tree, changes))
+    }
+
+    /// At least one part, even of an empty batch.
+    pub(super) fn parts(&self) -> impl Iterator<Item = BatchPart<'_>> {
+        let mut rest = self
+            .trees()
+            .flat_map(|(tree, changes)| {
+                let changes = changes.iter();
+                changes.map(move |(key, value)| (tree, key.as_slice(), value.as_deref()))
+            })
+            .peekable();
+        let mut ended = false;
+        std::iter::from_fn(move || {
+            let changes = (!ended).then(|| rest.by_ref().take(PART_CHANGES).collect())?;
+            ended = rest.peek().is_none();
+            Some(BatchPart {
+                changes,
+                is_last: ended,
+            })
+        })
     }
 
     pub(super) const fn bytes(&self) -> usize {

@@ -10,7 +10,7 @@ use super::{
     ParentalControl, User, check_birth_date, hashing,
 };
 use crate::domain::partners::{self, PartnerStatus};
-use crate::store::{Commit, Durability, Txn};
+use crate::store::{BulkWrites, Commit, Durability, Txn};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
 impl Accounts {
@@ -133,6 +133,12 @@ impl Accounts {
             }
             Ok(added)
         })
+    }
+
+    /// Held during a bulk import.
+    #[must_use]
+    pub fn bulk_writes(&self) -> BulkWrites {
+        self.0.store.bulk_writes()
     }
 
     /// Blocks until the store has nearly caught up, so that a bulk import does not delay other commits.

@@ -66,6 +66,7 @@ pub(crate) async fn import_users(
         known: None,
     };
     let mut lines = UserLines::new(request.file);
+    let _bulk = (!request.dry_run).then(|| services.accounts.bulk_writes());
     let outcome = import.run(&mut lines).await;
     let report = import.report;
     let counts = report.counts();

@@ -29,6 +29,11 @@ const GATHER: Duration = Duration::from_millis(50);
 /// A batch of this size is not waited for.
 const GATHER_BYTES: usize = 256 * 1024;
 
+/// The same while bulk writers run. The records of new users lie in random order in the engine, and it reads a leaf for
+/// each of a small batch: a batch of 60,000 users takes half of the processor time. Twice this size is in memory.
+const BULK_BYTES: usize = 6 * WAITING_BYTES;
+const BULK_GATHER: Duration = Duration::from_secs(5);
+
 #[derive(Default)]
 pub(in crate::store) struct Memtable {
     state: Mutex<MemtableState>,
@@ -50,12 +55,28 @@ struct MemtableState {
     stage: MemtableStage,
     /// Somebody waits for the engine, so the next batch is taken at once.
     is_urgent: bool,
+    bulk_writers: usize,
 }
 
 impl MemtableState {
     fn is_gathering(&self) -> bool {
-        let has_time = !self.is_urgent && self.waiting.bytes() < GATHER_BYTES;
+        let has_time = !self.is_urgent && self.waiting.bytes() < self.gather_bytes();
         has_time && self.stage == MemtableStage::Running && !self.waiting.is_empty()
+    }
+
+    /// Bulk writers wait above this size. While the engine is not ready, the space is for the commits of others.
+    const fn paced_bytes(&self, is_ready: bool) -> usize {
+        match self.bulk_writers > 0 && is_ready {
+            true => BULK_BYTES,
+            false => PACED_BYTES,
+        }
+    }
+
+    const fn gather_bytes(&self) -> usize {
+        match self.bulk_writers {
+            0 => GATHER_BYTES,
+            _ => BULK_BYTES,
+        }
     }
 
     /// Adds commits, and returns whether the apply thread has to know: it sleeps, or has enough.
@@ -63,7 +84,7 @@ impl MemtableState {
         let was_empty = self.waiting.is_empty();
         self.waiting.merge(batch);
         self.number = number;
-        was_empty || self.waiting.bytes() >= GATHER_BYTES
+        was_empty || self.waiting.bytes() >= self.gather_bytes()
     }
 }
 
@@ -86,12 +107,17 @@ impl Memtable {
     ) {
         let mut state = self.state.lock();
         // While a slow engine is rebuilt, blocking the writer at the lower limit would stop the service.
-        let full = |waiting: &WriteBatch| {
-            let bytes = waiting.bytes();
-            bytes > WAITING_BYTES && (bytes > UNREADY_BYTES || is_ready())
+        let full = |state: &MemtableState| {
+            let bytes = state.waiting.bytes();
+            let limit = || match (is_ready(), state.bulk_writers) {
+                (false, _) => UNREADY_BYTES,
+                (true, 0) => WAITING_BYTES,
+                (true, _) => BULK_BYTES + WAITING_BYTES,
+            };
+            bytes > WAITING_BYTES && bytes > limit()
         };
         // Not while stalled: the writer must stay free to answer and to switch engines.
-        while state.stage == MemtableStage::Running && full(&state.waiting) {
+        while state.stage == MemtableStage::Running && full(&state) {
             self.changed.wait(&mut state);
         }
         if state.add(number, batch) {
@@ -122,11 +148,27 @@ impl Memtable {
         }
     }
 
-    pub(in crate::store) fn pace(&self) {
+    pub(in crate::store) fn pace(&self, is_ready: impl Fn() -> bool) {
         let mut state = self.state.lock();
-        while state.stage == MemtableStage::Running && state.waiting.bytes() > PACED_BYTES {
+        while state.stage == MemtableStage::Running
+            && state.waiting.bytes() > PACED_BYTES
+            && state.waiting.bytes() > state.paced_bytes(is_ready())
+        {
             self.changed.wait(&mut state);
         }
+    }
+
+    pub(in crate::store) fn begin_bulk(&self) {
+        self.state.lock().bulk_writers += 1;
+    }
+
+    pub(in crate::store) fn end_bulk(&self) {
+        let mut state = self.state.lock();
+        state.bulk_writers = state.bulk_writers.saturating_sub(1);
+        // What was gathered so far is not waited for any longer.
+        state.is_urgent = true;
+        drop(state);
+        self.changed.notify_all();
     }
 
     pub(in crate::store) fn get(&self, tree: TreeName, key: &[u8]) -> Option<NewValue> {
@@ -169,7 +211,11 @@ impl Memtable {
             {
                 self.changed.wait(&mut state);
             }
-            let until = Instant::now() + GATHER;
+            let until = Instant::now()
+                + match state.bulk_writers {
+                    0 => GATHER,
+                    _ => BULK_GATHER,
+                };
             while state.is_gathering() && !self.changed.wait_until(&mut state, until).timed_out() {}
             // A store that ends still hands over the commits that are left.
             if !state.waiting.is_empty() {
@@ -196,6 +242,11 @@ impl Memtable {
         Some((state.number, batch))
     }
 
+    /// False if the memtable was reset after the batch was taken.
+    pub(in crate::store) fn is_applying(&self) -> bool {
+        self.state.lock().applying.is_some()
+    }
+
     pub(in crate::store) fn applied(&self) {
         let mut state = self.state.lock();
         state.applying = None;
@@ -217,7 +268,12 @@ impl Memtable {
     /// Clears the memtable after a switch to an engine that has every commit.
     pub(in crate::store) fn reset(&self) {
         // Wakes writers that wait for space: the new engine already has these commits.
-        *self.state.lock() = MemtableState::default();
+        let mut state = self.state.lock();
+        *state = MemtableState {
+            bulk_writers: state.bulk_writers,
+            ..MemtableState::default()
+        };
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -347,6 +403,33 @@ mod tests {
         memtable.push(4, batch(b"a", None), || true);
         memtable.end();
         assert!(!gathers(&memtable) && memtable.wait());
+    }
+
+    #[test]
+    fn bulk_writers_gather_large_batches_of_a_ready_engine() {
+        let memtable = Memtable::default();
+        let large = || batch(b"a", Some(&[0; PACED_BYTES]));
+        let gathers = || memtable.state.lock().is_gathering();
+        memtable.begin_bulk();
+        let below = BULK_BYTES / PACED_BYTES - 1;
+        for number in 1..=below {
+            memtable.push(u64::try_from(number).unwrap(), large(), || true);
+            // Returns at once: there is room.
+            memtable.pace(|| true);
+        }
+        assert!(gathers());
+        // The reserve for others, while the engine is busy.
+        memtable.push(100, large(), || true);
+        memtable.push(101, large(), || true);
+        assert!(!gathers());
+        memtable.next_batch().unwrap();
+        memtable.applied();
+        // An engine switch keeps the bulk writers; their end releases what was gathered.
+        memtable.reset();
+        memtable.push(102, large(), || true);
+        assert!(gathers());
+        memtable.end_bulk();
+        assert!(!gathers() && memtable.wait());
     }
 
     #[test]

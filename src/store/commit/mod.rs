@@ -1,5 +1,6 @@
 //! The writer thread and what it publishes to: the memtable, the tables in memory and the states derived from them.
 
+pub(in crate::store) mod bulk;
 pub(in crate::store) mod derived;
 pub(in crate::store) mod memory_table;
 pub(in crate::store) mod memtable;

@@ -6,7 +6,7 @@ use super::{Engine, Scan};
 use crate::store::StoreError;
 use crate::store::snapshot::history::CommitId;
 use crate::store::table::TreeName;
-use crate::store::write_batch::WriteBatch;
+use crate::store::write_batch::BatchPart;
 
 pub(in crate::store) struct AbandonableEngine<'a> {
     pub(in crate::store) engine: &'a dyn Engine,
@@ -22,12 +22,12 @@ impl Engine for AbandonableEngine<'_> {
         self.engine.scan(tree, from, to)
     }
 
-    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
-        // A long replay ends here when the store closes; what was applied is complete and counted.
+    fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError> {
+        // A long replay ends here when the store closes; the next start repeats the batch that was begun.
         if self.abandoned.load(Ordering::Relaxed) {
             return Err(StoreError::Closed);
         }
-        self.engine.apply(commit, batch)
+        self.engine.apply_part(commit, part)
     }
 
     fn applied(&self) -> Result<CommitId, StoreError> {

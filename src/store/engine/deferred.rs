@@ -18,8 +18,9 @@ use crate::store::StoreError;
 use crate::store::commit::memory_table::RawChange;
 use crate::store::engine::abandonable::AbandonableEngine;
 use crate::store::engine::{Engine, Scan, SledEngine, WatchedEngine, leftovers, panic_message};
+use crate::store::recovery::engine_checks::check_history;
 use crate::store::recovery::layout::{EngineDir, StoreLayout};
-use crate::store::recovery::opening::{check_history, make_engine, watched};
+use crate::store::recovery::opening::{make_engine, watched};
 use crate::store::shared::OnFailure;
 use crate::store::snapshot::durable_reader::DurableReader;
 use crate::store::snapshot::durable_state::{DurableState, replay};
@@ -27,7 +28,7 @@ use crate::store::snapshot::format::Snapshot;
 use crate::store::snapshot::history::{CommitId, Lineage};
 use crate::store::table::{Schema, TreeName};
 use crate::store::wal::Segment;
-use crate::store::write_batch::WriteBatch;
+use crate::store::write_batch::BatchPart;
 
 /// Longest time between two steps of opening or reading sled, in addition to the time for its file.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -207,11 +208,11 @@ impl Engine for DeferredEngine {
         }
     }
 
-    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
+    fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError> {
         // Blocks the apply thread, which has nothing else to do; the memtable holds the commits until then.
         self.wait_until_ready()?;
         match self.shared.ready.get() {
-            Some(engine) => engine.apply(commit, batch),
+            Some(engine) => engine.apply_part(commit, part),
             None => Err(StoreError::Closed),
         }
     }

@@ -10,7 +10,7 @@ use super::{Engine, KeyValue, Scan};
 use crate::store::StoreError;
 use crate::store::snapshot::history::CommitId;
 use crate::store::table::TreeName;
-use crate::store::write_batch::WriteBatch;
+use crate::store::write_batch::BatchPart;
 
 #[derive(Default)]
 pub(in crate::store) struct MemoryEngine(RwLock<MemoryEngineState>);
@@ -50,18 +50,18 @@ impl Engine for MemoryEngine {
         Box::new(pairs.into_iter().map(Ok))
     }
 
-    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
+    fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError> {
         let mut state = self.0.write();
-        for (name, changes) in batch.trees() {
+        for (name, key, change) in &part.changes {
             let tree = state.trees.entry(name).or_default();
-            for (key, change) in changes {
-                match change {
-                    Some(value) => tree.insert(key.clone(), value.clone()),
-                    None => tree.remove(key),
-                };
-            }
+            match change {
+                Some(value) => tree.insert(key.to_vec(), value.to_vec()),
+                None => tree.remove(*key),
+            };
         }
-        state.applied = commit;
+        if part.is_last {
+            state.applied = commit;
+        }
         Ok(())
     }
 

@@ -18,7 +18,7 @@ pub(super) use supervised::{WatchedEngine, panic_message};
 
 use super::StoreError;
 use super::table::TreeName;
-use super::write_batch::WriteBatch;
+use super::write_batch::{BatchPart, WriteBatch};
 use crate::store::commit::memory_table::RawChange;
 use crate::store::snapshot::history::CommitId;
 
@@ -51,10 +51,23 @@ pub(super) trait Engine: Send + Sync {
         }
     }
 
-    /// Applies a write batch and its commit id atomically.
-    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError>;
+    /// Applies a write batch and its commit id. A crash can leave some of the parts of a large batch, without the
+    /// commit id: [`Engine::begun`] then has it, and applying the commits again makes the engine complete.
+    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
+        batch
+            .parts()
+            .try_for_each(|part| self.apply_part(commit, &part))
+    }
+
+    /// Applies a part atomically, the last one with the commit id.
+    fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError>;
 
     fn applied(&self) -> Result<CommitId, StoreError>;
+
+    /// The commit up to which parts of a batch were applied, but not the whole batch.
+    fn begun(&self) -> Option<CommitId> {
+        None
+    }
 
     /// Makes everything applied so far survive a power cut; applied changes are not durable before.
     fn sync(&self) -> Result<(), StoreError>;

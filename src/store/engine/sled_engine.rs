@@ -16,12 +16,14 @@ use crate::store::StoreError;
 use crate::store::files::{at, sync_data};
 use crate::store::snapshot::history::CommitId;
 use crate::store::table::{Schema, TreeName};
-use crate::store::write_batch::WriteBatch;
+use crate::store::write_batch::BatchPart;
 
 const META: &str = "meta";
 const APPLIED: &[u8] = b"applied";
 /// Separate from the number, which versions before it read alone.
 const TIMELINE: &[u8] = b"timeline";
+/// Timeline and number of the last batch that was applied in parts.
+const BEGUN: &[u8] = b"begun";
 
 /// sled's page cache, in bytes of pages on disk; decoded they take about four times as much. It
 /// holds the inner nodes of a store with millions of records. Hot reads do not need it, and leaves
@@ -35,6 +37,7 @@ pub(in crate::store) struct SledEngine {
     digests: Mutex<HashMap<TreeName, Digest>>,
     /// The stored value, so that it is written only when it changes.
     timeline: Mutex<[u8; 16]>,
+    begun: Mutex<CommitId>,
     db: sled::Db,
     /// The file that sled writes to. `flush` only calls `sync_file_range`, which does not protect
     /// against a power cut, so the file is synced here as well.
@@ -59,6 +62,7 @@ impl SledEngine {
             digests.insert(name, stored_digest(&meta, name)?);
         }
         let timeline = stored_timeline(&meta)?;
+        let begun = stored_begun(&meta)?;
         let path = data_file(directory);
         let file = match sync {
             true => Some((File::open(&path).map_err(at("open", &path))?, path)),
@@ -69,6 +73,7 @@ impl SledEngine {
             meta,
             digests: Mutex::new(digests),
             timeline: Mutex::new(timeline),
+            begun: Mutex::new(begun),
             db,
             file,
         })
@@ -124,6 +129,21 @@ fn stored_timeline(meta: &sled::Tree) -> Result<[u8; 16], StoreError> {
         // Zeros stand for an unknown one.
         .map_or(Ok([0; 16]), |value| <[u8; 16]>::try_from(value.as_ref()))
         .map_err(|_| StoreError::Engine("the timeline of the engine is damaged".to_owned()))
+}
+
+fn stored_begun(meta: &sled::Tree) -> Result<CommitId, StoreError> {
+    let Some(value) = meta.get(BEGUN).map_err(engine_error)? else {
+        return Ok(CommitId::default());
+    };
+    let value = <[u8; 24]>::try_from(value.as_ref()).ok();
+    let parts = value.and_then(|value| {
+        let (timeline, number) = value.split_first_chunk::<16>()?;
+        Some(CommitId {
+            timeline: *timeline,
+            number: u64::from_be_bytes(*number.first_chunk()?),
+        })
+    });
+    parts.ok_or_else(|| StoreError::Engine("the mark of a begun batch is damaged".to_owned()))
 }
 
 fn digest_key(name: TreeName) -> String {
@@ -210,15 +230,19 @@ impl Engine for SledEngine {
         }))
     }
 
-    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
+    fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError> {
         // Changes, checksums and commit number form one transaction, so that a crash leaves all or none of
         // them.
         let mut trees = vec![self.meta.clone()];
         let mut parts = Vec::new();
         let mut digests = self.digests.lock();
         let mut timeline = self.timeline.lock();
+        let mut begun = self.begun.lock();
         let enters = commit.timeline != *timeline;
-        for (name, changes) in batch.trees() {
+        // With the first part of several, so that none is ever there without it.
+        let begins = !part.is_last && *begun != commit;
+        for changes in part.changes.chunk_by(|(a, ..), (b, ..)| a == b) {
+            let name = changes.first().map_or("", |(name, ..)| *name);
             trees.push(self.tree(name)?.clone());
             let digest = digests.get(name).copied().unwrap_or_default();
             parts.push((name, changes, digest));
@@ -234,13 +258,13 @@ impl Engine for SledEngine {
                 let mut changed = Vec::with_capacity(parts.len());
                 for (tree, (name, changes, digest)) in trees.iter().zip(&parts) {
                     let mut digest = *digest;
-                    for (key, change) in changes.iter() {
+                    for (_, key, change) in *changes {
                         let old = match change {
                             Some(value) => {
                                 digest.add(key, value);
-                                tree.insert(key.as_slice(), value.as_slice())?
+                                tree.insert(*key, *value)?
                             }
-                            None => tree.remove(key.as_slice())?,
+                            None => tree.remove(*key)?,
                         };
                         // The checksum follows what the tree really held, so that replaying a commit again does not
                         // falsify it.
@@ -251,9 +275,15 @@ impl Engine for SledEngine {
                     meta.insert(digest_key(name).as_bytes(), digest.to_bytes().as_slice())?;
                     changed.push((*name, digest));
                 }
-                meta.insert(APPLIED, commit.number.to_be_bytes().as_slice())?;
-                if enters {
-                    meta.insert(TIMELINE, commit.timeline.as_slice())?;
+                if begins {
+                    let number = commit.number.to_be_bytes();
+                    meta.insert(BEGUN, [&commit.timeline[..], &number].concat())?;
+                }
+                if part.is_last {
+                    meta.insert(APPLIED, commit.number.to_be_bytes().as_slice())?;
+                    if enters {
+                        meta.insert(TIMELINE, commit.timeline.as_slice())?;
+                    }
                 }
                 Ok::<_, ConflictableTransactionError<()>>(changed)
             })
@@ -263,8 +293,17 @@ impl Engine for SledEngine {
             })?;
         // Only after the transaction, which may be repeated.
         digests.extend(changed);
-        *timeline = commit.timeline;
+        match part.is_last {
+            true => *timeline = commit.timeline,
+            false => *begun = commit,
+        }
         Ok(())
+    }
+
+    fn begun(&self) -> Option<CommitId> {
+        let begun = *self.begun.lock();
+        let applied = self.applied().ok()?;
+        (begun.number > applied.number).then_some(begun)
     }
 
     fn applied(&self) -> Result<CommitId, StoreError> {

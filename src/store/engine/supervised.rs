@@ -13,7 +13,7 @@ use super::{Engine, KeyValue, Scan};
 use crate::store::StoreError;
 use crate::store::snapshot::history::CommitId;
 use crate::store::table::TreeName;
-use crate::store::write_batch::WriteBatch;
+use crate::store::write_batch::BatchPart;
 
 /// Time limit of one engine call. A call takes milliseconds at most, and a disk that stalls for
 /// longer is as bad as a failed one.
@@ -146,8 +146,12 @@ impl<E: Engine> Engine for WatchedEngine<E> {
         }
     }
 
-    fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
-        self.step(|engine| engine.apply(commit, batch))
+    fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError> {
+        self.step(|engine| engine.apply_part(commit, part))
+    }
+
+    fn begun(&self) -> Option<CommitId> {
+        self.engine.begun()
     }
 
     fn applied(&self) -> Result<CommitId, StoreError> {
@@ -187,6 +191,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::store::write_batch::WriteBatch;
 
     struct Breaking;
 
@@ -202,7 +207,7 @@ mod tests {
             }))
         }
 
-        fn apply(&self, _: CommitId, _: &WriteBatch) -> Result<(), StoreError> {
+        fn apply_part(&self, _: CommitId, _: &BatchPart<'_>) -> Result<(), StoreError> {
             Err(StoreError::Full)
         }
 

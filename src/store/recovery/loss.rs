@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::store::engine::Engine as _;
+use crate::store::recovery::engine_checks::check_begun;
 use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe, read_to_end};
 use crate::store::recovery::opening::{Opened, Recovered, Recovery};
 use crate::store::snapshot::durable_state::{DurableState, replay};
@@ -39,7 +40,10 @@ impl Recovery<'_> {
         let engine = match self.open_sled() {
             Ok(engine) => {
                 let applied = engine.applied()?;
-                let is_own = self.identity.lineage.holds_engine(applied);
+                let lineage = &self.identity.lineage;
+                let last = sources.survey.reaches(applied.number);
+                let is_own = lineage.holds_engine(applied)
+                    && check_begun(lineage, &engine, last, None).is_ok();
                 let applied = applied.number;
                 is_own.then(|| (sources.survey.reaches(applied), applied, engine))
             }

@@ -1,5 +1,6 @@
 //! Opening a store: layout on disk, evidence of what was promised, recovery and salvage.
 
+pub(in crate::store) mod engine_checks;
 pub(in crate::store) mod evidence;
 pub(in crate::store) mod layout;
 pub(in crate::store) mod logged_changes;

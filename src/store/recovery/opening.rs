@@ -22,6 +22,7 @@ use crate::store::engine::deferred::{
     DeferredEngine, FoundEngine, Preparation, Supervised, move_leftovers_aside,
 };
 use crate::store::engine::{Engine, MemoryEngine, SledEngine, WatchedEngine};
+use crate::store::recovery::engine_checks::{check_begun, check_history};
 use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe};
 use crate::store::recovery::layout::{EngineDir, Identity, StoreLayout};
 use crate::store::recovery::loss::Loss;
@@ -29,7 +30,6 @@ use crate::store::shared::OnFailure;
 use crate::store::snapshot::durable_reader::DurableReader;
 use crate::store::snapshot::durable_state::{DurableState, replay};
 use crate::store::snapshot::format::{Snapshot, SnapshotHead};
-use crate::store::snapshot::history::{CommitId, Lineage};
 use crate::store::table::Schema;
 use crate::store::wal::{FileLog, Resume, Survey};
 
@@ -188,6 +188,9 @@ impl Recovery<'_> {
         let own = self.open_sled().and_then(|engine| {
             let applied = engine.applied()?;
             check_history(&self.identity.lineage, applied)?;
+            let directory = self.layout.engines()?.0;
+            let last = sources.last();
+            check_begun(&self.identity.lineage, &engine, last, directory.as_ref())?;
             Ok((engine, applied.number))
         });
         let why = match own {
@@ -300,7 +303,12 @@ impl Recovery<'_> {
                         if applied > number || !sources.continues(applied) {
                             return Ok(None);
                         }
-                        FoundEngine::Unverified(Box::new(engine), current)
+                        let lineage = &self.identity.lineage;
+                        match check_begun(lineage, &engine, number, Some(&current)) {
+                            Ok(()) => FoundEngine::Unverified(Box::new(engine), current),
+                            Err(StoreError::Engine(why)) => FoundEngine::Unusable(why),
+                            Err(error) => return Err(error),
+                        }
                     }
                     Err(StoreError::Engine(why)) => FoundEngine::Unusable(why),
                     // `sled` then handles the full disk.
@@ -371,21 +379,6 @@ impl Recovery<'_> {
         tracing::info!(number, "rebuilt the engine");
         Ok(self.watched(engine, &next))
     }
-}
-
-/// An engine that was copied here from another store, or from before a restore, can be sound in itself
-/// and have the right number.
-pub(in crate::store) fn check_history(
-    lineage: &Lineage,
-    applied: CommitId,
-) -> Result<(), StoreError> {
-    if lineage.holds_engine(applied) {
-        return Ok(());
-    }
-    Err(StoreError::Engine(format!(
-        "is at commit {} of another history",
-        applied.number
-    )))
 }
 
 fn gap_after(survey: &Survey, applied: u64) -> String {

@@ -17,6 +17,7 @@ use crate::store::wal::{Segment, payload_at, read_segment};
 use crate::store::write_batch::{WriteBatch, visit};
 
 const BATCH_BYTES: usize = 1024 * 1024;
+const REPLAY_BYTES: usize = 8 * 1024 * 1024;
 
 pub(in crate::store) struct DurableState<'a> {
     pub(in crate::store) snapshot: Option<Snapshot>,
@@ -115,16 +116,28 @@ pub(in crate::store) fn replay(
 ) -> Result<(), StoreError> {
     // By content and not by the name of the next segment: a failed roll can leave an empty file
     // whose name is the number of a frame in the segment before it.
+    let mut batch = WriteBatch::default();
+    let (mut reached, mut applied) = (after, after);
     for segment in segments.iter().filter(|segment| segment.end > after + 1) {
         read_segment(segment, &mut |frame, _| {
             if frame.number <= after || frame.number > last.number {
                 // A batch that repeats an applied one would be harmless, but the engine's number must only grow.
                 return Ok(());
             }
-            let batch =
+            let next =
                 WriteBatch::decode(frame.payload, schema).ok_or_else(|| unknown(frame.number))?;
-            engine.apply(last.at(frame.number), &batch)
+            batch.merge(next);
+            reached = frame.number;
+            // The more commits are applied at once, the more of their keys are neighbours.
+            if batch.bytes() < REPLAY_BYTES {
+                return Ok(());
+            }
+            applied = reached;
+            engine.apply(last.at(reached), &std::mem::take(&mut batch))
         })?;
+    }
+    if reached > applied {
+        engine.apply(last.at(reached), &batch)?;
     }
     Ok(())
 }

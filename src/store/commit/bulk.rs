@@ -1,0 +1,27 @@
+//! Writers of many records, which must neither delay other commits nor waste the time of the engine.
+
+use crate::store::Store;
+
+/// While it is held, the engine gets commits in large batches.
+pub struct BulkWrites(Store);
+
+impl Drop for BulkWrites {
+    fn drop(&mut self) {
+        self.0.0.core.memtable.end_bulk();
+    }
+}
+
+impl Store {
+    #[must_use]
+    pub fn bulk_writes(&self) -> BulkWrites {
+        self.0.core.memtable.begin_bulk();
+        BulkWrites(self.clone())
+    }
+
+    /// Blocks until the memtable has room. Bulk writers call this so that other commits do not have to wait for the
+    /// engine.
+    pub fn pace(&self) {
+        let is_ready = || self.0.core.engine().is_ready();
+        self.0.core.memtable.pace(is_ready);
+    }
+}

@@ -1,0 +1,43 @@
+//! Whether an engine that verifies belongs to this store.
+
+use crate::store::StoreError;
+use crate::store::engine::Engine;
+use crate::store::recovery::layout::EngineDir;
+use crate::store::snapshot::history::{CommitId, Lineage};
+
+/// An engine that was copied here from another store, or from before a restore, can be sound in itself
+/// and have the right number.
+pub(in crate::store) fn check_history(
+    lineage: &Lineage,
+    applied: CommitId,
+) -> Result<(), StoreError> {
+    if lineage.holds_engine(applied) {
+        return Ok(());
+    }
+    Err(StoreError::Engine(format!(
+        "is at commit {} of another history",
+        applied.number
+    )))
+}
+
+/// An engine with a part of later commits fits neither its own number nor the log. It is marked at once: the log soon has
+/// other commits of these numbers.
+pub(in crate::store) fn check_begun(
+    lineage: &Lineage,
+    engine: &dyn Engine,
+    last: u64,
+    directory: Option<&EngineDir>,
+) -> Result<(), StoreError> {
+    let lost = |begun: &CommitId| begun.number > last || !lineage.holds_engine(*begun);
+    let Some(begun) = engine.begun().filter(lost) else {
+        return Ok(());
+    };
+    let why = format!(
+        "has a part of the commits up to {}, and the log ends at {last}",
+        begun.number
+    );
+    if let Some(directory) = directory {
+        directory.mark_suspect(&why)?;
+    }
+    Err(StoreError::Engine(why))
+}
