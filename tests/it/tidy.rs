@@ -68,6 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "app",
             "catalog_file",
             "config",
+            "descriptor_reserve",
             "domain",
             "fleet",
             "http",

@@ -6,6 +6,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -29,12 +30,19 @@ struct Network {
     bridge: String,
     /// The first three numbers of its addresses.
     prefix: String,
+    /// Held until the network is gone.
+    _only_one: MutexGuard<'static, ()>,
 }
+
+/// Tests of one process run beside each other, and a network has the number of its process in its names.
+static ONLY_ONE: Mutex<()> = Mutex::new(());
 
 impl Network {
     fn new() -> Result<Self, String> {
         let id = std::process::id();
         let network = Self {
+            // A test that failed harms the others no more.
+            _only_one: ONLY_ONE.lock().unwrap_or_else(PoisonError::into_inner),
             bridge: format!("pgf{id}"),
             prefix: format!("10.213.{}", id % 250 + 1),
         };
