@@ -113,6 +113,9 @@ impl Directory {
         let path = self.events(hour);
         let end = scan(&path, |event| keys.push(event.fingerprint))?;
         Lengths::read(&self.lengths(hour)).compare(&path, end);
+        if let Some(bytes) = torn_end(&path, end)? {
+            report_torn_end(&path, bytes);
+        }
         if self.sync {
             // The segment was never closed: after a kill its end may only be in the page cache.
             match sync_file(&File::open(&path)?, &path) {
@@ -182,6 +185,23 @@ pub(super) fn report_damage(path: &Path, bytes: u64) {
     tracing::error!(%file, bytes, "a telemetry segment is damaged; skipped the damaged bytes");
 }
 
+/// Bytes behind the last whole record of a segment in its plain form.
+pub(super) fn torn_end(path: &Path, sound_end: u64) -> io::Result<Option<u64>> {
+    match SegmentReader::open(path)? {
+        SegmentReader::Plain(file) => {
+            let bytes = file.metadata()?.len().checked_sub(sound_end);
+            Ok(bytes.filter(|bytes| *bytes > 0))
+        }
+        SegmentReader::Packed(_) => Ok(None),
+    }
+}
+
+/// What was written since the last sync has no other witness: damage of it looks like the torn end of a kill.
+fn report_torn_end(path: &Path, bytes: u64) {
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    tracing::warn!(%file, bytes, "a telemetry segment ends within a record, which is left out: written during a kill or power cut, or damaged since");
+}
+
 /// Appending needs the plain form.
 fn unpack(directory: &Directory, path: &Path) -> io::Result<()> {
     match SegmentReader::open(path) {
@@ -216,7 +236,8 @@ impl TelemetrySegment {
         let place = directory.lengths(hour);
         // Before the torn end is cut off, which would hide what is missing.
         Lengths::read(&place).compare(&path, length);
-        if file.metadata()?.len() != length {
+        if let Some(bytes) = torn_end(&path, length)? {
+            report_torn_end(&path, bytes);
             file.set_len(length)?;
         }
         if directory.sync {
