@@ -189,7 +189,6 @@ fn try_roll(template: &Template, roll: &Roll) {
             tail(&log)
         );
         assert!(log.contains("failed to sync"), "{log}");
-        drop(tracer);
     } else {
         let before = scene.signed_up.len();
         scene.sign_up_for(WITHIN, |scene| scene.signed_up.len() > before + 2);
@@ -201,9 +200,11 @@ fn try_roll(template: &Template, roll: &Roll) {
             tail(&log)
         );
         assert_eq!(scene.appliance.wait(Duration::ZERO), None, "{}", tail(&log));
-        drop(tracer);
     }
     let output = backup.output_in_time();
+    // Behind the backup, which starts a process to verify its file: strace waits for ever if it lets go of a thread between
+    // `vfork` and `execve`.
+    drop(tracer);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     let name = roll.inject;
     println!(
