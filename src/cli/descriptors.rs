@@ -14,7 +14,7 @@ const KEPT: u64 = 256;
 pub(super) fn provide(connections: &mut u32) {
     // Otherwise clients could use up the descriptors that the write-ahead log needs for its next file.
     let limit = raise();
-    // Before the first client: maintenance refills it later, and finds no free descriptor if clients came first.
+    // Before the first client connects: if clients use up all descriptors, maintenance finds none for the reserve.
     descriptor_reserve::fill();
     let Some(allowed) = limit.map(allowed).filter(|allowed| allowed < connections) else {
         return;

@@ -173,7 +173,7 @@ impl ClaimLoop {
         };
         self.noted = lease;
         if let Err(error) = own_lease::write(&self.directory, new) {
-            tracing::debug!(%error, "failed to note the lease; after a crash it has to expire");
+            tracing::debug!(%error, "failed to save the id of the lease; after a crash it must expire by itself");
         }
     }
 

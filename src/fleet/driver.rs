@@ -128,7 +128,7 @@ impl FleetDriver {
         ));
         let (standing, watched) = watch::channel(Standing::Standby { owner: None });
         let mut asking = log(CALL)?;
-        end_lease_of_the_process_before(&settings.directory, &mut asking);
+        revoke_lease_of_previous_process(&settings.directory, &mut asking);
         let mut claims = ClaimLoop {
             log: log(settings.lease / 3)?,
             shared: Arc::clone(&shared),
@@ -224,14 +224,14 @@ fn join_log(
     }
 }
 
-fn end_lease_of_the_process_before(directory: &Path, log: &mut EtcdLog) {
+fn revoke_lease_of_previous_process(directory: &Path, log: &mut EtcdLog) {
     let Some(lease) = own_lease::read(directory) else {
         return;
     };
     match log.revoke(lease) {
         Ok(()) => own_lease::remove(directory),
         // Also if it has expired.
-        Err(error) => tracing::debug!(%error, "failed to revoke the lease of the process before"),
+        Err(error) => tracing::debug!(%error, "failed to revoke the lease of the previous process"),
     }
 }
 

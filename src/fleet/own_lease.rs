@@ -1,5 +1,5 @@
-//! The lease of the process before this one. An owner that was killed needs it no more, but etcd keeps it until its end,
-//! and nobody can take over before. So its next process revokes it.
+//! The lease of the previous process. An owner that was killed needs it no more, but etcd keeps it until it expires, and
+//! nobody can take over before. So the next process revokes it.
 //!
 //! The lease may be revoked only if that process has surely ended: it would go on with reads. The lock of the store shows
 //! that, which ends with its process. It covers one directory on one running machine: a lease that was noted in another

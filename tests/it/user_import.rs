@@ -473,7 +473,8 @@ fn imported_plain_passwords_are_hashed_and_weak_ones_rejected() {
     assert_eq!(hashes(), before);
 }
 
-/// Open descriptors of a server whose reserve is complete: without it, administrators wait for a connection.
+/// Waits until a server has opened its whole reserve of descriptors, and counts the open ones. Without the reserve a
+/// command would wait for a connection.
 fn open_descriptors(pid: u32) -> usize {
     const RESERVE: usize = 12;
     until_some("the reserve of descriptors", || {

@@ -8,12 +8,12 @@ use super::tables::{CredentialRecord, CredentialTable, Users, UsersByEmail};
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, NewLogin, credentials, guesses, throttle,
 };
-use crate::domain::decision::{DecisionStep, DecisionTrace};
+use crate::domain::decision::DecisionTrace;
 use crate::store::{Durability, StoreError, WritePriority};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
 /// What a client gave to log in.
-pub struct GivenLogin {
+pub struct LoginAttempt {
     pub email: Email,
     pub password: Password,
     pub from: IpAddr,
@@ -30,7 +30,7 @@ impl Accounts {
     pub async fn log_in(
         &self,
         partner: PartnerId,
-        given: GivenLogin,
+        given: LoginAttempt,
         now: UnixSeconds,
         pool: &impl HashPool,
     ) -> Result<NewLogin, AccountsError> {
@@ -83,19 +83,16 @@ impl Accounts {
     fn check_login(
         &self,
         partner: PartnerId,
-        given: &GivenLogin,
+        given: &LoginAttempt,
         memory: &mut HashMemory,
     ) -> Result<(FoundUser, Option<String>), AccountsError> {
         let (found, stored) = self.look_up(partner, &given.email)?;
         let cost = self.0.settings.cost;
         let PasswordVerdict { matches, outdated } =
             hashing::verify(given.password.reveal(), &stored, cost, memory)?;
-        // Now and not behind the answer: the account may be disabled or get another password in between. What the steps
-        // of the reasons differ in costs nanoseconds; the hash before it takes milliseconds.
-        given.trace.steps(|| login_steps(found.as_ref(), matches));
-        if let Some(found) = &found {
-            given.trace.user(found.id);
-        }
+        // Not after the answer: the account may be disabled or get another password in between. The reasons differ in
+        // nanoseconds of tracing, after milliseconds of hashing.
+        trace_check(&given.trace, found.as_ref(), matches);
         // A disabled account is rejected only after the hash, so that it takes the same time.
         let Some(found) = found.filter(|found| matches && !found.disabled) else {
             return Err(AccountsError::InvalidCredentials);
@@ -134,24 +131,22 @@ impl Accounts {
     }
 }
 
-/// Why a login failed, for operators: the client gets the same error for each reason.
-fn login_steps(found: Option<&FoundUser>, matches: bool) -> Vec<DecisionStep> {
-    let step = |check: &'static str, passed, finding: &str| DecisionStep {
-        check: check.into(),
-        subject: None,
-        finding: finding.to_owned(),
-        passed,
-    };
-    let exists = step("account", true, "exists and is not disabled");
-    match found {
-        None => vec![step(
+/// Notes for operators why a login failed: the client gets the same error for each reason.
+fn trace_check(trace: &DecisionTrace, found: Option<&FoundUser>, matches: bool) {
+    let Some(found) = found else {
+        return trace.step(
             "account",
             false,
-            "no user of the partner has the address",
-        )],
-        Some(found) if found.disabled => vec![step("account", false, "is disabled")],
-        Some(_) if matches => vec![exists],
-        Some(_) => vec![exists, step("password", false, "is wrong")],
+            || "no user of the partner has the address",
+        );
+    };
+    trace.user(found.id);
+    if found.disabled {
+        return trace.step("account", false, || "is disabled");
+    }
+    trace.step("account", true, || "exists and is not disabled");
+    if !matches {
+        trace.step("password", false, || "is wrong");
     }
 }
 

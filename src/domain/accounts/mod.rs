@@ -37,7 +37,7 @@ pub use attempt::{HashPool, PoolError};
 pub use attempt_counter::AttemptRule;
 pub use error::{AccountsError, PinError};
 pub use hashing::{Cost, ForeignHash, HashCounts, HashMemory};
-pub use login::GivenLogin;
+pub use login::LoginAttempt;
 pub use model::{
     AccountExport, AccountSettings, FirstPassword, Login, LoginInfo, NewLogin, NewUser,
     OperatorChange, PARENTAL_LIMIT_MAX, ParentalControl, Swept, User, UserChange,

@@ -113,9 +113,7 @@ impl Directory {
         let path = self.events(hour);
         let end = scan(&path, |event| keys.push(event.fingerprint))?;
         Lengths::read(&self.lengths(hour)).compare(&path, end);
-        if let Some(bytes) = torn_end(&path, end)? {
-            report_torn_end(&path, bytes);
-        }
+        report_torn_end(&path, end)?;
         if self.sync {
             // The segment was never closed: after a kill its end may only be in the page cache.
             match sync_file(&File::open(&path)?, &path) {
@@ -185,21 +183,18 @@ pub(super) fn report_damage(path: &Path, bytes: u64) {
     tracing::error!(%file, bytes, "a telemetry segment is damaged; skipped the damaged bytes");
 }
 
-/// Bytes behind the last whole record of a segment in its plain form.
-pub(super) fn torn_end(path: &Path, sound_end: u64) -> io::Result<Option<u64>> {
-    match SegmentReader::open(path)? {
-        SegmentReader::Plain(file) => {
-            let bytes = file.metadata()?.len().checked_sub(sound_end);
-            Ok(bytes.filter(|bytes| *bytes > 0))
-        }
-        SegmentReader::Packed(_) => Ok(None),
-    }
-}
-
-/// What was written since the last sync has no other witness: damage of it looks like the torn end of a kill.
-fn report_torn_end(path: &Path, bytes: u64) {
+/// Reports the bytes behind the last complete record of a segment in its plain form, and returns their number. Nothing else
+/// shows damage of what was written after the last sync: it looks like a write that a kill interrupted.
+pub(super) fn report_torn_end(path: &Path, sound_end: u64) -> io::Result<Option<u64>> {
+    let SegmentReader::Plain(plain) = SegmentReader::open(path)? else {
+        return Ok(None);
+    };
+    let Some(bytes @ 1..) = plain.metadata()?.len().checked_sub(sound_end) else {
+        return Ok(None);
+    };
     let file = path.file_name().unwrap_or_default().to_string_lossy();
-    tracing::warn!(%file, bytes, "a telemetry segment ends within a record, which is left out: written during a kill or power cut, or damaged since");
+    tracing::warn!(%file, bytes, "a telemetry segment ends with an incomplete record, which is skipped; a kill or power cut interrupted its write, or the file was damaged");
+    Ok(Some(bytes))
 }
 
 /// Appending needs the plain form.
@@ -236,8 +231,7 @@ impl TelemetrySegment {
         let place = directory.lengths(hour);
         // Before the torn end is cut off, which would hide what is missing.
         Lengths::read(&place).compare(&path, length);
-        if let Some(bytes) = torn_end(&path, length)? {
-            report_torn_end(&path, bytes);
+        if report_torn_end(&path, length)?.is_some() {
             file.set_len(length)?;
         }
         if directory.sync {

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
 
-use super::segment::torn_end;
+use super::segment::report_torn_end;
 use super::*;
 use crate::store::{All, Options, SYNC_WITHIN, Schema};
 use crate::types::PartnerId;
@@ -318,9 +318,9 @@ fn a_torn_end_is_cut_off_and_sent_again() {
         fs::write(&path, &whole).unwrap();
         let file = File::options().write(true).open(&path).unwrap();
         file.set_len(torn).unwrap();
-        assert_eq!(torn_end(&path, one).unwrap(), Some(torn - one));
+        assert_eq!(report_torn_end(&path, one).unwrap(), Some(torn - one));
         let telemetry = bench.open(NOW);
-        assert_eq!(torn_end(&path, one).unwrap(), None);
+        assert_eq!(report_torn_end(&path, one).unwrap(), None);
         assert_eq!(fs::metadata(&path).unwrap().len(), one, "{torn}");
         let answer = telemetry.accept(sender(1), events([1, 2]), NOW);
         assert_eq!(answer, Ok(taken(1, 1)));

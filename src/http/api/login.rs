@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::domain::accounts::{GivenLogin, NewUser};
+use crate::domain::accounts::{LoginAttempt, NewUser};
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::{PartnerAuth, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -68,7 +68,7 @@ pub(crate) async fn login(
     request: LoginRequest,
 ) -> Result<Reply, ApiError> {
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
-    let given = GivenLogin {
+    let given = LoginAttempt {
         email: request.identity,
         password: request.access_key,
         from,

@@ -1,4 +1,4 @@
-//! Writers of many records, which must neither delay other commits nor waste the time of the engine.
+//! Bulk writes: the engine gets them in large batches, and they leave room in the memtable for other commits.
 
 use crate::store::Store;
 

@@ -37,7 +37,7 @@ impl Fixture {
     fn cost_of(&self, n: u8, address: &str, text: &str) -> (bool, (u64, u64)) {
         let counts = Arc::new(HashCounts::default());
         let pool = Counting(Arc::clone(&counts));
-        let given = given_login(address, text);
+        let given = login_attempt(address, text);
         let result = self.accounts.log_in(partner(n), given, NOW, &pool).wait();
         (result.is_ok(), (counts.argon2(), counts.foreign()))
     }

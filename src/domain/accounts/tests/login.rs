@@ -26,13 +26,13 @@ fn new_user_is_logged_in_and_can_log_in_again() {
 }
 
 #[test]
-fn reason_of_a_failed_login_is_that_of_the_time_of_its_check() {
+fn failed_login_is_traced_with_the_reason_found_by_its_check() {
     let f = fixture();
     let ann = f.sign_up("ann@example.com").user.id;
     let traced = |address, text| {
-        let given = GivenLogin {
+        let given = LoginAttempt {
             trace: DecisionTrace::on(),
-            ..given_login(address, text)
+            ..login_attempt(address, text)
         };
         let trace = given.trace.clone();
         // The client sees no difference.
@@ -236,7 +236,7 @@ fn hash_of_another_cost_is_replaced_at_login() {
     };
     assert!(stored().contains("t=1"));
     let log_in = |text: &str| {
-        let given = given_login("ann@example.com", text);
+        let given = login_attempt("ann@example.com", text);
         again
             .log_in(partner(1), given, NOW, &InPlace)
             .wait()

@@ -134,8 +134,8 @@ trait Wait: Future + Sized {
 
 impl<F: Future> Wait for F {}
 
-fn given_login(address: &str, text: &str) -> GivenLogin {
-    GivenLogin {
+fn login_attempt(address: &str, text: &str) -> LoginAttempt {
+    LoginAttempt {
         email: email(address),
         password: password(text),
         from: HERE,
@@ -165,9 +165,9 @@ impl Fixture {
         from: IpAddr,
         now: UnixSeconds,
     ) -> Result<NewLogin, AccountsError> {
-        let given = GivenLogin {
+        let given = LoginAttempt {
             from,
-            ..given_login(address, text)
+            ..login_attempt(address, text)
         };
         self.accounts
             .log_in(partner(1), given, now, &InPlace)
