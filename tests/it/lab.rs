@@ -621,7 +621,6 @@ const RESET: &str = "partners/Lab/reset";
 
 /// The request journal of a partner, newest first.
 fn journal(stage: &PlaybackFixture, partner: &str) -> Vec<Value> {
-    stage.server.services.journal.flush().unwrap();
     let target = format!("requests?partner={partner}&limit=1000");
     let listed = stage.server.operator("GET", &target, &Value::Null).json();
     listed.as_array().unwrap().clone()

@@ -12,14 +12,12 @@ use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::{PASSWORD, TestServer};
 
 fn requests(server: &TestServer, query: &str) -> Vec<Value> {
-    server.services.journal.flush().unwrap();
     let answer = server.operator("GET", &format!("requests?{query}"), &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.json());
     answer.json().as_array().unwrap().clone()
 }
 
 fn record(server: &TestServer, answer: &Answer) -> Value {
-    server.services.journal.flush().unwrap();
     let id = answer.header("x-request-id").unwrap();
     let found = server.operator("GET", &format!("requests/{id}"), &Value::Null);
     assert_eq!(found.status, 200, "{}", found.json());
@@ -387,7 +385,6 @@ fn an_archive_has_the_members_of_har() {
         &[("User-Agent", "tv")],
         "",
     );
-    server.services.journal.flush().unwrap();
     let archive = server
         .operator("GET", "requests.har?route=entitlement", &Value::Null)
         .json();
@@ -441,7 +438,6 @@ fn developers_of_a_lab_partner_read_their_own_requests_and_no_others() {
             .status,
         200
     );
-    server.services.journal.flush().unwrap();
     let listed = own("/api/lab/v1/requests");
     assert_eq!(listed.status, 200, "{}", listed.json());
     let listed = listed.json();
@@ -548,7 +544,6 @@ fn why_explains_a_past_decision_and_the_limits_of_a_start() {
     let server = &fixture.server;
     let refused = fixture.entitle(&fixture.ann, "premium", "");
     server.wait(600);
-    server.services.journal.flush().unwrap();
     let why = |asset: &str, query: &str| {
         let target = format!("users/{}/why/{asset}?{query}", fixture.ann.id);
         server.operator("GET", &target, &Value::Null)
@@ -595,7 +590,6 @@ fn an_export_has_the_requests_of_the_user_and_an_erasure_removes_them() {
     let bob = fixture.viewer("bob");
     fixture.entitle(&fixture.ann, "premium", "");
     fixture.entitle(&bob, "premium", "");
-    server.services.journal.flush().unwrap();
     let export = format!("/api/user/v1/users/{}/export", fixture.ann.id);
     let exported = server
         .user(&fixture.ann.token, "GET", &export, &Value::Null)

@@ -10,9 +10,11 @@ use super::segment::SegmentSummary;
 use super::{JournalError, RequestJournal, Shared};
 
 impl RequestJournal {
-    /// The selected records, newest first. Each step may read a file: call it on a thread that may block.
+    /// The selected records, newest first. It waits for records that are being gathered, and each step may read a file:
+    /// call it on a thread that may block.
     #[must_use]
     pub fn records(&self, filter: JournalFilter) -> JournalRecords {
+        self.writer.flush_for_reader();
         let segments = self.shared.segments.lock();
         let reached = segments.values().filter(|segment| filter.reaches(segment));
         JournalRecords {

@@ -75,7 +75,6 @@ fn record(at: i64, of: u8) -> JournalRecord {
 }
 
 fn ids(journal: &RequestJournal, filter: JournalFilter) -> Vec<String> {
-    journal.flush().unwrap();
     let records = journal.records(filter);
     records.map(|record| record.unwrap().id).collect()
 }
@@ -292,6 +291,20 @@ fn a_full_queue_drops_and_counts_and_nobody_waits() {
 }
 
 #[test]
+fn a_stalled_disk_delays_a_reader_but_does_not_stop_it() {
+    let bench = Bench::new();
+    let journal = bench.open();
+    journal.record(record(1, 1));
+    assert_eq!(all(&journal), ["request-1-1"]);
+    let (release, stalled) = std::sync::mpsc::channel::<()>();
+    let stall = move |_: &mut JournalRecord| drop(stalled.recv());
+    journal.record_with(record(2, 1), Some(Box::new(stall)));
+    assert_eq!(all(&journal), ["request-1-1"]);
+    drop(release);
+    assert_eq!(all(&journal), ["request-2-1", "request-1-1"]);
+}
+
+#[test]
 fn refusals_without_a_partner_have_a_rate() {
     let bench = Bench::new();
     let journal = bench.open();
@@ -378,7 +391,6 @@ fn control_characters_and_long_texts_are_bounded() {
         99
     ];
     journal.record(record);
-    journal.flush().unwrap();
     let read = journal.list(JournalFilter::default(), 1).unwrap().remove(0);
     assert_eq!(read.id, "forged PGj ");
     assert_eq!(read.message.unwrap().len(), 512);

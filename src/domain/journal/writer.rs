@@ -30,6 +30,8 @@ const WAKE_EVERY: Duration = Duration::from_secs(1);
 /// Longer than any request runs: an answer to an erased user may still be on its way.
 const FORGET_FOR: Duration = Duration::from_secs(600);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
+/// How long a reader waits for records that are not written yet. A disk that stalls must not stop it.
+const READER_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) enum JournalJob {
     Flush,
@@ -89,6 +91,21 @@ impl WriterThread {
         sent.map_err(|_| JournalError::Stopped)?;
         self.end_gathering();
         end.recv().map_err(|_| JournalError::Stopped)
+    }
+
+    /// Waits until records queued before are readable, but not longer than `READER_WAIT`.
+    pub(super) fn flush_for_reader(&self) {
+        let (done, end) = sync_channel(1);
+        let flush = Message::Job(JournalJob::Flush, done);
+        // With a full queue the thread is writing already.
+        if self
+            .queue
+            .as_ref()
+            .is_some_and(|queue| queue.try_send(flush).is_ok())
+        {
+            self.end_gathering();
+            let _ = end.recv_timeout(READER_WAIT);
+        }
     }
 
     fn end_gathering(&self) {

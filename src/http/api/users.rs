@@ -161,7 +161,8 @@ pub(crate) async fn export(
         user: Some(auth.user()),
         ..JournalFilter::default()
     };
-    let records = services.journal.records(filter);
+    let journal = services.journal.clone();
+    let records = cold(services, move || Ok::<_, ApiError>(journal.records(filter))).await?;
     let partners = services.partners.clone();
     let requests = RequestPieces::open_member(object, "requests", records, partners);
     let pieces = requests
