@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,9 +11,12 @@ use proptest::prelude::*;
 use super::engine::{Engine as _, tamper};
 use super::tests::{ByTown, People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
-use crate::store::engine::deferred::DeferredEngine;
+use crate::store::engine::SledEngine;
+use crate::store::engine::deferred::{DeferredEngine, FoundEngine, Preparation};
+use crate::store::maintenance::thread::checkpoint;
 use crate::store::recovery::layout::StoreLayout;
 use crate::store::snapshot::durable_reader::DurableReader;
+use crate::store::snapshot::format::Snapshot;
 use crate::store::snapshot::history::CommitId;
 use crate::store::wal::{Expected, Survey};
 
@@ -190,6 +194,72 @@ fn replayed(reader: &DurableReader, tree: &'static str) -> BTreeMap<Vec<u8>, Vec
     });
     replayed.unwrap();
     pairs
+}
+
+/// After a power cut sled's snapshot file can disagree with its log: the engine opens, and its verification fails. Without
+/// that file it opens in an older state, which is sound and ends before the WAL begins.
+#[test]
+fn engine_whose_second_opening_shows_an_older_state_is_rebuilt() {
+    let directory = tempfile::tempdir().unwrap();
+    let (older, damaged) = (
+        directory.path().join("older"),
+        directory.path().join("damaged"),
+    );
+    let data = directory.path().join("data");
+    let layout = StoreLayout::new(&data, true);
+    let fill = |keys: Range<u32>| {
+        let store = Store::open(&data, schema(), Options::default()).unwrap();
+        for key in keys {
+            put(&store, key, person("Lund", 30)).unwrap();
+        }
+        store
+    };
+    drop(fill(0..10));
+    copy_tree(&engine(&data), &older);
+    let store = fill(10..40);
+    store.write_snapshot().unwrap();
+    // Retires the segments that the snapshot covers.
+    checkpoint(&store.0.core).unwrap();
+    put(&store, 40, person("Lund", 30)).unwrap();
+    drop(store);
+    copy_tree(&engine(&data), &damaged);
+    tamper(&damaged, People::NAME, &1_u32.to_bytes(), None);
+    let current = layout.engines().unwrap().0.unwrap();
+    fs::remove_dir_all(&current.path).unwrap();
+    copy_tree(&older, &current.path);
+    fs::write(
+        current.path.join("snap.0000000000000001"),
+        "of another state",
+    )
+    .unwrap();
+
+    let identity = layout.identity().unwrap();
+    let survey = Survey::read_directory(&layout.log(), &Expected::default()).unwrap();
+    let oldest = survey.segments.first().unwrap().first - 1;
+    assert!(
+        oldest >= 40,
+        "the WAL has the commits that the older engine lacks"
+    );
+    let path = fs::read_dir(layout.snapshots())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .max();
+    let preparation = Preparation {
+        layout: layout.clone(),
+        schema: schema(),
+        on_failure: Arc::new(|_| {}),
+        snapshot: Some(Snapshot::open(&path.unwrap(), &schema()).unwrap()),
+        number: survey.last(),
+        segments: survey.segments,
+        oldest,
+        lineage: identity.lineage,
+        from: String::new(),
+        rebuilt_from: Arc::default(),
+    };
+    let damaged = SledEngine::open(&damaged, &schema(), true).unwrap();
+    let found = FoundEngine::Unverified(Box::new(damaged), current);
+    let made = preparation.run(found, &Arc::default()).unwrap();
+    assert_eq!(made.scan(People::NAME, &[], None).count(), 41);
 }
 
 /// The log is read again when a tree is; a frame that was lost in between is not a missing record.

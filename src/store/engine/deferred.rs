@@ -34,6 +34,8 @@ use crate::store::write_batch::BatchPart;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The slowest disk that is still waited for: sled reads its whole file when it opens.
 const BYTES_PER_SECOND: u64 = 10 * 1024 * 1024;
+/// Bytes of sled's file that are verified in a millisecond on a fast machine.
+const VERIFIED_IN_A_MILLISECOND: u64 = 400 * 1024;
 /// How long an abandoned thread may take to reach its next step.
 const ABANDON_WITHIN: Duration = Duration::from_secs(1);
 /// Requests take priority over the verification.
@@ -366,6 +368,18 @@ fn verify_supervised(
     Supervised::start(directory, work)?.wait(directory, abandoned)
 }
 
+/// How long it is worth to wait for a verified engine: not at all if the time is too short for its size.
+pub(in crate::store) fn useful_patience(patience: Duration, found: Option<&EngineDir>) -> Duration {
+    let size = found.map_or(0, data_size);
+    let is_enough = Duration::from_millis(size / VERIFIED_IN_A_MILLISECOND) < patience;
+    if is_enough { patience } else { Duration::ZERO }
+}
+
+/// Bytes of the file that sled reads whole when it opens.
+fn data_size(directory: &EngineDir) -> u64 {
+    std::fs::metadata(directory.path.join("db")).map_or(0, |file| file.len())
+}
+
 /// Moves aside files that sled can recreate but may fail on. Returns the error if there are none.
 pub(in crate::store) fn move_leftovers_aside(
     layout: &StoreLayout,
@@ -396,7 +410,6 @@ impl<R: Send + 'static> Supervised<R> {
         work: impl FnOnce(&AtomicU64) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<Self, StoreError> {
         // The time limit grows with the file, since sled reads it whole.
-        let size = std::fs::metadata(directory.path.join("db")).map_or(0, |file| file.len());
         let steps = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&steps);
         let (sender, receiver) = sync_channel(1);
@@ -410,7 +423,7 @@ impl<R: Send + 'static> Supervised<R> {
         Ok(Self {
             receiver,
             steps,
-            patience: PATIENCE + Duration::from_secs(size / BYTES_PER_SECOND),
+            patience: PATIENCE + Duration::from_secs(data_size(directory) / BYTES_PER_SECOND),
         })
     }
 

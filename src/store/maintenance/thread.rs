@@ -29,6 +29,9 @@ const RESUME_EVERY: Duration = Duration::from_secs(2);
 /// Minimum WAL size before a new snapshot is written. The WAL also has to be as large as the
 /// snapshot, so that each byte is written to snapshots about once.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
+/// Before the first checkpoint the WAL may have so many times the size. A snapshot that is written while the memory tables
+/// are filled delays the start.
+const LIMITS_AT_START: u64 = 4;
 
 pub(in crate::store) struct MaintenanceThread {
     pub(in crate::store) core: Weak<Shared>,
@@ -45,7 +48,9 @@ impl MaintenanceThread {
         if let Some(core) = self.core.upgrade()
             && core.is_writable()
         {
-            self.attempt(&core, |core, now| write_snapshot_if_wal_is_long(core, now));
+            self.attempt(&core, |core, now| {
+                write_snapshot_if_wal_is_long(core, now, LIMITS_AT_START)
+            });
         }
         let (mut checkpointed, mut resumed) = (Instant::now(), Instant::now());
         let mut scrub = Instant::now() + SCRUB_AFTER;
@@ -76,7 +81,7 @@ impl MaintenanceThread {
                 checkpointed = Instant::now();
                 self.attempt(&core, |core, now| {
                     checkpoint(core)?;
-                    write_snapshot_if_wal_is_long(core, now)?;
+                    write_snapshot_if_wal_is_long(core, now, 1)?;
                     waste.compact_if_wasteful(core, &self.writer, now)
                 });
                 if scrub <= Instant::now() {
@@ -220,7 +225,7 @@ pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
     segments.retire(applied.min(kept))
 }
 
-fn write_snapshot_if_wal_is_long(core: &Shared, now: i64) -> Result<(), StoreError> {
+fn write_snapshot_if_wal_is_long(core: &Shared, now: i64, limits: u64) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
     };
@@ -246,7 +251,7 @@ fn write_snapshot_if_wal_is_long(core: &Shared, now: i64) -> Result<(), StoreErr
     let size = snapshot.map_or(0, |snapshot| {
         fs::metadata(disk.snapshot_path(snapshot.number)).map_or(0, |file| file.len())
     });
-    if log <= LOG_BYTES.max(size) {
+    if log <= limits * LOG_BYTES.max(size) {
         return Ok(());
     }
     // A new snapshot is optional, so it must not use up the last free space.

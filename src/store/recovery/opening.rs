@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::store::StoreError;
 use crate::store::engine::abandonable::AbandonableEngine;
 use crate::store::engine::deferred::{
-    DeferredEngine, FoundEngine, Preparation, Supervised, move_leftovers_aside,
+    DeferredEngine, FoundEngine, Preparation, Supervised, move_leftovers_aside, useful_patience,
 };
 use crate::store::engine::{Engine, MemoryEngine, SledEngine, WatchedEngine};
 use crate::store::recovery::engine_checks::{check_begun, check_history};
@@ -293,6 +293,7 @@ impl Recovery<'_> {
         let segments = &sources.survey.segments;
         // Runs while sled opens, which takes at least as long.
         let stand_in = DurableReader::open(path, segments, number, self.schema);
+        let patience = useful_patience(self.patience, current.as_ref());
         let found = match (opening, current) {
             (Some(opening), Some(current)) => {
                 match opening?.wait(&current, &AtomicBool::new(false)) {
@@ -337,7 +338,7 @@ impl Recovery<'_> {
         };
         let on_failure = Arc::clone(&preparation.on_failure);
         let make = move |abandoned: &_| preparation.run(found, abandoned);
-        DeferredEngine::start(make, on_failure, stand_in, self.patience).map(Some)
+        DeferredEngine::start(make, on_failure, stand_in, patience).map(Some)
     }
 
     fn open_unverified(&self, current: &EngineDir) -> Result<Supervised<SledEngine>, StoreError> {
