@@ -297,7 +297,9 @@ fn a_stalled_disk_delays_a_reader_but_does_not_stop_it() {
     journal.record(record(1, 1));
     assert_eq!(all(&journal), ["request-1-1"]);
     let (release, stalled) = std::sync::mpsc::channel::<()>();
-    let stall = move |_: &mut JournalRecord| drop(stalled.recv());
+    let stall = move |_: &mut JournalRecord| {
+        let _ = stalled.recv();
+    };
     journal.record_with(record(2, 1), Some(Box::new(stall)));
     assert_eq!(all(&journal), ["request-1-1"]);
     drop(release);
