@@ -68,6 +68,7 @@ pub(super) fn make(
 ) -> Result<[u8; 32], KeyError> {
     let key = entropy.array();
     let text = format!("{}\n", HEXLOWER.encode(&key));
+    // Durable before its first use: without the key nothing that it encrypted can be read.
     private_file::write(&data_dir.join(DIRECTORY), name, text.as_bytes()).map_err(|error| {
         KeyError::File {
             path: path(data_dir, name),

@@ -64,6 +64,7 @@ pub fn drop_content_keys(
     ports: &Ports,
     opening: StoreOpener,
 ) -> Result<usize, AppError> {
+    // Takes the lock of the data directory: no server may run meanwhile.
     let store = open_store(config, ports, opening)?;
     let master = key_files::read(&config.server.data_dir, key_files::CONTENT)?;
     Ok(catalog::drop_keys(&store, master.as_ref())?)

@@ -159,8 +159,7 @@ impl Global {
     }
 
     /// Connects to a server that still runs with its previous configuration while the current one is
-    /// invalid, so that operators can keep working. Requires an explicit data directory: the default could
-    /// belong to another server.
+    /// invalid, so that operators can keep working. Requires an explicit data directory.
     async fn admin_with_invalid_config(&self) -> Result<Option<Admin>, Failure> {
         // Reads an invalid configuration too, with defaults in place of what is wrong.
         let (Some(loaded), _) = read(&self.inputs()?) else {

@@ -57,8 +57,7 @@ impl Names {
         names
     }
 
-    /// Finds the known key most similar to `unknown`. Compares whole names and names without the section,
-    /// since the section may have been forgotten.
+    /// Finds the known key most similar to `unknown`, with or without its section.
     fn nearest(&self, unknown: &str) -> &str {
         let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
         let distance = |known: &&String| {

@@ -103,6 +103,7 @@ impl Node {
     pub(crate) fn elements(&self) -> &[Self] {
         match &self.value {
             Value::List(nodes) => nodes,
+            // A single value stands for a list of one.
             _ => std::slice::from_ref(self),
         }
     }

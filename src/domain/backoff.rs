@@ -8,13 +8,13 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The delay after `failures` earlier failures, ±25 %, so that tasks that failed together do not retry
-    /// together.
+    /// The delay after `failures` earlier failures, ±25 %.
     #[must_use]
     pub(crate) fn after(self, failures: u32, random: u64) -> i64 {
         // The bound keeps the shift from overflowing.
         let factor = 1_i64 << failures.min(20);
         let delay = self.first.saturating_mul(factor).min(self.longest);
+        // Tasks that failed together must not retry together.
         let spread = random % u64::try_from(delay / 2 + 1).unwrap_or(1);
         delay - delay / 4 + i64::try_from(spread).unwrap_or(0)
     }

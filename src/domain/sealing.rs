@@ -24,11 +24,11 @@ impl Sealer {
         Self(LessSafeKey::new(key))
     }
 
-    /// Seals a secret for one place (as associated data), so that it does not open in another. Nonces are
-    /// random: with 96 bits a collision among millions of secrets is negligible.
+    /// Seals a secret for one place.
     #[must_use]
     pub(crate) fn seal(&self, place: &[u8], secret: &[u8], entropy: &dyn Entropy) -> Sealed {
         let mut nonce = [0; NONCE_LEN];
+        // Random: with 96 bits a collision among millions of secrets is negligible.
         entropy.fill(&mut nonce);
         let mut body = secret.to_vec();
         #[expect(
@@ -39,6 +39,7 @@ impl Sealer {
             .0
             .seal_in_place_separate_tag(
                 Nonce::assume_unique_for_key(nonce),
+                // Associated data: the secret does not open in another place.
                 Aad::from(place),
                 &mut body,
             )

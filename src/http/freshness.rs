@@ -43,8 +43,7 @@ impl HttpState {
         }
     }
 
-    /// Returns the answer once it is known to be from the last state, and otherwise a 503. A change that was committed
-    /// may get one too, as it may if etcd does not answer: this is rare, and its caller repeats it.
+    /// Returns the answer once it is known to be from the last state, and otherwise a 503.
     pub(crate) async fn fenced(&self, route: Route, answer: Answer) -> Answer {
         let Some(check) = self.fence.get() else {
             return answer;
@@ -60,6 +59,8 @@ impl HttpState {
                 Freshness::Unknown | Freshness::Lost => break,
             }
         }
+        // A change that was committed may get this too, as it may if etcd does not answer: this is rare, and its caller
+        // repeats it.
         Err(ApiError::new(
             ErrorCode::StoreUnavailable,
             "the service cannot reach its fleet at present; try again shortly",

@@ -59,8 +59,7 @@ impl HashPool for Offload<'_> {
 }
 
 impl Offload<'_> {
-    /// Waits for an account operation that hashes. A wrong guess is recorded: the next jobs of the client's network
-    /// wait behind those of others.
+    /// Waits for an account operation that hashes, and records a wrong guess.
     ///
     /// # Errors
     /// `OVERLOADED` immediately if the pool is full; otherwise the error of the operation.
@@ -75,6 +74,7 @@ impl Offload<'_> {
         if result.as_ref().is_err_and(E::is_wrong_guess)
             && let Some(network) = self.turn.network
         {
+            // The next jobs of the client's network wait behind those of others.
             self.services
                 .recent_failures
                 .record_guess(network, self.now);

@@ -293,6 +293,7 @@ impl Registry {
         let mut out = String::new();
         for family in self.0.lock().iter() {
             let name = family.name;
+            // All series of a name are of one kind.
             let kind = family
                 .series
                 .first()
@@ -328,6 +329,7 @@ impl Registry {
 }
 
 fn escaped(value: &str) -> String {
+    // The escapes of the Prometheus text format; the backslash first, since the others add some.
     value
         .replace('\\', "\\\\")
         .replace('"', "\\\"")

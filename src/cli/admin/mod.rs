@@ -33,8 +33,8 @@ pub(super) struct Admin {
 }
 
 impl Admin {
-    /// Has the server write a new snapshot, and reads it with `read`. The next checkpoint deletes the file: if
-    /// `read` failed because of that, as `file_missing` tells from the error, it gets the one that follows.
+    /// Has the server write a new snapshot, and reads it with `read`. `file_missing` tells from an error that the file
+    /// is gone.
     pub(super) async fn read_new_snapshot<T, E>(
         &mut self,
         mut read: impl FnMut(&Path) -> Result<T, E>,
@@ -52,6 +52,7 @@ impl Admin {
                 .await?;
             let snapshot = PathBuf::from(output::text(&snapshot, "path"));
             match read(&snapshot) {
+                // The next checkpoint has deleted the file: the snapshot that follows is read instead.
                 Err(error) if tries < TRIES && file_missing(&error) && !snapshot.exists() => {}
                 result => return Ok(result?),
             }

@@ -76,6 +76,7 @@ pub(super) fn waived(file: &Path) -> Result<String, Failure> {
 pub(super) async fn run(command: CheckCommand, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     let waived = command.profile.as_deref().map(waived).transpose()?;
+    // A span such as -15m counts from the server's clock, which an operator of a lab may have moved.
     let now = server_time(&mut admin).await?;
     let instant = |time: Option<TimeArg>| time.map(|time| time.at(now).to_string());
     let (from, to) = (instant(command.from), instant(command.to));
@@ -93,6 +94,7 @@ pub(super) async fn run(command: CheckCommand, global: &Global) -> CommandResult
         html: command.html.as_deref(),
         junit: command.junit.as_deref(),
     };
+    // Before the verdict: a run that fails has its report too.
     write(&report, &files, command.json)?;
     match text(&report, "verdict") {
         "failed" => Err(Failure::failed(BROKEN)),

@@ -264,8 +264,7 @@ impl<'a> ScenarioRunner<'a> {
         Ok(())
     }
 
-    /// Waits for the trigger of a step. Returns why it did not come. Takes responses up to the trigger only, so that the next
-    /// step misses none.
+    /// Waits for the trigger of a step. Returns why it did not come.
     async fn wait_for(
         &mut self,
         trigger: &Trigger,
@@ -282,6 +281,7 @@ impl<'a> ScenarioRunner<'a> {
         };
         let mut failure = None;
         loop {
+            // Up to the trigger only, so that the next step misses no response.
             while let Some(answer) = self.unread.pop_front() {
                 missing -= u64::from(trigger.is_met_by(&answer.route, answer.status));
                 if missing == 0 {

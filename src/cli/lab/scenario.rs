@@ -263,6 +263,7 @@ fn json_of(table: toml::Table) -> Result<Value, String> {
 /// `now` may be a date of TOML, `advance` a span.
 fn clock_change(mut table: toml::Table) -> Result<Value, String> {
     if let Some(toml::Value::Datetime(now)) = table.get("now") {
+        // A date of TOML may lack its zone, which would leave the moment open.
         let at = chrono::DateTime::parse_from_rfc3339(&now.to_string())
             .map_err(|_| "clock.now: needs date, time and zone".to_owned())?;
         table.insert("now".to_owned(), at.timestamp().into());

@@ -111,6 +111,7 @@ impl AttemptCounter {
         if !rule.locks.is_empty() {
             return None;
         }
+        // The window slides: the wait ends when enough of the oldest marks have expired.
         for (at, count) in &self.marks {
             match over.checked_sub(*count) {
                 Some(rest) => over = rest,

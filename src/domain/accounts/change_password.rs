@@ -36,6 +36,7 @@ impl Accounts {
             txn.put::<CredentialTable>(&who.user, &credentials.with_password(password, now))?;
             // The login that makes the change stays.
             login_sessions::end_all(txn, &who.user, Some(who.login))?;
+            // A reset link that was mailed before must not undo the change.
             password_reset::void(txn, &who.user)?;
             let user = user_record(txn, &who.user)?;
             inner.queue_password_notice(txn, who.user, user, now)

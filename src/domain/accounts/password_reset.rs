@@ -56,8 +56,7 @@ impl Accounts {
         self.0.store.read(redeemable)
     }
 
-    /// `partner` is `None` on the built-in reset page, where the token identifies the user. A password
-    /// that the policy rejects leaves the token usable.
+    /// `partner` is `None` on the built-in reset page, where the token identifies the user.
     pub async fn complete_reset(
         &self,
         partner: Option<PartnerId>,
@@ -72,11 +71,13 @@ impl Accounts {
         let (of_token, new) = (token, new.clone());
         let work = move |this: &Self, memory: &mut HashMemory| {
             let at = this.0.expiry.at(now);
+            // Before the hash: a request with an invalid token must not cost one.
             let user = this
                 .0
                 .store
                 .read(|txn| redeemable(txn, &of_token, partner, at))?;
             let known = this.user(&user).ok_or(AccountsError::ResetTokenInvalid)?;
+            // Before the token is used up: a password that the policy rejects leaves it usable.
             this.check_password(&new, known.partner, &known.email, known.name.as_ref())?;
             this.hash(new.reveal(), memory)
         };
@@ -88,6 +89,7 @@ impl Accounts {
             void(txn, &user)?;
             let credentials = credentials(txn, &user)?.with_password(password, now);
             txn.put::<CredentialTable>(&user, &credentials)?;
+            // Whoever knew the old password is logged out everywhere.
             inner.revoke(txn, &user, now)?;
             let known = user_record(txn, &user)?;
             let account =

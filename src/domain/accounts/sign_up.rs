@@ -90,6 +90,7 @@ impl Accounts {
                 let account = self.new_account(partner, new, String::new(), now);
                 return Ok(PreparedSignUp::Unhashed(Unhashed { account, password }));
             }
+            // The policy is not applied: only the hash is known.
             FirstPassword::Hashed(hash) => hash.into_stored(),
             // A hash that no password matches.
             FirstPassword::None => hashing::dummy(self.0.settings.cost),
@@ -127,6 +128,7 @@ impl Accounts {
                 }
                 match account.insert(inner, txn) {
                     Ok(_) => added += 1,
+                    // Skipped and not refused, so that an interrupted import can be run again.
                     Err(AccountsError::EmailInUse) => {}
                     Err(error) => return Err(error),
                 }

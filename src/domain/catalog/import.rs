@@ -69,10 +69,12 @@ impl CatalogImport {
         check.namespace(is_broadcast);
         check.offers();
         check.keys();
+        // What is missing may stand in the part that could not be parsed.
         if !self.incomplete {
             check.references();
         }
         let mut problems = check.problems;
+        // In the order of the file; two checks may report the same mistake.
         problems.sort();
         problems.dedup();
         problems

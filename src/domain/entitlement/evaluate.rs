@@ -289,6 +289,7 @@ fn broadcast(
         return Ok((playing, Some(end)));
     }
     let end = if on_air {
+        // From its start: that is start-over, a right of its own.
         PositionRights::for_program(&livestream, &program).check(program.start(), now)?;
         catchup_end.unwrap_or(program.stop())
     } else {
@@ -350,6 +351,7 @@ pub(super) fn access(user: &User, evaluations: &[OfferEvaluation]) -> Result<Acc
     let mut everywhere = any_country(user);
     for (at, one) in open.enumerate() {
         if let OfferState::Yes(end) = one.held {
+            // `None` means without end, so the first offer sets the end.
             until = if at == 0 { end } else { later(until, end) };
         }
         everywhere |= one.offer.countries.is_empty();
@@ -365,6 +367,7 @@ pub(super) fn access(user: &User, evaluations: &[OfferEvaluation]) -> Result<Acc
 }
 
 pub(super) fn later(a: Option<UnixSeconds>, b: Option<UnixSeconds>) -> Option<UnixSeconds> {
+    // `None`, without end, is later than every end.
     Some(a?.max(b?))
 }
 

@@ -58,6 +58,7 @@ impl IndexKey {
     }
 
     fn bits(self, bits: u64) -> impl Iterator<Item = u64> {
+        // Double hashing. An odd step is never a multiple of the number of bits, which is even.
         let (first, step) = (self.0 & 0xffff_ffff, (self.0 >> 32) | 1);
         (0..PROBES).map(move |probe| first.wrapping_add(probe.wrapping_mul(step)) % bits)
     }

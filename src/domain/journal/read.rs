@@ -78,6 +78,7 @@ impl JournalRecords {
             true => None,
             false => self.shared.directory.index(segment.first),
         };
+        // A segment without a readable index is read.
         if index.is_some_and(|index| !keys.iter().all(|key| index.may_contain(*key))) {
             return Ok(());
         }

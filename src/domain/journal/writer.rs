@@ -142,6 +142,7 @@ impl JournalWriter {
             let mut waiting = match messages.recv_timeout(WAKE_EVERY) {
                 Ok(message) => {
                     if matches!(message, Message::Record(..)) {
+                        // Lets more records gather; a job and the end of the journal wake the thread before.
                         thread::park_timeout(GATHER);
                     }
                     Some(message)

@@ -79,6 +79,7 @@ impl Mail {
 
     fn deliver_due(&self, now: UnixSeconds, expire: bool) -> Result<usize, StoreError> {
         let mut progress = self.0.delivery.progress.lock();
+        // First what a full disk kept from being written: without it these mails would be sent again.
         self.record_outcomes(&mut progress)?;
         let mut done = match expire {
             true => self.expire(&mut progress, now)?,

@@ -41,6 +41,7 @@ impl MailQueue {
         let waiting = self.waiting.lock();
         let mut due: Vec<(UnixSeconds, MailKey)> = waiting
             .iter()
+            // The table has the newest first; of mails that are due at the same time the oldest goes first.
             .rev()
             // A time beyond the longest pause was set by a clock that ran ahead, so the mail is due.
             .filter(|(_, mail)| mail.next <= now || mail.next > now + longest)

@@ -108,6 +108,7 @@ impl Playback {
         let held = heartbeat
             .token
             .and_then(|hash| self.tokens.get(&hash))
+            // The token of another user gets the same error as an unknown one.
             .filter(|held| held.user == *heartbeat.user)
             .ok_or(PlaybackError::EntitlementInvalid)?;
         if !held.entitlement.holds(at) {
@@ -164,6 +165,7 @@ impl Playback {
         self.store
             .write_for(WritePriority::Login, Durability::Logged, move |txn| {
                 let ended = PlaybackError::SessionEnded(EndReason::Expired);
+                // It may have ended while the commit waited.
                 if memory.get(&session.id).is_none() {
                     return Err(ended);
                 }

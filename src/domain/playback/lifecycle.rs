@@ -154,6 +154,7 @@ impl Playback {
             .store
             .read(|txn| txn.scan::<tables::Devices>(user, usize::MAX))?;
         let mut devices: Vec<Registered> = found.into_iter().map(|(_, device)| device).collect();
+        // The id breaks ties, so that the list keeps its order.
         devices.sort_by(|a, b| (a.since, &a.device.id).cmp(&(b.since, &b.device.id)));
         Ok(devices)
     }
@@ -184,6 +185,7 @@ impl Playback {
 
     pub fn clear_devices(&self, user: &UserId, now: UnixSeconds) -> Commit<(), PlaybackError> {
         let user = *user;
+        // Durable, as the removal of one device.
         self.store.write(Durability::Durable, move |txn| {
             for (key, _) in txn.scan::<tables::Devices>(&user, usize::MAX)? {
                 txn.delete::<tables::Devices>(&key)?;

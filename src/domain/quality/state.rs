@@ -193,6 +193,7 @@ impl State {
 
     fn open_session(&mut self, opened: &OpenedSession) {
         let id = *opened.session.as_bytes();
+        // At a start all running sessions are opened again.
         if self.views.contains_key(&id) {
             return;
         }
@@ -250,6 +251,7 @@ impl State {
                 view.forget_user();
             }
         }
+        // The files name the user until then.
         self.must_checkpoint = true;
     }
 
@@ -257,6 +259,7 @@ impl State {
         self.now = now;
         self.counts.open_views = self.views.len() as u64;
         let full = self.views.len() > self.views_max;
+        // Also when the clock has gone back behind the last search.
         if !full && (0..CLOSE_EVERY).contains(&now.since(self.closed_at)) {
             return Ok(());
         }
@@ -358,6 +361,7 @@ impl State {
         self.must_checkpoint
             || self.log.as_ref().is_some_and(|log| log.bytes > LOG_MAX)
             || self.hours.len() > HOURS_MAX
+            // Also when the clock has gone back behind the last one.
             || !(0..CHECKPOINT_EVERY).contains(&self.now.since(self.checkpoint_at))
     }
 

@@ -97,6 +97,7 @@ impl Quality {
                 (query.from..query.to).contains(began) && allows(&query.filters, &view.labels)
             })
             .collect();
+        // The id makes the order total: equal queries get equal lists.
         found.sort_by_key(|(began, id, _)| (Reverse(*began), **id));
         let summaries = found.into_iter().map(|(began, _, view)| {
             let unit = (state.unit_of)(&view.partner);

@@ -160,8 +160,7 @@ impl Inner {
         }
     }
 
-    /// Waits while earlier events have been unsynced for longer than promised. Otherwise a slow disk would let a power
-    /// cut take more than half a second of acknowledged events.
+    /// Waits while earlier events have been unsynced for longer than promised.
     fn await_sync(&self, state: &mut MutexGuard<'_, State>) -> Result<(), TelemetryError> {
         let deadline = Instant::now() + SYNC_PATIENCE;
         loop {
@@ -171,6 +170,7 @@ impl Inner {
             if !state.is_sync_overdue() {
                 return Ok(());
             }
+            // Without the wait a slow disk would let a power cut take more than half a second of acknowledged events.
             if self.synced.wait_until(state, deadline).timed_out() {
                 return Err(TelemetryError::SyncOverdue);
             }

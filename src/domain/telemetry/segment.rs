@@ -183,8 +183,7 @@ pub(super) fn report_damage(path: &Path, bytes: u64) {
     tracing::error!(%file, bytes, "a telemetry segment is damaged; skipped the damaged bytes");
 }
 
-/// Reports the bytes behind the last complete record of a segment in its plain form, and returns their number. Nothing else
-/// shows damage of what was written after the last sync: it looks like a write that a kill interrupted.
+/// Reports the bytes behind the last complete record of a segment in its plain form, and returns their number.
 pub(super) fn report_torn_end(path: &Path, sound_end: u64) -> io::Result<Option<u64>> {
     let SegmentReader::Plain(plain) = SegmentReader::open(path)? else {
         return Ok(None);
@@ -193,6 +192,7 @@ pub(super) fn report_torn_end(path: &Path, sound_end: u64) -> io::Result<Option<
         return Ok(None);
     };
     let file = path.file_name().unwrap_or_default().to_string_lossy();
+    // Nothing else shows damage of what was written after the last sync: it looks like a write that a kill interrupted.
     tracing::warn!(%file, bytes, "a telemetry segment ends with an incomplete record, which is skipped; a kill or power cut interrupted its write, or the file was damaged");
     Ok(Some(bytes))
 }

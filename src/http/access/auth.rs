@@ -242,6 +242,7 @@ pub fn prove(
             let hash =
                 bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
             let UserIdentity { user, login } = authenticator
+                // In the time of the partner: users of a lab whose clock was moved live by that clock.
                 .user(&hash, identity.partner, now + identity.clock_offset)
                 // Users are looked up within the partner: a token of another partner's user is unknown here.
                 .ok_or_else(|| user_refused(AuthRefusal::Sent))?;
@@ -270,9 +271,11 @@ fn partner(
             let hash = value.to_str().ok().and_then(TokenHash::hash_partner_token);
             (hash, TokenPlace::Header)
         }
+        // Which of two tokens counts could differ between this server and a proxy in front of it.
         SingleHeader::Repeated => return Err(ApiError::field(header(), "is sent more than once")),
         SingleHeader::Absent => {
             let given = match route.query_token {
+                // Only on routes for players that cannot send headers: addresses end up in logs and histories.
                 true => credentials.query.one(TOKEN_IN_QUERY)?,
                 false => None,
             };
@@ -334,8 +337,7 @@ impl AuthRefusal {
     }
 }
 
-/// Returns the hash of the bearer token. The scheme is case-insensitive and followed by one or more spaces.
-/// Text without the form of a token of this kind is not hashed.
+/// Returns the hash of the bearer token.
 fn bearer(
     slot: SingleHeader<'_>,
     kind: TokenKind,
@@ -350,10 +352,13 @@ fn bearer(
     let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.split_once(' ')) else {
         return Ok(Err(AuthRefusal::NotBearer));
     };
+    // Schemes are case-insensitive (RFC 9110, 11.1).
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Ok(Err(AuthRefusal::NotBearer));
     }
+    // One or more spaces follow the scheme (RFC 9110, 11.4).
     let token = token.trim_start_matches(' ');
+    // Text without the form of a token of this kind is not hashed.
     Ok(TokenHash::hash_presented(kind, token).ok_or(AuthRefusal::Sent))
 }
 
@@ -403,14 +408,15 @@ fn operator(
     }
 }
 
-/// Checks that the user in a path, if it names one, is the authenticated user. The id of another user gets the same
-/// response as an unknown id, so that it reveals nothing.
+/// Checks that the user in a path, if it names one, is the authenticated user.
 pub(crate) fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
+    // Such a route acts on the authenticated user.
     if !input.params.has("userId") {
         return Ok(());
     }
     match UserId::parse(&input.text("userId")?) {
         Ok(user) if user == auth.user() => Ok(()),
+        // The id of another user gets the same response as an unknown id, so that it reveals nothing.
         _ => Err(ApiError::new(
             ErrorCode::UserNotFound,
             "there is no such user",

@@ -59,6 +59,7 @@ pub(crate) async fn add_user(
     let (named, new, password) = request.into_parts();
     let partner = resolve::partner_or_only(services, named.as_ref())?;
     let now = cx.now;
+    // Without a partner: an operator must not take the turns of the partner's viewers.
     let pool = pool(services, cx, None);
     let user = pool
         .guess(services.accounts.add(partner, new, password, now, &pool))

@@ -81,6 +81,7 @@ impl OpenStream {
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.streams.open.fetch_sub(1, Relaxed);
+        // A stream that was reset before its answer was not counted as answered.
         if self.answered.load(Relaxed) {
             self.streams.answered.fetch_sub(1, Relaxed);
         }

@@ -126,9 +126,6 @@ impl ConnectionState {
 
 /// Returns whether the bytes contain a request line with `#`. The HTTP crate drops a fragment, which would
 /// let two spellings reach one route; therefore clients must not send one.
-///
-/// Before a request, a partial line counts, since it may arrive in two reads. Later bytes may be a pipelined
-/// request, but also a body with arbitrary lines: then only a complete request line counts.
 fn has_fragment(bytes: &[u8]) -> bool {
     // Almost no request head contains the character.
     if !bytes.contains(&b'#') {
@@ -138,6 +135,8 @@ fn has_fragment(bytes: &[u8]) -> bool {
     bytes.split(|b| *b == b'\n').any(|line| {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         in_head &= !line.is_empty();
+        // Before a request, a partial line counts, since it may arrive in two reads. Later bytes may be a pipelined
+        // request, but also a body with arbitrary lines: then only a complete request line counts.
         is_line_with_fragment(line, in_head)
     })
 }

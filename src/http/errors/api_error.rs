@@ -145,6 +145,7 @@ impl ApiError {
                 }
                 self
             }
+            // The caller has to correct the request first, whatever is wrong with what it names.
             (_, Some(Details::Fields { .. })) => other,
             _ => self,
         }
@@ -201,6 +202,7 @@ impl ApiError {
     #[must_use]
     pub fn with_retry_after(mut self, seconds: u32) -> Self {
         self.inner.retry_after = Some(seconds);
+        // Other details stay: clients find the seconds in the header too.
         self.inner.details.get_or_insert(Details::Retry {
             retry_after: seconds,
         });

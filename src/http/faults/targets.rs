@@ -17,14 +17,12 @@ pub(crate) struct Carried {
 }
 
 /// The routes of a name: the label of one route, `license` or `any`. Empty if there is no such route.
-///
-/// Routes without a partner token are left out, because their requests belong to no partner. So are those of the
-/// lab itself, by which a test reads what happened.
 #[must_use]
 pub(crate) fn routes(name: &str) -> Vec<&'static Route> {
     let known = PUBLIC.iter().filter(|route| {
+        // Requests without a partner token belong to no partner.
         matches!(route.endpoint, Endpoint::Partner(_) | Endpoint::User(_))
-            // The lab's own routes stay usable, whatever a fault does.
+            // By the lab's own routes a test reads what happened, whatever a fault does.
             && !route.pattern.starts_with("/api/lab/")
     });
     known

@@ -237,6 +237,7 @@ fn file_body(
     let whole = file.content.length();
     headers.insert(CACHE_CONTROL, file.caching);
     headers.insert(ACCEPT_RANGES, BYTES);
+    // RFC 9110, 13.2.2: `If-None-Match` comes before `If-Range`.
     let known = is_known(options.heads, &tag);
     // A range of another version would not match the part that the client already has.
     let same = match options.heads.if_range.value() {
@@ -370,6 +371,7 @@ pub(crate) fn render_error(
     let status = error.code().status();
     let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
     headers.insert(CONTENT_TYPE, media);
+    // An error must not outlive its cause in a cache.
     headers.insert(CACHE_CONTROL, NO_STORE);
     if let Some(seconds) = error.retry_after() {
         headers.insert(RETRY_AFTER, seconds.into());

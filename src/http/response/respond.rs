@@ -140,6 +140,7 @@ impl Future for ResponseFuture {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
+            // hyper does not poll it again after its answer.
             Self::Ready(answer) => answer.take().map_or(Poll::Pending, |a| Poll::Ready(Ok(a))),
             Self::Later(future) => future.as_mut().poll(cx),
         }
@@ -200,6 +201,7 @@ pub(crate) fn finish(
             headers.insert(LINK, link);
         }
     }
+    // Before the body is sent, whose time depends on the client.
     let elapsed = record.started.elapsed();
     let route = record.route.map(|(index, _)| index);
     http.metrics
@@ -234,6 +236,7 @@ pub(crate) fn finish(
 }
 
 fn is_journaled(record: &RequestRecord, status: StatusCode) -> bool {
+    // The audit record has what operators change.
     if record.table != RouteSet::Public {
         return false;
     }

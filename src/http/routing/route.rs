@@ -160,10 +160,12 @@ impl Route {
             deprecated: None,
             cached_from: None,
             query_token: false,
+            // Closed until the row names roles: a forgotten list lets no operator in.
             roles: None,
             is_page: false,
             is_own_origin: false,
             speaks_soap: false,
+            // GET changes nothing (RFC 9110, 9.2.1); a POST that only reads says so with `read_only`.
             is_change: !matches!(method, RouteMethod::Get),
             has_dry_run: false,
             shows_secrets: false,
@@ -205,6 +207,7 @@ impl Route {
 
     pub(crate) const fn html_page(mut self) -> Self {
         self.is_page = true;
+        // No other site's script has a reason to read a page.
         self.own_origin()
     }
 

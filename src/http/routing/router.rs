@@ -184,6 +184,7 @@ impl RouteSet {
             // OPTIONS is answered for the path; other methods are refused with its list.
             _ => return Ok(RouteMatch::Path(entry)),
         };
+        // `check_method` serves OPTIONS for the path, or answers 405 with its methods.
         let Some((index, route)) = entry.get(verb) else {
             return Ok(RouteMatch::Path(entry));
         };
@@ -223,6 +224,7 @@ fn shorten(path: &str) -> String {
 
 fn unknown_path(table: RouteSet, method: &Method, path: &str) -> ApiError {
     let router = &table.matcher().router;
+    // The empty text before the first slash, `api`, the interface, its version, and the rest.
     let mut segments = path.splitn(5, '/');
     if let (Some(""), Some("api"), Some(interface), Some(_), Some(rest)) = (
         segments.next(),
@@ -250,6 +252,7 @@ fn unknown_path(table: RouteSet, method: &Method, path: &str) -> ApiError {
     {
         Some(_) => match shown.strip_suffix('/') {
             Some(path) => format!("the path without the trailing slash is {path}"),
+            // The shown path was cut before its end.
             None => "remove the trailing slash".to_owned(),
         },
         None => "see /docs".to_owned(),

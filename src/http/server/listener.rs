@@ -174,6 +174,7 @@ impl Listener {
     }
 
     pub fn from_tcp(socket: net::TcpListener, table: RouteSet) -> io::Result<Self> {
+        // The runtime requires it, and an inherited socket may be blocking.
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket: Socket::Tcp(TcpListener::from_std(socket)?),
@@ -182,6 +183,7 @@ impl Listener {
     }
 
     pub fn from_unix(socket: unix::net::UnixListener, table: RouteSet) -> io::Result<Self> {
+        // The runtime requires it, and an inherited socket may be blocking.
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket: Socket::Unix(UnixListener::from_std(socket)?),

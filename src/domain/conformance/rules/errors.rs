@@ -33,6 +33,7 @@ pub(super) fn show_409(conversation: &Conversation) -> Finding {
             continue;
         }
         finding.check();
+        // Another title or device may start at once.
         let same = |later: &&Call| {
             later.is_preflight()
                 && later.user == call.user
@@ -108,6 +109,7 @@ pub(super) fn back_off_5xx(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for (call, rest) in with_rest(conversation) {
         let failed =
+            // 552 is an answer and no failure: the program has no live rights.
             // With `Retry-After` another rule judges the pause.
             (500..600).contains(&call.status) && call.status != 552 && call.retry_after.is_none();
         if !failed {
