@@ -50,10 +50,14 @@ const PAGES = () => [
 const part = (id) => document.getElementById(id);
 let about = null;
 
+/** Removes what the page shows until its scripts work. */
+const loaded = () => part('loading')?.remove();
+
 // -- Login
 
 function showLogIn(why) {
   about = null;
+  loaded();
   token.forget();
   part('bar').hidden = part('main').hidden = true;
   part('main').replaceChildren();
@@ -67,6 +71,7 @@ function showLogIn(why) {
 async function enter() {
   about = await get('about');
   readsOnly(about.role === 'observer');
+  loaded();
   part('log-in').hidden = true;
   part('token').value = '';
   part('bar').hidden = part('main').hidden = false;
@@ -115,8 +120,23 @@ function place() {
   }
 }
 
+/** Shows why there is no page, and repeats `work` on demand. */
+function fail(error, work) {
+  loaded();
+  part('main').hidden = false;
+  part('main').replaceChildren(refusal(error), action(t`Try again`, work, { reads: true }));
+}
+
 function show() {
   if (!about) return;
+  try {
+    draw();
+  } catch (error) {
+    fail(error, show);
+  }
+}
+
+function draw() {
   const [[first, ...rest], search] = place();
   const page = PAGES().find(([path]) => path === (first || 'overview'));
   const missing = () => [el('p', t`The console has no page at this address.`)];
@@ -144,8 +164,7 @@ async function begin() {
     await enter();
   } catch (error) {
     if (error instanceof Refusal && error.status === 401) return showLogIn(t`Please log in again.`);
-    part('main').hidden = false;
-    part('main').replaceChildren(refusal(error), action(t`Try again`, begin, { reads: true }));
+    fail(error, begin);
   }
 }
 
@@ -164,7 +183,7 @@ const settle = () => speak(preference.get('language'), preference.get('zone'));
 
 window.addEventListener('preferences', () => {
   settle();
-  enter();
+  begin();
 });
 
 settle();

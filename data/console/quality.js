@@ -258,7 +258,7 @@ function views(now, search) {
     csv: 'views',
     always: true,
     none: t`No views of this kind. Single views are kept for an hour after their end.`,
-    matches: ({ userId, failureCode, key }) => [userId, failureCode, ...Object.values(key)],
+    matches: ({ email, userId, failureCode, key }) => [email, userId, failureCode, ...Object.values(key)],
     filters: [
       {
         name: 'outcome',
@@ -271,8 +271,8 @@ function views(now, search) {
       { head: t`Began`, id: 'began', value: ({ began }) => began, cell: ({ began }) => when(began) },
       {
         head: t`User`,
-        csv: ({ userId }) => userId,
-        cell: ({ userId }) => (userId ? el('span.clip', { title: userId }, link(userId, 'users', userId)) : quiet(t`erased`)),
+        csv: ({ email, userId }) => email ?? userId,
+        cell: ({ email, userId }) => (userId ? link(email ?? userId, 'users', userId) : quiet(t`erased`)),
       },
       { head: t`Asset`, id: 'asset', value: ({ key }) => key.asset, cell: ({ key }) => (key.asset ? el('code', key.asset) : quiet('–')) },
       { head: t`Device`, id: 'device', value: ({ key }) => key.deviceModel, cell: (one) => [one.key.deviceModel, el('br'), quiet(software(one))] },

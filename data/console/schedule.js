@@ -14,7 +14,7 @@ const IDS_MAX = 200; // livestreams that the API takes at a time
 /** `#/schedule?day=…&page=…&q=…&find=…`, or one livestream as a list: `#/schedule/ID?day=…`. */
 export function schedule({ rest: [livestream], search, about }) {
   const content = about.role !== 'agent';
-  if (livestream) return [panel(livestream, () => day(livestream, search.get('day'), content))];
+  if (livestream) return [panel('', () => day(livestream, search.get('day'), content))];
   const view = {
     day: search.get('day') ?? '',
     page: Math.max(1, Number(search.get('page')) || 1),
@@ -168,7 +168,9 @@ async function day(livestream, asked, content) {
   const { now } = await get('clock');
   const date = asked ?? isoDay(now);
   const [from, to] = period({ day: date }, now);
-  const list = (await broadcasts([livestream], from, to)).get(livestream);
+  const [lists, all] = await Promise.all([broadcasts([livestream], from, to), channels(livestream)]);
+  const list = lists.get(livestream);
+  const { name } = all.find(({ id }) => id === livestream) ?? { name: livestream };
   // What a viewer may not do is named; a badge for each right would make the list three times as tall.
   const rows = list.map((one) => [
     [clock(one.start), '–', clock(one.stop)],
@@ -184,6 +186,7 @@ async function day(livestream, asked, content) {
   const path = `#/schedule/${encodeURIComponent(livestream)}`;
   const to_ = (text, other) => el('a', { href: `${path}?day=${other}` }, text);
   return [
+    el('h2', name, name !== livestream && [' ', el('code', livestream)]),
     el(
       'p.actions',
       to_(t`← Previous day`, shiftDay(date, -1)),

@@ -1,6 +1,6 @@
 // Active playback sessions, of all users or of one.
 import { at, call, get, query } from './api.js';
-import { el, link, quiet, second, table, when } from './dom.js';
+import { el, exact, link, quiet, second, table } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 import { action } from './panel.js';
@@ -24,17 +24,17 @@ const COLUMNS = () => [
     head: t`Asset`,
     id: 'asset',
     value: ({ assetId }) => assetId,
-    cell: (one) => [el('code', one.assetId), one.broadcastId && [el('br'), quiet(one.broadcastId)]],
+    cell: (one) => el('span.calm', el('code', one.assetId), one.broadcastId && [el('br'), quiet(one.broadcastId)]),
   },
   {
     head: t`Device`,
     id: 'device',
     value: ({ deviceModel }) => deviceModel,
-    cell: (one) => [one.deviceModel, el('br'), quiet(`${one.devicePlatform} ${one.deviceType}`)],
+    cell: (one) => el('span.calm', one.deviceModel, el('br'), quiet(`${one.devicePlatform} ${one.deviceType}`)),
   },
   { head: 'DRM', id: 'drm', value: ({ drm, protocol }) => `${drm} ${protocol}`, cell: (one) => `${one.drm} ${one.protocol}` },
   { head: t`Quality`, id: 'quality', value: ({ bitrate: bits }) => bits ?? 0, cell: (one) => bitrate(one) || quiet('–'), csv: bitrate },
-  { head: t`Started`, id: 'since', value: ({ since }) => since, cell: ({ since }) => when(since) },
+  { head: t`Started`, id: 'since', value: ({ since }) => since, cell: ({ since }) => exact(since) },
   { head: t`Last heartbeat`, id: 'seen', value: ({ lastSeen }) => lastSeen, cell: ({ lastSeen }) => second(lastSeen) },
   { head: t`Requests`, cell: ({ sessionId }) => el('a', { href: `#/requests${query({ session: sessionId })}` }, t`Requests`) },
 ];

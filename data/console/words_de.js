@@ -484,7 +484,6 @@ export default {
   "Denied": "Verweigert",
   ", evaluated now": ", jetzt geprüft",
   "Finding": "Befund",
-  "{0} (this browser)": "{0} (dieser Browser)",
   "Add fault": "Störung hinzufügen",
   "Add lab partner": "Laborpartner hinzufügen",
   "Added the fault {0}.": "Störung {0} hinzugefügt.",

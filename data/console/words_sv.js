@@ -484,7 +484,6 @@ export default {
   "Denied": "Nekat",
   ", evaluated now": ", bedömt nu",
   "Finding": "Resultat",
-  "{0} (this browser)": "{0} (denna webbläsare)",
   "Add fault": "Lägg till störning",
   "Add lab partner": "Lägg till labbpartner",
   "Added the fault {0}.": "Lade till störningen {0}.",

@@ -343,7 +343,7 @@ describe('the console', () => {
       `fits every page on a ${phone ? 'phone' : 'screen'}`,
       async (operator, page) => {
         const { userId } = await someone('Dan');
-        const [{ id }] = await appliance.operate('GET', `/admin/v1/requests?user=${userId}&after=0&wait=5`);
+        const [{ id }] = await appliance.operate('GET', `/admin/v1/requests?user=${userId}`);
         for (const path of [...PAGES, `users/${userId}`, `requests/${id}`, `why/${userId}/open`]) {
           await operator.open(path);
           const [shown, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
@@ -374,6 +374,38 @@ describe('the console', () => {
     await page.locator('#choices').getByLabel('Time zone').selectOption('UTC');
     await page.locator('#main time', { hasText: 'UTC' }).first().waitFor();
     await check('UTC', 'UTC');
+  });
+
+  // Of each kind: a script that does not arrive, one that never ends, and an answer that fails after a reload.
+  for (const [name, file, how] of [
+    ['does not arrive', 'i18n.js', (route) => route.abort()],
+    ['hangs', 'words_de.js', () => {}],
+    ['is wrong', 'dom.js', (route) => route.fulfill({ contentType: 'text/javascript', body: 'throw 1' })],
+  ]) {
+    test(`says that it is still loading when a script ${name}, and loads again`, { skip, timeout: 120_000 }, async () => {
+      const page = await browser.newPage();
+      await page.route(`**/${file}`, how);
+      await page.goto(`${demo.opsUrl}/console/`, { waitUntil: 'commit' });
+      const again = page.getByRole('link', { name: 'Try again' });
+      await again.waitFor();
+      assert.deepEqual(await page.locator('#log-in').isVisible(), false);
+      await page.unroute(`**/${file}`);
+      // A script that hung arrives now, and the page goes on by itself.
+      if (name !== 'hangs') await again.click();
+      await page.locator('#log-in').waitFor();
+      assert.equal(await again.count(), 0);
+      await page.close();
+    });
+  }
+
+  as('offers to try again when the server does not answer a reload', async (operator, page) => {
+    await page.route('**/admin/v1/about', (route) => route.fulfill({ status: 502, body: '' }));
+    await page.reload();
+    await operator.sees('The server answered with status 502.');
+    await page.unroute('**/admin/v1/about');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await operator.settled();
+    await operator.sees('Ready');
   });
 
   test('cannot be read or framed by another origin', { skip }, async () => {

@@ -254,6 +254,7 @@ fn reports_about_an_erased_user_are_refused_and_the_figures_stay() {
     assert_eq!(report(&fixture, "")["total"]["plays"], 1);
     let views = views(&fixture, "");
     assert_eq!(views[0].get("userId"), None, "{views}");
+    assert_eq!(views[0].get("email"), None, "{views}");
 }
 
 fn views(fixture: &PlaybackFixture, query: &str) -> Value {
@@ -303,6 +304,7 @@ fn single_views_are_listed_with_their_outcome() {
         [failing.session.as_str(), playing.session.as_str()]
     );
     assert_eq!(of("failureCode"), [json!("3016"), Value::Null]);
+    assert_eq!(of("email"), ["ann@example.com", "ann@example.com"]);
     let startup = all[1]["startupMillis"].as_f64().unwrap();
     assert!((startup / 900.0 - 1.0).abs() < 0.01, "{startup}");
     assert_eq!(

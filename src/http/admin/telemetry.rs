@@ -73,12 +73,16 @@ pub(crate) async fn views(
         outcome: request.outcome,
         limit: request.limit,
     };
-    let quality = services.quality.clone();
+    let (quality, accounts) = (services.quality.clone(), services.accounts.clone());
     services
         .bulk
         .run(move |()| {
             let views = quality.views(&query)?;
-            Reply::json(&views.iter().map(ViewBody::from).collect::<Vec<_>>())
+            let bodies = views.iter().map(|view| {
+                let user = view.user.and_then(|id| accounts.user(&id));
+                ViewBody::new(view, user.map(|user| user.email.to_string()))
+            });
+            Reply::json(&bodies.collect::<Vec<_>>())
         })?
         .await?
 }

@@ -148,6 +148,8 @@ pub(crate) struct ViewBody<'a> {
     session_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_code: Option<&'a str>,
@@ -172,14 +174,16 @@ impl Serialize for LabelsBody<'_> {
     }
 }
 
-impl<'a> From<&'a ViewSummary> for ViewBody<'a> {
-    fn from(view: &'a ViewSummary) -> Self {
+impl<'a> ViewBody<'a> {
+    #[must_use]
+    pub(crate) fn new(view: &'a ViewSummary, email: Option<String>) -> Self {
         let figures = FiguresBody::from(&view.figures);
         let code = view.figures.failure_codes.first();
         Self {
             began: view.began.0,
             session_id: view.session.map(|id| id.to_string()),
             user_id: view.user.map(|id| id.to_string()),
+            email,
             outcome: view.outcome.as_str(),
             failure_code: code.map(|(code, _)| code.as_str()),
             startup_millis: figures.startup_p50_millis,
