@@ -176,10 +176,19 @@ class Viewer {
     const second = await this.playsPast(first.position + 1.2);
     await this.seesCard(seen);
     assert.ok(second.frames - first.frames > 20, `frames: ${first.frames}, then ${second.frames}`);
-    const sound = await this.page.evaluate(loudest);
-    const known = TONES.some((hertz) => Math.abs(sound.hertz - hertz) < 15);
-    assert.ok(known && sound.level > -70, JSON.stringify(sound));
+    await this.hearsTone();
     return second;
+  }
+
+  /** Hears the clip. On a busy machine the sound may stop for a moment. */
+  async hearsTone() {
+    const until = Date.now() + WITHIN_MS;
+    for (;;) {
+      const sound = await this.page.evaluate(loudest);
+      const known = TONES.some((hertz) => Math.abs(sound.hertz - hertz) < 15);
+      if (known && sound.level > -70) return;
+      assert.ok(Date.now() < until, JSON.stringify(sound));
+    }
   }
 
   /** Waits until play has ended by itself, and the page has told the appliance. */
