@@ -42,13 +42,18 @@ pub fn request_erasure(
 }
 
 /// The user or partner whose records are erased.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ErasureSubject {
     User(UserId),
     Partner(PartnerId),
 }
 
 impl ErasureSubject {
+    pub(super) fn of(record: &JournalRecord) -> impl Iterator<Item = Self> + use<> {
+        let user = record.user.map(Self::User);
+        user.into_iter().chain(record.partner.map(Self::Partner))
+    }
+
     pub(super) fn key(self) -> IndexKey {
         match self {
             Self::User(user) => IndexKey::of_user(&user),

@@ -80,10 +80,6 @@ impl SegmentKeys {
         ];
         self.0.extend(keys.into_iter().flatten());
     }
-
-    pub(super) fn contains(&self, key: IndexKey) -> bool {
-        self.0.contains(&key)
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

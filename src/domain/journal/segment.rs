@@ -1,12 +1,13 @@
 //! Segment files of the journal: the open one, and compressed ones with an index.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::index::{IndexKey, SegmentBounds, SegmentIndex, SegmentKeys};
+use super::erasure::ErasureSubject;
+use super::index::{SegmentBounds, SegmentIndex, SegmentKeys};
 use super::record::JournalRecord;
 use crate::domain::segment_file::frame::{Frames, write_frame};
 use crate::domain::segment_file::lengths::Lengths;
@@ -267,7 +268,8 @@ pub(super) struct OpenJournalSegment {
     synced: u64,
     length: u64,
     bounds: SegmentBounds,
-    keys: SegmentKeys,
+    /// Not the keys of an index: seven digests for each record were a twelfth of an entitlement.
+    subjects: HashSet<ErasureSubject>,
 }
 
 impl OpenJournalSegment {
@@ -286,7 +288,7 @@ impl OpenJournalSegment {
             synced: 0,
             length: 0,
             bounds: SegmentBounds::default(),
-            keys: SegmentKeys::default(),
+            subjects: HashSet::new(),
         })
     }
 
@@ -301,7 +303,7 @@ impl OpenJournalSegment {
         self.length += frames.len() as u64;
         for record in records {
             self.bounds.add(record);
-            self.keys.add(record);
+            self.subjects.extend(ErasureSubject::of(record));
         }
         Ok(())
     }
@@ -324,7 +326,7 @@ impl OpenJournalSegment {
         self.length
     }
 
-    pub(super) fn contains(&self, key: IndexKey) -> bool {
-        self.keys.contains(key)
+    pub(super) fn has_records_of(&self, subject: ErasureSubject) -> bool {
+        self.subjects.contains(&subject)
     }
 }

@@ -185,14 +185,13 @@ impl JournalWriter {
             JournalJob::Flush => {}
             JournalJob::Finish => self.finish(),
             JournalJob::Forget(subject) => {
-                let key = subject.key();
                 // Before the segment is finished: records of the subject that are still queued are dropped when they
                 // come.
                 self.forgotten.push_back((subject, Instant::now()));
                 if self
                     .open
                     .as_ref()
-                    .is_some_and(|(open, _)| open.contains(key))
+                    .is_some_and(|(open, _)| open.has_records_of(subject))
                 {
                     self.finish();
                 }
