@@ -72,12 +72,13 @@ pub struct DriverSettings {
     pub client: PeerClient,
     /// That of the [membership](super::membership).
     pub directory: PathBuf,
+    /// What this member is.
+    pub standing: watch::Sender<Standing>,
 }
 
 pub struct FleetDriver {
     /// For questions of this process.
     log: Arc<Mutex<EtcdLog>>,
-    standing: watch::Receiver<Standing>,
     fence: Arc<Fence>,
     shared: Arc<DriverState>,
     threads: Vec<JoinHandle<()>>,
@@ -126,7 +127,6 @@ impl FleetDriver {
             settings.client,
             settings.lease,
         ));
-        let (standing, watched) = watch::channel(Standing::Standby { owner: None });
         let mut asking = log(CALL)?;
         revoke_lease_of_previous_process(&settings.directory, &mut asking);
         let mut claims = ClaimLoop {
@@ -139,7 +139,7 @@ impl FleetDriver {
             log: log(CALL)?,
             store,
             shared: Arc::clone(&shared),
-            standing,
+            standing: settings.standing,
             status,
             told: None,
             at_takeover: None,
@@ -166,16 +166,10 @@ impl FleetDriver {
         ];
         Ok(Self {
             log: Arc::new(Mutex::new(asking)),
-            standing: watched,
             fence,
             shared,
             threads: threads.into(),
         })
-    }
-
-    #[must_use]
-    pub fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.clone()
     }
 
     /// Returns a question for the other members. It blocks.

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::pass_on::pass_on;
 use crate::app;
@@ -125,13 +126,14 @@ pub(in crate::cli) struct FleetMember {
     take_over: Arc<Mutex<Option<TakeOver>>>,
     erase: Arc<Mutex<Option<Erase>>>,
     client: PeerClient,
-    pass_on: PassOn,
+    /// Accept connections of clients until this member is the owner.
+    accepting: JoinSet<()>,
     /// From standby to service: a signal between two listeners would have no effect.
     signals: Option<Signals>,
 }
 
 impl FleetMember {
-    /// Joins the log, and listens for other members.
+    /// Listens, and joins the log. Connections that come before etcd answers wait as for a new owner.
     pub(in crate::cli) async fn start(
         startup: &Startup,
         membership: Membership,
@@ -140,6 +142,7 @@ impl FleetMember {
         let config = &startup.config;
         let examiner = examiner(config, membership.clone())?;
         let client = examiner.client.clone();
+        let (sender, standing) = watch::channel(Standing::Standby { owner: None });
         let settings = DriverSettings {
             etcd: examiner.etcd.clone(),
             lease: config.fleet.lease,
@@ -147,9 +150,12 @@ impl FleetMember {
             address: address(&config.fleet),
             client: client.clone(),
             directory: directory(&config.server.data_dir),
+            standing: sender,
         };
         let own = settings.address.clone();
         let listener = listen(&config.fleet.listen).await?;
+        let pass_on = pass_on(client.clone(), standing.clone(), own);
+        let accepting = accept(startup, &pass_on).await?;
         let (take_over, erase) = (Arc::default(), Arc::default());
         let fail = Arc::clone(&startup.fail);
         let on_failure: OnFleetFailure = Arc::new(move |why| fail(why));
@@ -185,9 +191,8 @@ impl FleetMember {
             erase: Arc::clone(&erase),
         };
         tokio::spawn(Arc::new(server).run(listener));
-        let standing = driver.standing();
         Ok(Self {
-            pass_on: pass_on(client.clone(), standing.clone(), own),
+            accepting,
             examiner: Arc::new(examiner),
             client,
             erase,
@@ -210,19 +215,6 @@ impl FleetMember {
     ) -> Result<bool, Failure> {
         let mut signals = Signals::listen()?;
         let config = &startup.config;
-        let bound = listeners::all(config, startup.tls.as_ref()).await?;
-        for address in &bound.shown {
-            if let Err(failure) = output::line(&format!("listening on {address}")) {
-                tracing::warn!("{failure}");
-            }
-        }
-        let admin = listeners::admin(&config.server.data_dir)?;
-        let listeners: Vec<_> = bound
-            .listeners
-            .into_iter()
-            .chain(admin)
-            .map(Arc::new)
-            .collect();
         let telemetry = Arc::new(app::standby_telemetry(config, store, startup.sync)?);
         let erasing = Arc::clone(&telemetry);
         *self.erase.lock() = Some(Arc::new(move |user| {
@@ -231,8 +223,6 @@ impl FleetMember {
         }));
         let mut retention = tokio::time::interval(RETENTION_EVERY);
         let clock = Arc::clone(&startup.ports.clock);
-        let mut tasks = standby::serve(&listeners, config.limits.connections, &self.pass_on);
-        drop(listeners);
         systemd::notify_ready("standing by");
         tracing::info!("standing by");
         let watchdog = tokio::spawn(systemd::feed_watchdog(store.clone()));
@@ -269,7 +259,7 @@ impl FleetMember {
         self.erase.lock().take();
         watchdog.abort();
         // The sockets stay open in this process, and the owner's listeners take them over.
-        tasks.shutdown().await;
+        self.accepting.shutdown().await;
         self.signals = Some(signals);
         owner
     }
@@ -371,6 +361,21 @@ fn severe(report: &FleetReport) -> Option<String> {
         .filter(|problem| problem.is_severe)
         .map(|problem| problem.text);
     Some(texts.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
+}
+
+/// Passes the connections of all listeners on.
+async fn accept(startup: &Startup, pass_on: &PassOn) -> Result<JoinSet<()>, Failure> {
+    let config = &startup.config;
+    let bound = listeners::all(config, startup.tls.as_ref()).await?;
+    for address in &bound.shown {
+        if let Err(failure) = output::line(&format!("listening on {address}")) {
+            tracing::warn!("{failure}");
+        }
+    }
+    let admin = listeners::admin(&config.server.data_dir)?;
+    let all = bound.listeners.into_iter().chain(admin).map(Arc::new);
+    let all: Vec<_> = all.collect();
+    Ok(standby::serve(&all, config.limits.connections, pass_on))
 }
 
 async fn listen(address: &ListenAddress) -> Result<TcpListener, Failure> {

@@ -1,10 +1,11 @@
 //! Passes connections of clients on to the owner of the fleet.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncWriteExt as _, copy_bidirectional};
+use tokio::io::{AsyncWriteExt as _, copy, copy_bidirectional, sink};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -22,6 +23,8 @@ use crate::types::{ConnectionOrigin, ListenerKind};
 /// How long a connection waits for an owner. A takeover is expected to be shorter.
 const HOLD: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(100);
+/// For a client to read its refusal and to close the connection.
+const LINGER: Duration = Duration::from_secs(1);
 /// Between two looks for the owner, for one call of which etcd has so long.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_TIME: Duration = Duration::from_secs(2);
@@ -123,6 +126,15 @@ async fn forward(
         let _ = timeout(AGAIN, standing.changed()).await;
     }
     if origin.to != ListenerKind::Secure {
-        let _ = timeout(AGAIN, stream.write_all(NO_OWNER)).await;
+        let _ = timeout(LINGER, refuse(stream)).await;
     }
+}
+
+/// Reads the request after the response: the kernel resets a connection that is closed with unread bytes, and the client
+/// would get an error in place of the response.
+async fn refuse(mut stream: Box<dyn ClientStream>) -> io::Result<()> {
+    stream.write_all(NO_OWNER).await?;
+    stream.shutdown().await?;
+    copy(&mut stream, &mut sink()).await?;
+    Ok(())
 }

@@ -387,7 +387,7 @@ struct Figures {
     gaps: Vec<Duration>,
     refused: usize,
     broken: usize,
-    unanswered: usize,
+    unanswered: [usize; MACHINES + 1],
 }
 
 pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
@@ -442,6 +442,7 @@ impl Campaign {
             next: &self.next,
             stop: &stop,
             registers: &self.registers,
+            dark: &self.fleet.dark.clone(),
         };
         let beats = &self.beats;
         let (fleet, joiner) = (&mut self.fleet, &mut self.joiner);
@@ -489,7 +490,13 @@ impl Campaign {
         let (reads, old) = (&ledger.reads, &before.1);
         figures.refused += reads.all_refused() - old.all_refused();
         figures.broken += reads.broken - old.broken;
-        figures.unanswered += reads.unanswered - old.unanswered;
+        for (sum, new) in figures
+            .unanswered
+            .iter_mut()
+            .zip(reads.unanswered_since(old))
+        {
+            *sum += new;
+        }
         println!(
             "round {round} {fault:?} during {phase:?}: {} acknowledged, longest gap {} ms, {commands} commands of the operator; reads: {}",
             ledger.acknowledged.len() - before.0,
@@ -514,20 +521,21 @@ impl Campaign {
 
     fn print(&mut self) {
         println!(
-            "| fault | rounds | without an accepted write, median / longest | reads that no member answered | attempts refused | broken off |"
+            "| fault | rounds | without an accepted write, median / longest | reads that no member answered, with at most one, two, all machines without power | attempts refused | broken off |"
         );
         for (fault, figures) in &mut self.figures {
             figures.gaps.sort_unstable();
+            let [some, one, two, all] = figures.unanswered;
             let (median, most) = (
                 percentile(&figures.gaps, 50),
                 percentile(&figures.gaps, 100),
             );
             println!(
-                "| {fault:?} | {} | {:.1} / {:.1} s | {} | {} | {} |",
+                "| {fault:?} | {} | {:.1} / {:.1} s | {}, {two}, {all} | {} | {} |",
                 figures.gaps.len(),
                 median.as_secs_f64(),
                 most.as_secs_f64(),
-                figures.unanswered,
+                some + one,
                 figures.refused,
                 figures.broken,
             );

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::machines::MACHINES;
 use super::send;
 use crate::support::server::PASSWORD;
 
@@ -36,13 +37,31 @@ pub struct Reads {
     pub refused: BTreeMap<String, usize>,
     /// Attempts that broke off or were not connected.
     pub broken: usize,
-    /// Reads that no member answered, of one attempt at each.
-    pub unanswered: usize,
+    /// Reads that no member answered, of one attempt at each, by how many machines had no power at the worst moment.
+    pub unanswered: [usize; MACHINES + 1],
+}
+
+/// How many machines have no power, or do not listen yet since it is back.
+#[derive(Clone, Default)]
+pub struct Dark(Arc<AtomicUsize>);
+
+impl Dark {
+    pub fn set(&self, machines: usize) {
+        self.0.store(machines, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Reads {
     pub fn all_refused(&self) -> usize {
         self.refused.values().sum()
+    }
+
+    pub fn unanswered_since(&self, before: &Self) -> [usize; MACHINES + 1] {
+        std::array::from_fn(|dark| self.unanswered[dark] - before.unanswered[dark])
     }
 
     /// What came since, as one text.
@@ -55,10 +74,11 @@ impl Reads {
         let refused: Vec<_> = refused
             .map(|(why, count)| format!("{count} {why:?}"))
             .collect();
+        let [some, one, two, all] = self.unanswered_since(before);
         format!(
-            "{} answered, {} by no member; attempts: {} broken off, {} refused ({})",
+            "{} answered, {} by no member, {two} with two and {all} with all machines without power; attempts: {} broken off, {} refused ({})",
             self.answered - before.answered,
-            self.unanswered - before.unanswered,
+            some + one,
             self.broken - before.broken,
             self.all_refused() - before.all_refused(),
             refused.join(", "),
@@ -164,6 +184,7 @@ pub struct Clients<'a> {
     pub stop: &'a AtomicBool,
     /// One for each address.
     pub registers: &'a [Mutex<Option<Register>>],
+    pub dark: &'a Dark,
 }
 
 impl Clients<'_> {
@@ -250,7 +271,8 @@ impl Clients<'_> {
             };
             drop(before);
             let target = format!("/api/user/v1/users/{id}");
-            let answer = self.read_once(members, &target, &bearer);
+            let mut dark = self.dark.get();
+            let answer = self.read_once(members, &target, &bearer, &mut dark);
             let mut register = self.registers[at].lock().unwrap();
             let mut ledger = self.ledger.lock().unwrap();
             match answer {
@@ -262,7 +284,7 @@ impl Clients<'_> {
                     let wrong = same.and_then(|register| register.record(floor, value));
                     ledger.impossible.extend(wrong);
                 }
-                None => ledger.reads.unanswered += 1,
+                None => ledger.reads.unanswered[dark] += 1,
                 Some((status, body)) => {
                     // Anything else about a user who was acknowledged is a lost write.
                     ledger
@@ -273,15 +295,18 @@ impl Clients<'_> {
         }
     }
 
-    /// One attempt at each member, up to the first answer that is not a refusal.
+    /// One attempt at each member, up to the first answer that is not a refusal. `dark` becomes the most machines
+    /// without power meanwhile.
     fn read_once(
         &self,
         members: &[SocketAddr],
         target: &str,
         bearer: &str,
+        dark: &mut usize,
     ) -> Option<(u16, String)> {
         members.iter().find_map(|member| {
             let answer = self.as_user(*member, "GET", target, bearer, "");
+            *dark = self.dark.get().max(*dark);
             let reads = &mut self.ledger.lock().unwrap().reads;
             match answer {
                 Some((503, body)) => *reads.refused.entry(reason(&body)).or_default() += 1,

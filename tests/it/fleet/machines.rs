@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::disk::{Disk, run};
+use super::ledger::Dark;
 use super::{installed, playgate, post, until};
 use crate::support::appliance::binary;
 use crate::support::external_tools::program;
@@ -184,6 +185,7 @@ pub struct Machines {
     /// Before the network and the folder that they are in.
     pub machines: Vec<Machine>,
     pub partner: String,
+    pub dark: Dark,
     network: Network,
     folder: tempfile::TempDir,
 }
@@ -212,6 +214,7 @@ impl Machines {
         let mut all = Self {
             machines,
             partner: String::new(),
+            dark: Dark::default(),
             network,
             folder,
         };
@@ -497,6 +500,7 @@ impl Machines {
 
     /// Nothing reaches these disks any more; their processes are gone.
     pub fn cut_power(&mut self, which: &[usize]) {
+        self.dark.set(which.len());
         for at in which {
             // A sync that is under way while ext4 is shut down can report a success that it is not, which no disk
             // without power does. Of a process that is stopped nobody learns of it.
@@ -518,6 +522,11 @@ impl Machines {
         for at in which {
             self.start_member(*at, None);
         }
+        for at in which {
+            let address = self.machines[*at].address;
+            until("a listener", || TcpStream::connect(address).ok());
+        }
+        self.dark.set(0);
     }
 
     pub fn restore_power_without_members(&mut self, which: &[usize]) {

@@ -166,3 +166,35 @@ fn reads_go_on_without_etcd_while_every_member_promises_not_to_take_over() {
         (status == 200).then_some(())
     });
 }
+
+/// A client that meets a refused connection gives up; one that waits needs no other member.
+#[test]
+fn connections_wait_at_a_member_that_starts_while_etcd_is_away() {
+    let Some(mut fleet) = fleet() else { return };
+    let owner = fleet.owner();
+    let user = User::sign_up(&fleet, fleet.members[owner].address, "waits@example.com");
+    fleet.wait_until_equal();
+    let standby = &mut fleet.members[(owner + 1) % 3];
+    standby.part.stop();
+    fleet.signal_etcd(0, "STOP");
+    fleet.signal_etcd(1, "STOP");
+    let standby = &mut fleet.members[(owner + 1) % 3];
+    let lease = format!("{}s", LEASE.as_secs());
+    let lease = [("PLAYGATE_FLEET_LEASE", &*lease)];
+    standby.part.start(&standby.config, &lease);
+    let at = standby.address;
+    until("a listener", || TcpStream::connect(at).ok());
+    // No member can know whether there is an owner.
+    until("a refusal", || {
+        let (status, _) = user.read(at)?;
+        (status == 503).then_some(())
+    });
+
+    fleet.signal_etcd(0, "CONT");
+    fleet.signal_etcd(1, "CONT");
+    until("a read", || {
+        let (status, body) = user.read(at)?;
+        assert!(matches!(status, 200 | 503), "{status}: {body}");
+        (status == 200).then_some(())
+    });
+}
