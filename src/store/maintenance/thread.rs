@@ -29,9 +29,9 @@ const RESUME_EVERY: Duration = Duration::from_secs(2);
 /// Minimum WAL size before a new snapshot is written. The WAL also has to be as large as the
 /// snapshot, so that each byte is written to snapshots about once.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
-/// Before the first checkpoint the WAL may have so many times the size. A snapshot that is written while the memory tables
-/// are filled delays the start.
-const LIMITS_AT_START: u64 = 4;
+/// Before the first checkpoint the WAL may be so many times as large as the snapshot. A large snapshot that is written while
+/// the memory tables are filled delays the start.
+const SNAPSHOTS_AT_START: u64 = 4;
 
 pub(in crate::store) struct MaintenanceThread {
     pub(in crate::store) core: Weak<Shared>,
@@ -49,7 +49,7 @@ impl MaintenanceThread {
             && core.is_writable()
         {
             self.attempt(&core, |core, now| {
-                write_snapshot_if_wal_is_long(core, now, LIMITS_AT_START)
+                write_snapshot_if_wal_is_long(core, now, SNAPSHOTS_AT_START)
             });
         }
         let (mut checkpointed, mut resumed) = (Instant::now(), Instant::now());
@@ -225,7 +225,11 @@ pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
     segments.retire(applied.min(kept))
 }
 
-fn write_snapshot_if_wal_is_long(core: &Shared, now: i64, limits: u64) -> Result<(), StoreError> {
+fn write_snapshot_if_wal_is_long(
+    core: &Shared,
+    now: i64,
+    snapshots: u64,
+) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
     };
@@ -251,7 +255,7 @@ fn write_snapshot_if_wal_is_long(core: &Shared, now: i64, limits: u64) -> Result
     let size = snapshot.map_or(0, |snapshot| {
         fs::metadata(disk.snapshot_path(snapshot.number)).map_or(0, |file| file.len())
     });
-    if log <= limits * LOG_BYTES.max(size) {
+    if log <= LOG_BYTES.max(snapshots * size) {
         return Ok(());
     }
     // A new snapshot is optional, so it must not use up the last free space.
