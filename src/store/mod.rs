@@ -6,8 +6,8 @@
 //! commits that the engine lacks are in the memtable, which every read checks first.
 //!
 //! The durable state is the newest verified snapshot plus the WAL. The engine is derived from it,
-//! is verified at every start and is rebuilt if the two differ. This module must not know what the
-//! tables mean.
+//! is verified at every start and is rebuilt if the two differ. This module must not know the meaning
+//! of the tables.
 
 mod commit;
 mod engine;
@@ -116,7 +116,6 @@ struct Inner {
     threads: Mutex<Vec<JoinHandle<()>>>,
     stop_maintenance: Mutex<Option<std::sync::mpsc::Sender<()>>>,
     clock: SnapshotClock,
-    /// Holds the lock of the data directory while the store is open.
     _lock: Option<File>,
 }
 
@@ -214,7 +213,6 @@ impl Store {
         Ok(store)
     }
 
-    /// Creates a store that exists only in memory, for tests.
     #[must_use]
     pub fn in_memory(schema: Schema) -> Self {
         let Options {
@@ -310,7 +308,7 @@ impl Store {
         let core = Arc::clone(&self.0.core);
         let job = Box::new(move |mut txn: Txn<'_>| {
             let mut result = batch(&mut txn);
-            // Checked only here, so that a transaction without changes is never rejected.
+            // The check is here and not before the transaction, so that a transaction without changes is never rejected.
             if result.is_ok() && !txn.batch.is_empty() && !core.admits(need) {
                 result = Err(StoreError::Full.into());
             }
@@ -329,8 +327,8 @@ impl Store {
                 answer,
             }
         });
-        // A full queue rejects at once: callers must not pile up behind a slow disk, and some are runtime
-        // threads.
+        // A full queue rejects immediately: callers must not pile up behind a slow disk, and some of them
+        // are runtime threads.
         let refused = match self.0.inbox.try_send(WriterMessage::Write(class, job)) {
             Ok(()) => return commit,
             Err(TrySendError::Full(_)) => StoreError::Overloaded,
@@ -347,8 +345,7 @@ impl Store {
     pub fn read<R>(&self, read: impl FnOnce(&Txn<'_>) -> R) -> R {
         let nothing = WriteBatch::default();
         read(&Txn {
-            engine: &*self.0.core.engine(),
-            memtable: &self.0.core.memtable,
+            shared: &self.0.core,
             group: &nothing,
             batch: WriteBatch::default(),
             publications: Vec::new(),
@@ -365,7 +362,7 @@ impl Store {
         let (sender, commit) = Commit::channel();
         let (message, refused) = match self.0.inbox.try_send(WriterMessage::Probe(sender)) {
             Ok(()) => return commit,
-            // A full queue does not mean that the writer hangs, so it is an error of its own.
+            // A full queue does not mean that the writer hangs, so it is a separate error.
             Err(TrySendError::Full(message)) => (message, StoreError::Overloaded),
             Err(TrySendError::Disconnected(message)) => (message, StoreError::Closed),
         };
@@ -391,7 +388,7 @@ fn layout_identity(
     if layout.is_initialised() {
         let identity = layout.identity()?;
         crate::store::recovery::layout::check_format(identity.format, schema.format())?;
-        // Before anything is replayed, so that a refused store is not changed.
+        // This check comes before any replay, so that a refused store is not changed.
         options.upgrade.admit(&identity, schema.format())?;
         Ok(identity)
     } else {
@@ -411,7 +408,7 @@ fn layout_identity(
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // First: the apply thread may wait for an engine that is not ready yet.
+        // This comes first: the apply thread may be waiting for an engine that is not ready yet.
         self.core.engine().abandon();
         // The queue may be full. The writer empties it and then finds that all senders are gone.
         let _ = self.inbox.send(WriterMessage::Stop);
@@ -420,7 +417,7 @@ impl Drop for Inner {
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
-        // The next start then has nothing to replay. If this fails, the WAL still has every commit.
+        // After a checkpoint the next start has nothing to replay. If it fails, the WAL still has every commit.
         let _ = crate::store::maintenance::thread::checkpoint(&self.core);
     }
 }

@@ -26,14 +26,12 @@ pub type SnapshotMetadata = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sy
 
 pub(super) struct Shared {
     pub(super) schema: Schema,
-    /// The engine below the memtable; replaced when it has no disk space or was compacted.
+    /// The engine below the memtable. It is replaced when its disk is full and by a compaction.
     engine: RwLock<Arc<dyn Engine>>,
     pub(super) memtable: Memtable,
     pub(super) failure: FatalError,
-    /// Whether commits are accepted; false while the disk is full or read-only.
     writable: AtomicBool,
     pub(super) counts: CommitCounts,
-    /// `None` for a store in memory.
     pub(super) disk: Option<OnDisk>,
 }
 
@@ -42,22 +40,21 @@ pub(super) struct OnDisk {
     pub(super) identity: Identity,
     pub(super) space: Space,
     pub(super) segments: RwLock<Segments>,
-    /// The newest verified snapshot; the WAL may drop what it contains. Held while the snapshot or
-    /// the segments change.
+    /// The newest verified snapshot. The WAL may drop the commits that it contains. The lock is held while the
+    /// snapshot or the segments change.
     pub(super) snapshot: Mutex<Option<SnapshotHead>>,
     pub(super) verify_snapshot: VerifySnapshot,
     pub(super) notes: SnapshotMetadata,
     pub(super) seed: [u8; 16],
     pub(super) rebuilt_from: Arc<OnceLock<String>>,
-    /// The commits that were given up when the store was opened.
     pub(super) loss: Option<Loss>,
     /// Whether [`StoreLayout::upgrade_backup`] exists.
     pub(super) upgrade_is_reversible: AtomicBool,
 }
 
 impl OnDisk {
-    /// Zero-padded, so that names sort by commit number.
     pub(super) fn snapshot_path(&self, number: u64) -> PathBuf {
+        // The number is zero-padded, so that names sort by commit number.
         self.layout
             .snapshots()
             .join(format!("{number:020}.snapshot"))
@@ -93,7 +90,7 @@ impl Shared {
         engine: Arc<dyn Engine>,
         writable: bool,
     ) -> Arc<dyn Engine> {
-        // The write lock waits for a part that is applied, and the rest of its batch is dropped with the memtable.
+        // The write lock waits until the current part is applied. The rest of its batch is dropped with the memtable.
         let mut current = self.engine.write();
         self.writable.store(writable, Ordering::Release);
         self.memtable.reset();
@@ -108,9 +105,10 @@ impl Shared {
         let lineage = self.disk.as_ref().map(|disk| &disk.identity.lineage);
         let commit = lineage.map(|lineage| lineage.commit(number));
         for part in batch.parts() {
-            // For each part, since the writer and all readers wait for who replaces the engine.
+            // The lock is taken for each part and not for the batch: a thread that replaces the engine waits for it,
+            // and meanwhile blocks the writer and all readers.
             let engine = self.engine.read();
-            // Another engine came, which has every commit.
+            // The engine was replaced by one that has every commit.
             if !self.memtable.is_applying() {
                 break;
             }
@@ -128,7 +126,7 @@ impl Shared {
                 Ok(()) => {}
                 // The WAL has every commit, and the memtable stays readable.
                 Err(StoreError::Full) => self.memtable.stall(),
-                // The store is closing before the engine became ready.
+                // The store closes before the engine is ready.
                 Err(StoreError::Closed) => {
                     self.memtable.end();
                     return;
@@ -142,7 +140,6 @@ impl Shared {
         }
     }
 
-    /// Reports a failed sync of any thread: the process has to restart.
     pub(super) fn or_fail<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(error @ StoreError::NotSynced(_)) = &result {
             // The kernel reports a failed sync once and then drops the pages, so nothing after it can be
@@ -171,7 +168,6 @@ pub struct Written {
     pub syncs: u64,
 }
 
-/// Written only by the writer thread.
 #[derive(Default)]
 pub(super) struct CommitCounts {
     commits: AtomicU64,
@@ -217,8 +213,6 @@ impl FatalError {
         self.first.lock().clone()
     }
 
-    /// Records and reports the first failure; later ones are dropped. A failed sync is never
-    /// retried.
     pub(super) fn report(&self, error: &StoreError) -> StoreError {
         let mut first = self.first.lock();
         if let Some(failed) = &*first {
@@ -231,7 +225,7 @@ impl FatalError {
             other => StoreError::Failed(other.to_string()),
         };
         *first = Some(failed.clone());
-        // Released before the handler runs, which may ask for the failure itself.
+        // The lock is released before the handler runs, since the handler may call `get`.
         drop(first);
         (self.on_failure)(&failed);
         failed
@@ -249,9 +243,10 @@ mod tests {
     use crate::store::snapshot::history::CommitId;
     use crate::store::table::TreeName;
     use crate::store::tests::schema;
+    use crate::store::txn::Txn;
     use crate::store::write_batch::{BatchPart, PART_CHANGES, WriteBatch};
 
-    /// An engine that another one replaces while it gets its first part.
+    /// An engine that is replaced while it applies its first part.
     #[derive(Default)]
     struct ReplacedEngine {
         core: OnceLock<Weak<Shared>>,
@@ -274,7 +269,7 @@ mod tests {
                 let next = Arc::new(MemoryEngine::default());
                 let replacing = Arc::clone(&core);
                 thread::spawn(move || replacing.replace_engine(next, true));
-                // A waiting writer keeps new readers out.
+                // A waiting writer blocks new readers.
                 while core.engine.try_read().is_some() {
                     thread::yield_now();
                 }
@@ -289,6 +284,34 @@ mod tests {
         fn sync(&self) -> Result<(), StoreError> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn read_during_an_engine_switch_sees_every_answered_commit() {
+        let engine = || Arc::new(MemoryEngine::default());
+        let core = Shared::new(schema(), engine(), Arc::new(|_| {}), true, None);
+        let answered = || {
+            let mut batch = WriteBatch::default();
+            batch.set("t", b"a".to_vec(), Some(b"1".to_vec()));
+            batch
+        };
+        // Only the memtable has the commit, and the next engine.
+        core.memtable.push(1, answered(), || true);
+        let next = engine();
+        for part in answered().parts() {
+            next.apply_part(CommitId::default(), &part).unwrap();
+        }
+        let nothing = WriteBatch::default();
+        let read = Txn {
+            shared: &core,
+            group: &nothing,
+            batch: WriteBatch::default(),
+            publications: Vec::new(),
+        };
+        core.replace_engine(next, true);
+        assert_eq!(read.raw("t", b"a"), Ok(Some(b"1".to_vec())));
+        let found = read.pairs("t", b"", None, 9);
+        assert_eq!(found, Ok(vec![(b"a".to_vec(), b"1".to_vec())]));
     }
 
     #[test]

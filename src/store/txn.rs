@@ -1,23 +1,20 @@
 //! Transactions on the writer thread: typed reads, and changes collected in a write batch.
 
 use super::StoreError;
-use super::engine::Engine;
 use super::key::{Key, PrefixOf, after_prefix};
 use super::record;
+use super::shared::Shared;
 use super::table::{self, Index, PrimaryKey, Table, TreeName};
 use super::write_batch::{NewValue, WriteBatch};
 use crate::store::commit::derived::Publication;
-use crate::store::commit::memtable::Memtable;
 
 /// A transaction. Its reads see its own changes, then those of earlier transactions of its group,
 /// the memtable and the engine. No change takes effect before the commit; an error discards all of
 /// them.
 pub struct Txn<'a> {
-    pub(super) engine: &'a dyn Engine,
-    pub(super) memtable: &'a Memtable,
+    pub(super) shared: &'a Shared,
     pub(super) group: &'a WriteBatch,
     pub(super) batch: WriteBatch,
-    /// Values for the tables in memory, published together with the commit; see [`Txn::publish`].
     pub(super) publications: Vec<Publication>,
 }
 
@@ -34,9 +31,11 @@ impl Txn<'_> {
     pub(super) fn raw(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let pending = self.pending(tree, key).cloned();
         // The newest layer first: this transaction, its group, the memtable, the engine.
-        match pending.or_else(|| self.memtable.get(tree, key)) {
+        match pending.or_else(|| self.shared.memtable.get(tree, key)) {
             Some(change) => Ok(change),
-            None => self.engine.get(tree, key),
+            // The engine is fetched after the memtable was read: a switch to a new engine clears the memtable, and the
+            // old engine lacks what the memtable held.
+            None => self.shared.engine().get(tree, key),
         }
     }
 
@@ -53,8 +52,8 @@ impl Txn<'_> {
             .collect()
     }
 
-    /// Returns up to `limit` records in key order, from the key `from` or the first one on. A damaged
-    /// record is `None`, so that the records after it stay reachable.
+    /// Returns up to `limit` records in key order, beginning at `from` or at the first key. A damaged record is
+    /// `None`, so that the records after it stay reachable.
     pub fn scan_from<T: Table>(
         &self,
         from: Option<&T::Key>,
@@ -102,16 +101,17 @@ impl Txn<'_> {
         self.entries::<I>(&from.prefix_bytes(), Some(&to.prefix_bytes()), limit)
     }
 
-    /// Calls `each` for every key of an index that was committed before this call, in no order. It
-    /// may also see later changes, and some keys more than once. Memory use is bounded.
+    /// Calls `each` for every key of an index that was committed before this call, in no particular order. It may
+    /// also pass later changes, and some keys more than once. Memory use is bounded.
     pub fn for_each_key<I: Index>(&self, each: &mut dyn FnMut(I::Key)) -> Result<(), StoreError> {
-        // Read before the engine: a commit that is applied in between is then seen twice, never
-        // missed.
-        let waiting = self.memtable.range(I::NAME, &[], None);
-        for pair in self.engine.scan(I::NAME, &[], None) {
+        // The memtable is read before the engine is fetched: a commit that is applied in between, or that a new engine
+        // has, is then seen twice and never missed.
+        let waiting = self.shared.memtable.range(I::NAME, &[], None);
+        let engine = self.shared.engine();
+        for pair in engine.scan(I::NAME, &[], None) {
             each(split_entry::<I>(&pair?.0)?.0);
         }
-        // A deletion in the memtable cannot be matched with what the scan above has already passed on.
+        // A deletion in the memtable cannot withdraw a key that the scan has already passed to `each`.
         for (entry, _) in waiting.iter().filter(|(_, change)| change.is_some()) {
             each(split_entry::<I>(entry)?.0);
         }
@@ -130,11 +130,10 @@ impl Txn<'_> {
             .collect()
     }
 
-    /// Writes a record and updates the indexes of its table.
     pub fn put<T: Table>(&mut self, key: &T::Key, record: &T::Record) -> Result<(), StoreError> {
         let bytes = key.to_bytes();
         let value = record::seal(T::NAME, &bytes, record)?;
-        // Before the record is set: the old record, which names the old entries, must still be readable.
+        // The indexes are updated first: the old record determines the old entries and must still be readable.
         self.reindex::<T>(key, &bytes, &table::entries::<T>(key, record))?;
         self.batch.set(T::NAME, bytes, Some(value));
         Ok(())
@@ -191,7 +190,6 @@ impl Txn<'_> {
             .or_else(|| self.group.get(tree, key))
     }
 
-    /// Merges the pairs of the engine with the pending changes.
     pub(super) fn pairs(
         &self,
         tree: TreeName,
@@ -199,15 +197,16 @@ impl Txn<'_> {
         to: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
-        // Read before the engine: a commit that is applied in between is then seen twice, never
-        // missed.
-        let waiting = self.memtable.range(tree, from, to);
+        // The memtable is read before the engine is fetched: a commit that is applied in between, or that a new engine
+        // has, is then seen twice and never missed.
+        let waiting = self.shared.memtable.range(tree, from, to);
+        let engine = self.shared.engine();
         let mut pending = waiting.iter().collect::<std::collections::BTreeMap<_, _>>();
         // Later layers override earlier ones: memtable, group, this transaction.
         pending.extend(self.group.range(tree, from, to));
         pending.extend(self.batch.range(tree, from, to));
         let mut pending = pending.into_iter().peekable();
-        let mut stored = self.engine.scan(tree, from, to).peekable();
+        let mut stored = engine.scan(tree, from, to).peekable();
         let mut pairs = Vec::new();
         while pairs.len() < limit {
             // At equal keys the pending change comes first, since it replaces the stored value.

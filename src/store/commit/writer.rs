@@ -24,15 +24,15 @@ use crate::store::write_batch::WriteBatch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// After the sync: neither a kill nor a power cut loses it.
+    /// Answered after the sync: neither a kill nor a power cut loses the commit.
     Durable,
-    /// After the write to the WAL, which is synced within [`SYNC_WITHIN`]. A kill loses nothing, a
-    /// power cut at most that much.
+    /// Answered after the write to the WAL, which is synced within [`SYNC_WITHIN`]. A kill loses
+    /// nothing; a power cut loses at most the commits of that time.
     Logged,
 }
 
 pub const SYNC_WITHIN: Duration = Duration::from_millis(500);
-/// Of a member of a fleet: bytes of commits that wait in memory for a sync of the WAL.
+/// Maximum size of the commits that wait in the memory of a fleet member for a sync of the WAL.
 const UNSYNCED_BYTES: usize = 1024 * 1024;
 
 /// Limits of one group: a commit must not wait for its sync indefinitely.
@@ -81,7 +81,7 @@ pub(in crate::store) enum WriterMessage {
     Exclusive(Box<dyn FnOnce(&mut Writer) + Send>),
     /// Like `Exclusive`, without the sync before it.
     Replicate(Box<dyn FnOnce(&mut Writer) + Send>),
-    /// Waits for at most one sync and for no group to form.
+    /// Answered after at most one sync, and without waiting for a group to form.
     Probe(oneshot::Sender<Result<(), StoreError>>),
     Stop,
 }
@@ -92,15 +92,15 @@ pub(in crate::store) fn run_exclusive<R: Send + 'static>(
 ) -> Result<R, StoreError> {
     let (sender, receiver) = oneshot::channel();
     let message = WriterMessage::Exclusive(Box::new(move |writer| {
-        // The caller may have given up; the work is done all the same.
+        // The receiver may be gone; the work is done anyway.
         let _ = sender.send(work(writer));
     }));
-    // Blocks while the queue is full: this is for maintenance, which may wait.
+    // Blocks while the queue is full. The callers are maintenance operations, which may wait.
     writer.send(message).map_err(|_| StoreError::Closed)?;
     receiver.recv().map_err(|_| StoreError::Closed)?
 }
 
-/// All commits up to this number are in the WAL, and in the engine or memtable.
+/// Returns the last commit. It and all before it are in the WAL, and in the engine or the memtable.
 pub(in crate::store) fn last_number(writer: &SyncSender<WriterMessage>) -> Result<u64, StoreError> {
     run_exclusive(writer, |writer| Ok(writer.number))
 }
@@ -112,7 +112,6 @@ pub(in crate::store) struct Writer {
     pub(in crate::store) number: u64,
     /// When the oldest commit that is logged but not synced was appended.
     pub(in crate::store) unsynced: Option<Instant>,
-    /// `None` on a single node.
     pub(in crate::store) replica: Option<Replica>,
 }
 
@@ -158,15 +157,13 @@ impl Writer {
         mut job: WriterJob,
         inbox: &Receiver<WriterMessage>,
     ) -> Option<WriterMessage> {
-        // One engine for the whole group: it cannot be replaced while its transactions run.
-        let engine = self.core.engine();
         let mut group = WriteBatch::default();
         let mut publications = Vec::new();
         let mut answers = Vec::new();
         let (mut durable, mut changes) = (false, 0);
         let mut next = None;
         loop {
-            if let Some(outcome) = self.run_transaction(&*engine, job, &group) {
+            if let Some(outcome) = self.run_transaction(job, &group) {
                 // One durable commit makes the sync of the whole group necessary; commits without changes need
                 // none.
                 durable |= class == Durability::Durable && !outcome.batch.is_empty();
@@ -178,7 +175,7 @@ impl Writer {
             if answers.len() >= GROUP_JOBS || group.bytes() >= self.group_bytes() {
                 break;
             }
-            // A probe is answered at once, so that a long group does not look like a hang.
+            // A probe is answered immediately, so that a long group does not look like a hang.
             let following = loop {
                 match inbox.try_recv() {
                     Ok(WriterMessage::Probe(probe)) => self.answer_probe(probe),
@@ -191,17 +188,15 @@ impl Writer {
                     next = Some(other);
                     break;
                 }
-                // The queue is empty, or all handles are gone: what was collected is committed.
+                // The queue is empty, or all handles are gone. The collected changes are committed.
                 Err(_) => break,
             }
         }
-        // Released first: `commit` may wait for the apply thread to empty the memtable.
-        drop(engine);
         let result = self.commit(group, publications, durable);
         if result.is_ok() {
             self.core.counts.committed(changes);
         }
-        // Only now: a caller that sees its answer must find its change in the memory tables and on disk.
+        // The answers come last: a caller that is answered must find its change in the memory tables and on disk.
         for answer in answers {
             answer(result.clone());
         }
@@ -216,13 +211,11 @@ impl Writer {
     /// A panicking transaction loses its changes, and its caller gets [`StoreError::Closed`].
     fn run_transaction(
         &self,
-        engine: &dyn Engine,
         job: WriterJob,
         group: &WriteBatch,
     ) -> Option<TransactionResult> {
         let txn = Txn {
-            engine,
-            memtable: &self.core.memtable,
+            shared: &self.core,
             group,
             batch: WriteBatch::default(),
             publications: Vec::new(),
@@ -268,14 +261,14 @@ impl Writer {
         if !empty {
             let published = self.publish(&group);
             self.or_fail(published)?;
-            // After the table listeners: what they have marked stale is then replaced.
+            // Publications run after the table listeners, so that they replace the states that those marked as stale.
             publications.into_iter().for_each(|publish| publish());
             self.apply_later(group)?;
         }
         Ok(())
     }
 
-    /// The engine takes what is pushed here, in a fleet once the WAL is synced.
+    /// Passes a group to the engine by way of the memtable, in a fleet only after a sync of the WAL.
     pub(in crate::store) fn apply_later(&mut self, group: WriteBatch) -> Result<(), StoreError> {
         if self.replica.is_some() && self.unsynced.is_some() {
             let waiting = self.core.memtable.push_unsynced(self.number, group);
@@ -289,10 +282,10 @@ impl Writer {
         Ok(())
     }
 
-    /// A group is one entry of a shared log, which takes less than the WAL.
     const fn group_bytes(&self) -> usize {
         match self.replica {
             None => GROUP_BYTES,
+            // A group is one entry of the shared log, whose limit is lower than that of the WAL.
             Some(_) => ENTRY_MAX / 2,
         }
     }
@@ -333,10 +326,9 @@ impl Writer {
         Ok(self.core.replace_engine(engine, true))
     }
 
-    /// Switches back to an engine on disk, and makes the store writable.
     pub(in crate::store) fn resume(&mut self, engine: Arc<dyn Engine>, log: FileLog, number: u64) {
-        // Commits are rejected while the store is read-only, so the numbers differ only if the disk changed
-        // underneath.
+        // Commits are rejected while the store is read-only, so the numbers differ only if another program
+        // changed the files.
         if number != self.number {
             self.core.failure.report(&StoreError::Engine(format!(
                 "it was reopened at commit {number} instead of {}",

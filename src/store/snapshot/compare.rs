@@ -17,12 +17,12 @@ use crate::store::table::{Schema, TreeName};
 use crate::store::wal::read_segment;
 use crate::store::write_batch::visit;
 
-/// Keys of trees, with the checksums that their values must have.
+/// Keys of trees, with the checksums that their pairs must have.
 type ExpectedRecord = BTreeMap<(TreeName, Vec<u8>), Option<Digest>>;
 
 /// Up to this many keys are checked on the writer thread between two commits.
 const FEW: usize = 256;
-/// After this many attempts larger numbers of keys are checked there too.
+/// After this many attempts, a larger number of keys is checked there too.
 const LOOKS: u32 = 16;
 
 fn digest_of(key: &[u8], value: &[u8]) -> Digest {
@@ -37,7 +37,7 @@ pub(in crate::store) fn against_durable_state(
     disk: &OnDisk,
     writer: &SyncSender<WriterMessage>,
 ) -> Result<(Vec<TableReport>, DurableStateReport, bool), StoreError> {
-    // Keeps the files that are read here from being retired, and the engine from being replaced.
+    // The lock prevents that the files that are read here are retired and that the engine is replaced.
     let snapshot = disk.snapshot.lock();
     let number = last_number(writer)?;
     // Pending commits would count as differences. If the engine is stalled, `settle` reads them
@@ -140,7 +140,7 @@ fn compare_again(
         return Ok(());
     }
     let core = Arc::clone(core);
-    // Few keys are left: the writer holds still while they are compared.
+    // Few keys are left. No commit can change them while they are compared on the writer thread.
     let settled = run_exclusive(writer, move |writer| {
         let number = writer.number;
         bring_forward(&core, &mut expected, known, number, number)?;
@@ -154,11 +154,11 @@ fn compare_again(
 }
 
 fn read_again(core: &Shared, expected: &ExpectedRecord) -> Result<Vec<Option<Digest>>, StoreError> {
-    let engine = core.engine();
     let read = |(tree, key): &(TreeName, Vec<u8>)| {
         let value = match core.memtable.get(tree, key) {
             Some(change) => change,
-            None => engine.get(tree, key)?,
+            // Fetched after the memtable was read, as for a transaction.
+            None => core.engine().get(tree, key)?,
         };
         Ok(value.map(|value| digest_of(key, &value)))
     };
@@ -243,7 +243,6 @@ impl<'a> DifferenceCounter<'a> {
         Ok(())
     }
 
-    /// The second value is whether all indexes are correct.
     fn finish(self) -> (Vec<TableReport>, bool) {
         let matched = self.wanted == self.found;
         (self.tables, matched)
