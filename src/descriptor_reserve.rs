@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// For a WAL segment and its directory, and the same for telemetry: without its next segment the WAL rejects all
-/// writes.
+/// Descriptors for a WAL segment and its directory, and for a telemetry file and its directory. Without its next
+/// segment the WAL rejects all writes.
 const FOR_FILES: usize = 8;
-/// For connections of administrators, who otherwise could not find out what is wrong.
+/// Descriptors for connections of administrators, who must still be able to find the cause.
 const FOR_ADMINISTRATORS: usize = 4;
 
 static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
@@ -20,12 +20,12 @@ pub(crate) fn is_exhaustion(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
 }
 
-/// Opens what is missing. What cannot be opened now is opened by a later call.
 pub(crate) fn fill() {
     let mut reserved = RESERVED.lock();
     while reserved.len() < FOR_FILES + FOR_ADMINISTRATORS {
         match File::open("/dev/null") {
             Ok(file) => reserved.push(file),
+            // No descriptor is free: a later call fills the rest.
             Err(_) => return,
         }
     }

@@ -1,9 +1,9 @@
-//! Command line in, exit code out.
+//! Entry point: runs the command line and returns its exit code.
 
 use std::process::ExitCode;
 
-/// The engine makes and frees millions of small nodes on several threads. With the allocator of glibc that
-/// costs twice the processor time of an import, and leaves memory in pieces that are not given back.
+/// The engine allocates and frees millions of small nodes on several threads. With the allocator of glibc an import
+/// takes twice the processor time, and fragmented memory is not returned to the system.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -38,10 +38,10 @@ use crate::worker_pool::recent_failures::RecentFailures;
 
 /// Opened once by [`app`](crate::app) and shared by all requests and jobs.
 pub struct Services {
-    /// The clock. The service reads it once per request.
+    /// A request reads the clock once, so that all its decisions agree.
     pub clock: Arc<dyn Clock>,
     pub lab_clock: Option<Arc<LabClock>>,
-    /// Detects clock jumps; expiry is judged by its time.
+    /// Detects clock jumps. Expiry is checked against its time.
     pub clock_guard: Arc<ClockGuard>,
     pub entropy: Arc<dyn Entropy>,
     pub config: Config,
@@ -106,11 +106,11 @@ pub struct DueJobs(OnceLock<RunJobs>);
 
 impl DueJobs {
     pub fn set(&self, run: RunJobs) {
-        // Jobs are started once; a second start would find the jobs of the first.
+        // Jobs are started once per process; a second call keeps the first value.
         let _ = self.0.set(run);
     }
 
-    /// Blocks up to `patience`. Without jobs, as in commands without a server, nothing is due.
+    /// Blocks for at most `patience`. Commands without a server have no jobs, so nothing is due.
     #[must_use]
     pub fn run(&self, patience: Duration) -> Vec<&'static str> {
         self.0.get().map(|run| run(patience)).unwrap_or_default()

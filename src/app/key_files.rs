@@ -56,6 +56,7 @@ pub(super) fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyE
     let path = path(data_dir, name);
     match fs::read(&path) {
         Ok(content) => decode(&content).ok_or(KeyError::Malformed(path)).map(Some),
+        // Absent before the first start.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(KeyError::File { path, error }),
     }

@@ -56,6 +56,7 @@ fn register_store(
             "playgate_store_writes_rejected",
             "1 if writes of this class are rejected for lack of disk space.",
             &[("need", need.name())],
+            // The classes are in order: all after the first rejected one are rejected too.
             move || i64::from(of.refuses().is_some_and(|first| first <= need)),
         );
     }

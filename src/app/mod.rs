@@ -82,7 +82,7 @@ pub fn check(config: &Config) -> Vec<AppError> {
     settings::check(config)
 }
 
-/// The event files of a member of a fleet that is not the owner.
+/// Opens the event files of a fleet member that is not the owner.
 pub fn standby_telemetry(
     config: &Config,
     store: &Store,
@@ -96,7 +96,6 @@ pub struct Parts {
     pub config: Config,
     pub store: Store,
     pub ports: Ports,
-    /// Address of the partner interface, if it has one.
     pub listener: Option<SocketAddr>,
     pub tls: Option<Arc<Tls>>,
     /// Whether files are synced; disabled only in control runs of durability tests.
@@ -115,7 +114,6 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Ports of this machine; the clock is movable if the configuration allows it.
     #[must_use]
     pub fn for_machine(config: &Config) -> Self {
         let lab = config
@@ -163,7 +161,7 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
     let (clock, entropy) = (ports.clock, ports.entropy);
     let http = settings::http(&config, listener);
     let metrics = Arc::new(Registry::default());
-    // Before every service that lets something expire: it says up to which time a reading is believed.
+    // Opened before every service whose records expire: it decides which clock readings are believed.
     let guard = ClockGuard::open(store.clone(), Arc::clone(&clock), boot_id())?;
     let partners = Partners::open(store.clone(), Arc::clone(&entropy))?;
     // A store without a partner has served nobody: this is its first start.

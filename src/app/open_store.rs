@@ -14,7 +14,8 @@ use crate::store::{
     self, FleetAccess, FormatUpgrade, Import, Imported, OnFailure, Options, Store, StoreError,
 };
 
-/// A small store has a verified engine at the start; clients do not wait for a large one.
+/// How long the start waits for the engine. A small store is verified within this time; clients do not wait for a large
+/// one.
 const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
 
 pub struct StoreOpener {
@@ -64,7 +65,7 @@ pub fn drop_content_keys(
     ports: &Ports,
     opening: StoreOpener,
 ) -> Result<usize, AppError> {
-    // Takes the lock of the data directory: no server may run meanwhile.
+    // Takes the lock of the data directory: no server can run at the same time.
     let store = open_store(config, ports, opening)?;
     let master = key_files::read(&config.server.data_dir, key_files::CONTENT)?;
     Ok(catalog::drop_keys(&store, master.as_ref())?)

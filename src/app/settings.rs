@@ -92,7 +92,6 @@ fn reachable(address: IpAddr) -> String {
     }
 }
 
-/// Loads messages for viewers: the built-in languages and the `xx.toml` files of a directory.
 pub(super) fn messages(config: &Config) -> Result<Messages, AppError> {
     let mut added = Vec::new();
     if let Some(directory) = &config.http.messages {
@@ -197,7 +196,7 @@ pub(super) fn check(config: &Config) -> Vec<AppError> {
                 AppError::setting(error)
             })
         });
-    // Each is tried, so that all mistakes are reported at once.
+    // All are checked, so that one run reports every mistake.
     [
         messages(config).map(|_| ()),
         mailer(config).map(|_| ()),

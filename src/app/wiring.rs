@@ -81,8 +81,7 @@ impl<'a> Assembly<'a> {
     }
 
     pub(super) fn accounts(&self, mail: &Mail, partners: &Partners) -> Result<Accounts, AppError> {
-        // Called in the transaction that erases the account, so that no module keeps data of a user who is
-        // gone.
+        // Called in the transaction that erases the account, so that no module keeps data of an erased user.
         let erasers: Vec<Eraser> = vec![
             |txn, user, _| entitlement::erase_user(txn, user),
             playback::tables::erase,
@@ -97,8 +96,8 @@ impl<'a> Assembly<'a> {
                 mail: mail.clone(),
                 partners: partners.clone(),
                 erasers,
-                // Likewise when all logins of an account end: whoever had its password must not go on
-                // playing.
+                // Called in the transaction that ends all logins of an account: somebody who knew its password must not
+                // continue to play.
                 revokers: vec![playback::tables::revoke],
                 key: self.key(
                     key_files::ACCOUNTS,
@@ -135,7 +134,7 @@ impl<'a> Assembly<'a> {
 
     pub(super) fn schedule(&self, catalog: &Catalog) -> Result<Arc<Schedule>, AppError> {
         let catalog = catalog.clone();
-        // A function, because a new snapshot must be read at each rendering: a change of rights needs no new
+        // Passed as a function, because every rendering must read a new snapshot: a change of rights needs no new
         // guide.
         let rights = Box::new(move || catalog.snapshot() as Arc<dyn schedule::Rights>);
         let view = settings::schedule(self.config);
@@ -207,7 +206,6 @@ impl<'a> Assembly<'a> {
         Ok((telemetry, Some(Arc::new(forwarder))))
     }
 
-    /// Begins to observe playback and telemetry.
     pub(super) fn quality(
         &self,
         sync: bool,
@@ -221,7 +219,7 @@ impl<'a> Assembly<'a> {
             sync,
             unit_of: Box::new(move |partner| partners.duration_unit(partner).unwrap_or(unit)),
         })?;
-        // Sessions whose start was lost in a power cut; those that are known change nothing.
+        // Adds sessions whose start was lost in a power cut. A session that is already known changes nothing.
         playback.for_each_session(|session| quality.opened(OpenedSession::new(session, None)));
         playback.observe(Arc::new(quality.clone()));
         telemetry.observe(Arc::new(quality.clone()));

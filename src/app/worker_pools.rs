@@ -32,7 +32,7 @@ pub(super) fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppE
     let counts = metrics::register_hashing(metrics);
     let cores = available_parallelism().map_or(1, usize::from);
     let pool = WorkerPool::new("hashing", cores, HASHES_WAITING, move || {
-        // For the thread itself. Where a sandbox forbids it, other work becomes slower.
+        // Applies to this thread only. If a sandbox forbids it, hashing slows other work down.
         if let Err(error) = setpriority_process(Some(gettid()), HASHES_NICE) {
             tracing::debug!(%error, "cannot lower the priority of hashing threads");
         }

@@ -274,6 +274,7 @@ fn broadcast(id: &BroadcastId, row: &Effects) -> TableWriter {
 }
 
 fn effects(table: &mut TableWriter, row: &Effects) {
+    // An absent member leaves the right as earlier rules have set it.
     let given = |members: &[(&'static str, Option<bool>)]| -> TableWriter {
         let members = members.iter();
         members
@@ -314,7 +315,6 @@ fn time(at: UnixSeconds) -> Option<String> {
 fn toml(value: &Encoder, text: &mut String) {
     match value {
         Encoder::Text(value) => quoted(value, text),
-        // Writing to a `String` cannot fail.
         Encoder::Integer(number) => text.push_str(&number.to_string()),
         Encoder::Boolean(value) => text.push_str(if *value { "true" } else { "false" }),
         Encoder::Time(at) => text.push_str(&time(*at).unwrap_or_else(|| at.to_string())),

@@ -23,7 +23,7 @@ pub(crate) fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<Stri
     let mut edits: Vec<(Span, String)> = Vec::new();
     let mut problems = Vec::new();
     for member in key_files(&root) {
-        // `parse` reports it, with the other mistakes of the file.
+        // `parse` reports a path of another type, with the other mistakes of the file.
         let Value::Text(path) = &member.node.value else {
             continue;
         };

@@ -127,8 +127,8 @@ fn offer(import: &mut CatalogImport, table: TableDecoder<'_>) {
     let mut countries: Vec<Country> = (table.list("countries").iter())
         .filter_map(|node| table.parse("countries", node, Country::parse))
         .collect();
-    countries.sort_unstable();
     // Sorted and unique, so that an import of the same offer in another order changes nothing.
+    countries.sort_unstable();
     countries.dedup();
     let sale = window(&table, "sale");
     let duration_days = table.number("duration_days", 1..=i64::from(DURATION_DAYS_MAX));
@@ -181,8 +181,7 @@ fn ids<T: Ord>(
     let mut ids = BTreeSet::new();
     for node in table.list(name) {
         if let Some(id) = table.parse(name, node, &parse) {
-            // The item may be defined later in the file, or in the store: checked when the whole file is
-            // read.
+            // The item may be defined later in the file or in the store, so the import checks the reference.
             record_reference(import, table, node, name == "livestreams");
             ids.insert(id);
         }
@@ -297,7 +296,7 @@ fn keys(
         let id = one.needed_parsed("kid", KeyId::parse);
         let key = key(&one, open);
         one.finish();
-        // The decoder has reported it.
+        // The decoder has reported the missing or invalid `kid`.
         let Some(id) = id else { continue };
         if ids.contains(&id) {
             table.report(&format!("kid `{id}` is listed twice"));
@@ -312,7 +311,7 @@ fn keys(
     ids
 }
 
-/// Decodes the key, which may be absent: then a license server has it.
+/// Decodes a content key. It may be absent if a license server holds it.
 fn key(table: &TableDecoder<'_>, open: Option<OpenKeyFile<'_>>) -> Option<ContentKey> {
     let inline = table.node("key");
     let Some(node) = table.node("key_file") else {

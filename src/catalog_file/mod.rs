@@ -81,7 +81,7 @@ fn unreadable(message: &str) -> CatalogImport {
     }
 }
 
-/// Removes a byte order mark, which some editors add.
 fn without_mark(text: &str) -> &str {
+    // Some editors begin a file with a byte order mark.
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }

@@ -43,6 +43,7 @@ pub(super) fn rule(import: &mut CatalogImport, table: TableDecoder<'_>) {
             );
         }
     }
+    // Sorted and unique, so that the same rule with its ids in another order is not a change.
     livestreams.sort_unstable();
     livestreams.dedup();
     let condition = Condition {

@@ -17,11 +17,8 @@ pub(super) struct SocketPath {
 }
 
 impl SocketPath {
-    /// Returns the socket path of a data directory. If it is too long for the kernel, the path leads
-    /// through a descriptor of the directory.
-    ///
-    /// # Errors
-    /// The directory cannot be opened.
+    /// Returns the socket path of a data directory. If it is too long for the kernel, the path leads through a
+    /// descriptor of the directory.
     pub(super) fn for_data_dir(directory: &Path) -> io::Result<Self> {
         let path = directory.join(NAME);
         if path.as_os_str().as_bytes().len() <= PATH_MAX {
@@ -31,8 +28,7 @@ impl SocketPath {
             });
         }
         let directory = File::open(directory)?;
-        // A longer path is rejected by the kernel, however it is spelt. The descriptor stands for the
-        // directory.
+        // The kernel rejects a longer path, however it is spelt. The path of the descriptor stands for the directory.
         let path = format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd());
         Ok(Self {
             path: path.into(),

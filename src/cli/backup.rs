@@ -115,7 +115,7 @@ async fn list(loaded: &Loaded) -> Result<Value, Failure> {
 /// Returns the name if `file` is a bare name and no such file exists here, so it names a listed backup.
 fn bare_name(file: &Path) -> Option<&str> {
     let name = file.file_name()?.to_str()?;
-    // A file of the present folder comes first: the user sees it, and not the list of backups.
+    // A file in the current directory takes precedence: the user sees it, and not the list of backups.
     (file.as_os_str() == name && !file.exists()).then_some(name)
 }
 
@@ -243,7 +243,7 @@ async fn restore_in_server(
     loaded: &Loaded,
 ) -> Result<Value, Failure> {
     let adopt = [("adopt", adopt.then_some("true"))];
-    // A backup of the server's own directory is named and not sent: it may have gigabytes.
+    // A backup in the server's own directory is named and not sent: it may have gigabytes.
     let restored = match listed(&mut admin, file).await? {
         Some(name) => {
             let target = with_query(path(&["backups", &name, "restore"]), &adopt);
@@ -264,7 +264,7 @@ async fn restore_in_server(
         _ => refusal.into(),
     })?;
     drop(admin);
-    // The server restarts with the restored store. A script that continues at once would find it gone.
+    // The server restarts with the restored store. A script that continues immediately would find no server.
     let deadline = Instant::now() + PATIENCE;
     while !is_back(loaded).await {
         if Instant::now() > deadline {
@@ -294,14 +294,14 @@ async fn listed(admin: &mut Admin, file: &Path) -> Result<Option<String>, Failur
     Ok(found.map(|backup| output::text(backup, "name")))
 }
 
-/// Returns whether the restarted server answers, and not the one that is about to exit.
+/// Returns whether the restarted server answers. The process that is about to exit reports another reason.
 async fn is_back(loaded: &Loaded) -> bool {
     let Ok(Some(mut admin)) = Admin::running(loaded).await else {
         return false;
     };
     match admin.ask(Method::GET, "/readyz", None).await {
         Ok(Ok(_)) => true,
-        // Not ready for another reason, but its store is open.
+        // A full disk does not prevent the restored store from being served.
         Ok(Err(refusal)) => refusal.is_ready_but_for("store"),
         Err(_) => false,
     }

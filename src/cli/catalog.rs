@@ -150,7 +150,6 @@ pub(super) async fn run(command: CatalogCommand, global: &Global) -> CommandResu
     }
 }
 
-/// Prints one change per line, then the totals.
 pub(super) fn show(report: &Value, json: bool) -> CommandResult {
     if json {
         return output::json(report);
@@ -186,7 +185,6 @@ fn flag(set: bool) -> Option<&'static str> {
     set.then_some("true")
 }
 
-/// Imports a file and shows the report. If the import is held, asks on the terminal whether to accept it.
 async fn import(admin: &mut Admin, file: &Path, how: How) -> CommandResult {
     // Kept in memory, because a held import is sent again when the user accepts it.
     let mut text = read(file)?;
@@ -242,7 +240,7 @@ async fn send(
     );
     let body = request_body::whole(text);
     admin
-        // The text is in memory and sent at once: there is no progress to show.
+        // The text is in memory and sent immediately: there is no progress to show.
         .upload(&target, "application/octet-stream", body, String::new)
         .await
 }

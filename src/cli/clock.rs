@@ -86,7 +86,7 @@ pub(super) async fn run(command: ClockCommand, global: &Global) -> CommandResult
     if let ClockCommand::Accept { json } = command {
         return accept(global, json).await;
     }
-    // A clock is in the memory of the server.
+    // The clock exists only in the memory of the server.
     let mut admin = super::lab::connect(global).await?;
     match command {
         ClockCommand::Show(target) => target.ask(&mut admin, Method::GET, None).await,
@@ -141,7 +141,6 @@ fn show(clock: &Value, json: bool) -> CommandResult {
     output::record(&shown, false)
 }
 
-/// The body that sets a clock.
 fn change_to(time: &str) -> Result<Value, Failure> {
     if let Ok(seconds) = signed_seconds(time) {
         return Ok(json!({"advance": seconds}));

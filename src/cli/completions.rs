@@ -34,9 +34,10 @@ pub(super) enum Shell {
 
 pub(super) fn run(shell: Shell) -> CommandResult {
     let script = match shell {
-        // Not the script of clap, to which a part of an address is a word.
+        // Not the script of clap, which treats the parts of an e-mail address as separate words.
         Shell::Bash => include_bytes!("completions/playgate.bash").to_vec(),
-        // As a file of the function path the script runs at the first key, which it would only use to register.
+        // Zsh loads the file from its function path at the first completion. The script of clap would then only
+        // register itself, so this line also completes.
         Shell::Zsh => [
             registration(&env::Zsh)?,
             b"\n[[ $funcstack[1] != _playgate ]] || _clap_dynamic_completer_playgate \"$@\"\n"
@@ -48,7 +49,7 @@ pub(super) fn run(shell: Shell) -> CommandResult {
     output::bytes(&script)
 }
 
-/// The script of clap, by which a shell asks this program.
+/// Returns the completion script of clap, which calls this program for candidates.
 fn registration(shell: &dyn EnvCompleter) -> Result<Vec<u8>, Failure> {
     let mut script = Vec::new();
     let [name, program, completer] = ["playgate"; 3];
@@ -75,7 +76,7 @@ pub(super) fn complete_for_shell() {
     }
 }
 
-/// A word without the quotes and escapes that it was typed with. The last quote may be open: the word is being typed.
+/// Removes the quotes and escapes that a word was typed with. The last quote may still be open.
 fn unquoted(word: OsString) -> OsString {
     let Some(text) = word.to_str() else {
         return word;
@@ -93,7 +94,6 @@ fn unquoted(word: OsString) -> OsString {
     plain.into()
 }
 
-/// Writes the manual page, or one page per command into a directory.
 pub(super) fn man(directory: Option<&Path>) -> CommandResult {
     let command = documented();
     match directory {
@@ -161,8 +161,8 @@ fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The text for a line of a manual page: a hyphen stays one when it is copied, and a dot or a quote at the beginning is
-/// no request.
+/// Escapes the text of a line of a manual page: a hyphen stays one when it is copied, and a leading dot or quote does
+/// not begin a request.
 fn roff(text: &str) -> String {
     let escaped = text.replace('\\', "\\e").replace('-', "\\-");
     // A macro takes quotes for itself.
@@ -174,7 +174,6 @@ fn roff(text: &str) -> String {
     }
 }
 
-/// The name of the manual page of the configuration file.
 const CONFIG_PAGE: &str = "playgate.toml.5";
 
 fn config_page() -> String {
@@ -239,7 +238,6 @@ mod tests {
         }
     }
 
-    /// Concatenates the help texts of all commands.
     fn helps(command: &mut clap::Command, name: &str, out: &mut String) {
         let help = command.render_long_help();
         let _ = writeln!(out, "==== {name} --help\n{help}");
@@ -249,7 +247,6 @@ mod tests {
         }
     }
 
-    /// Concatenates the manual pages of all commands.
     fn manual(command: &clap::Command, out: &mut Vec<u8>) {
         out.extend(page(command).unwrap());
         for sub in command.get_subcommands() {

@@ -89,7 +89,6 @@ pub(super) async fn run(command: EpgCommand, global: &Global) -> CommandResult {
 }
 
 impl ImportOptions {
-    /// The options that the server applies, as query parameters.
     fn parameters(&self) -> [(&'static str, Option<&'static str>); 3] {
         let flag = |set: bool| set.then_some("true");
         [
@@ -103,14 +102,14 @@ impl ImportOptions {
 async fn import(import: ImportGuide, global: &Global) -> CommandResult {
     let Some(guide) = &import.guide else {
         let which = RefreshSource {
-            // Present: the arguments require a source where there is no guide.
+            // The arguments require a source if no guide is given.
             source: import.source.unwrap_or_default(),
             options: import.options,
         };
         return refresh(which, global).await;
     };
     let sent = Sent::default();
-    // Fetched here, with the rights and the network of the user who runs the command, and streamed to the server.
+    // Fetched by this process, with the rights and the network of its user, and streamed to the server.
     let body = if fetch_url::is_address(guide) {
         request_body::counted(fetch_url::get(guide).await?, &sent)
     } else {
@@ -159,7 +158,6 @@ async fn refresh(which: RefreshSource, global: &Global) -> CommandResult {
     reported(answer, &which.options)
 }
 
-/// Shows the report of an import. A held import comes with the same report.
 fn reported(answer: Result<Value, AdminError>, options: &ImportOptions) -> CommandResult {
     let ImportOptions {
         dry_run,
@@ -177,6 +175,7 @@ fn reported(answer: Result<Value, AdminError>, options: &ImportOptions) -> Comma
             Ok(())
         }
         Err(refusal) => {
+            // A held import comes with the same report.
             if refusal.code == "IMPORT_HELD" {
                 epg_report::show(&refusal.details, false, all, json)?;
                 let hint = epg_report::hint(&refusal.details);

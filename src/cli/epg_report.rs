@@ -101,7 +101,6 @@ pub(super) fn hint(report: &Value) -> &'static str {
     }
 }
 
-/// Describes why programmes were skipped; an unknown kind is returned as it is.
 fn reason(kind: &str) -> &str {
     match kind {
         "badTime" => "with an invalid time",
@@ -144,7 +143,6 @@ fn changes(report: &Value) -> Vec<String> {
     lines
 }
 
-/// Formats a change: `+` new, `-` removed, `~` changed.
 fn edit(edit: &Value, zone: Tz) -> String {
     let (before, after) = (edit.get("before"), edit.get("after"));
     let shown =

@@ -1,12 +1,11 @@
 //! The examples of the manual pages: for each command what a user wants, and the line that does it.
 
-/// The purpose and the command line.
 pub(super) type Example = (&'static str, &'static str);
 
 /// Two lines for each example, the command line indented.
 const TEXT: &str = include_str!("../../data/examples.txt");
 
-/// Examples of a group of commands.
+/// Maximum number of examples shown for a group of commands.
 const OF_GROUP: usize = 4;
 
 fn all() -> impl Iterator<Item = Example> {
@@ -14,7 +13,7 @@ fn all() -> impl Iterator<Item = Example> {
     purposes.zip(TEXT.lines().skip(1).step_by(2).map(str::trim_start))
 }
 
-/// What follows the words of a command.
+/// Returns the part of a line after the words of a command; `None` for another command.
 fn rest<'a>(line: &'a str, command: &str) -> Option<&'a str> {
     let after = line.strip_prefix("playgate")?.trim_start();
     let after = after.strip_prefix(command)?;
@@ -22,7 +21,6 @@ fn rest<'a>(line: &'a str, command: &str) -> Option<&'a str> {
     is_whole.then(|| after.trim_start())
 }
 
-/// The examples of a command, named with its words: `backup create`.
 #[must_use]
 pub(super) fn of_command(command: &str) -> Vec<Example> {
     let own = all().filter(|(_, line)| rest(line, command).is_some());

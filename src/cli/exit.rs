@@ -14,7 +14,6 @@ pub enum Exit {
     Failed = 1,
     /// Wrong usage or configuration.
     Usage = 2,
-    /// A named object does not exist.
     NotFound = 3,
     /// An import is held for approval.
     Held = 4,
@@ -33,7 +32,7 @@ pub(super) struct Failure {
     exit: Exit,
     message: String,
     hint: Option<String>,
-    /// Of the operators' interface, if it rejected a request.
+    /// Error code of the operators' interface, if it rejected a request.
     code: Option<String>,
 }
 
@@ -75,7 +74,6 @@ impl Failure {
         self
     }
 
-    /// The error as a script reads it.
     #[must_use]
     pub(super) fn to_json(&self) -> Value {
         let mut error = Map::new();

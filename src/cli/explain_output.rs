@@ -73,6 +73,7 @@ pub(super) fn show(why: &Value, json: bool) -> CommandResult {
     if !is("granted", true) {
         return output::line(&output::tinted("denied", Tone::Bad));
     }
+    // The rights are granted, but a limit on devices or streams, or a missing playlist, prevents playback.
     if is("playable", false) {
         let playback = steps.iter().find(|step| {
             let limits = ["devices", "streams", "playback"].map(Value::from);

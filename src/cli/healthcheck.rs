@@ -45,7 +45,6 @@ pub(super) async fn run(command: Healthcheck, global: &Global) -> CommandResult 
     )))
 }
 
-/// Returns why the server is not ready; nothing if it is.
 async fn reasons(loaded: &Loaded) -> Vec<String> {
     let asked = match Admin::running(loaded).await {
         Ok(None) => return vec!["no server is running".to_owned()],

@@ -84,9 +84,6 @@ fn listener(given: &mut ListenFd, index: usize) -> Option<PassedSocket> {
 }
 
 /// Returns handles on the sockets passed under a name, which a unit may give to several.
-///
-/// # Errors
-/// No socket has this name, or the process has no free descriptor.
 pub(super) fn passed(name: &str) -> io::Result<Vec<PassedSocket>> {
     let mut held = HELD.lock();
     let of_name = handles(&mut held, name)?;
@@ -106,23 +103,16 @@ pub(super) fn passed(name: &str) -> io::Result<Vec<PassedSocket>> {
 }
 
 /// Returns a handle on our own socket for a key and address, if it is open already.
-///
-/// # Errors
-/// The process has no free descriptor.
 pub(super) fn own(key: &str, address: &ListenAddress) -> io::Result<Option<PassedSocket>> {
     Ok(handles(&mut HELD.lock(), &own_name(key, address))?.pop())
 }
 
-/// Keeps a new socket open and returns a handle on it.
-///
-/// # Errors
-/// The process has no free descriptor.
 pub(super) fn register(
     key: &str,
     address: &ListenAddress,
     socket: PassedSocket,
 ) -> io::Result<PassedSocket> {
-    // First, so that an error closes the socket.
+    // Made before the socket is kept, so that an error closes the socket.
     let handle = socket.handle()?;
     HELD.lock().push(InheritedSocket {
         name: own_name(key, address),
@@ -132,8 +122,8 @@ pub(super) fn register(
     Ok(handle)
 }
 
-// Contains the key, since two keys may both use port 0. Hexadecimal, since names must not contain colons.
 fn own_name(key: &str, address: &ListenAddress) -> String {
+    // Contains the key, since two keys may both use port 0. Hexadecimal, since names must not contain colons.
     let place = format!("{key} {address}");
     format!("{OWN}{}", HEXLOWER.encode(place.as_bytes()))
 }
@@ -163,9 +153,6 @@ pub(super) fn close_all() {
 }
 
 /// Passes all sockets to the program that replaces this one.
-///
-/// # Errors
-/// The process has no free descriptor.
 pub(super) fn export(command: &mut Command) -> io::Result<()> {
     let held = HELD.lock();
     if held.is_empty() {

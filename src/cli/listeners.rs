@@ -48,6 +48,7 @@ pub(super) async fn all(
     let ops = one(&config.ops.listen, RouteSet::Ops, "ops.listen").await?;
     let ops_address = ops.iter().find_map(Listener::address);
     listeners.extend(ops);
+    // Only now, when every configured address has claimed its socket.
     for name in inherited_sockets::close_unused() {
         tracing::warn!(
             name,
@@ -115,6 +116,7 @@ async fn sockets(address: &ListenAddress, key: &str) -> io::Result<Vec<PassedSoc
         return Ok(vec![held]);
     }
     let opened = open(address).await?;
+    // Passed sockets are kept already, under the name that the service manager gave them.
     if let ListenAddress::Passed(_) = address {
         return Ok(opened);
     }
@@ -129,7 +131,7 @@ async fn open(address: &ListenAddress) -> io::Result<Vec<PassedSocket>> {
         ListenAddress::Tcp { host, port } => {
             let address = lookup_host((host.as_str(), *port))
                 .await?
-                // Only the first address of a host name.
+                // Only the first address of a host name is used.
                 .next()
                 .ok_or_else(|| io::Error::other("the host name has no address"))?;
             PassedSocket::Tcp(tcp_socket(address)?)

@@ -12,17 +12,14 @@ pub(super) fn number(value: &Value, member: &str) -> u64 {
     number.unwrap_or_default()
 }
 
-/// The elements of an array.
 pub(super) fn all(array: &Value) -> &[Value] {
     array.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The elements of a member that is an array.
 pub(super) fn elements<'a>(value: &'a Value, member: &str) -> &'a [Value] {
     value.get(member).map_or(&[], all)
 }
 
-/// The texts of a member that is an array of them.
 pub(super) fn texts<'a>(value: &'a Value, member: &str) -> impl Iterator<Item = &'a str> {
     elements(value, member).iter().filter_map(Value::as_str)
 }

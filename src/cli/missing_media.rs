@@ -13,7 +13,6 @@ use super::output;
 /// Maximum number of files listed; the rest is counted.
 const SHOWN: usize = 5;
 
-/// Describes the missing files; `None` if all exist.
 pub(super) async fn missing(
     admin: &mut Admin,
     directory: &Path,

@@ -100,7 +100,8 @@ impl Global {
                 .ok_or_else(|| Failure::usage("--data-dir is not UTF-8"))?;
             inputs
                 .flags
-                // As a layer of the configuration, so that precedence and messages are those of any key.
+                // The flag is a layer of the configuration, so that precedence and messages are the same as for any
+                // other key.
                 .push(("data_dir", "--data-dir", text.to_owned()));
         }
         Ok(inputs)
@@ -129,7 +130,8 @@ impl Global {
     async fn admin_or_new(&self) -> Result<Admin, Failure> {
         self.admin_over(|loaded| {
             if !app::has_store(&loaded.config) {
-                // A member without its disk: a change in a new store would be in no other member.
+                // A fleet member whose disk is missing must not get a new store: no other member would have its
+                // changes.
                 fleet::membership(&loaded.config)?;
                 let place = loaded.config.server.data_dir.display();
                 output::print_note(&format!("{place} has no store: creating a new one"));
@@ -161,7 +163,7 @@ impl Global {
     /// Connects to a server that still runs with its previous configuration while the current one is
     /// invalid, so that operators can keep working. Requires an explicit data directory.
     async fn admin_with_invalid_config(&self) -> Result<Option<Admin>, Failure> {
-        // Reads an invalid configuration too, with defaults in place of what is wrong.
+        // `read` returns an invalid configuration too, with defaults in place of the invalid values.
         let (Some(loaded), _) = read(&self.inputs()?) else {
             return Ok(None);
         };
@@ -186,7 +188,6 @@ fn config_failure(problems: &ConfigProblems) -> Failure {
     Failure::usage(format!("invalid configuration\n  {listed}"))
 }
 
-/// Loads the configuration at process start and drops root privileges before the data directory is touched.
 fn load_at_start(inputs: &Inputs) -> Result<Loaded, Failure> {
     let loaded = load(inputs).map_err(|problems| config_failure(&problems))?;
     // Before anything in the data directory is touched: files that root creates could not be opened by the
@@ -195,12 +196,10 @@ fn load_at_start(inputs: &Inputs) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-/// Loads a configuration for a full check: also checks the files, keys and templates that it names, and
-/// collects all problems.
 fn load_and_check(inputs: &Inputs) -> Result<Loaded, ConfigProblems> {
     let (loaded, mut problems) = read(inputs);
     for wrong in loaded.iter().flat_map(|loaded| app::check(&loaded.config)) {
-        // Files that keys name are read here, too: a certificate or a template that is wrong must not wait for the
+        // The files that keys name are read here too: an unusable certificate or template must not be found only at the
         // restart.
         problems.add(None, wrong.to_string());
     }
@@ -291,7 +290,7 @@ pub fn main() -> ExitCode {
     let as_json = std::env::args_os().any(|argument| argument == "--json");
     let done = match Arguments::try_parse() {
         Ok(arguments) => run(arguments),
-        // Help is asked for, and is no failure.
+        // A request for help is not a failure.
         Err(text) if !as_json || !text.use_stderr() => text.exit(),
         Err(mistake) => Err(usage_failure(&mistake.to_string())),
     };
@@ -307,8 +306,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A mistake in the command line, without the usage that follows the message.
 fn usage_failure(mistake: &str) -> Failure {
+    // clap appends the usage after an empty line.
     let message = mistake.split("\n\n").next().unwrap_or(mistake);
     let message = message.strip_prefix("error: ").unwrap_or(message);
     Failure::usage(message.trim()).hint("`--help` shows the usage")
@@ -361,7 +360,7 @@ mod tests {
 
     use super::Arguments;
 
-    /// The names of the commands that have no sub-commands, such as `backup create`, if they are wanted.
+    /// The names of the `wanted` commands without sub-commands, such as `backup create`.
     pub(super) fn command_names(wanted: &dyn Fn(&ClapCommand) -> bool) -> Vec<String> {
         fn visit(
             command: &ClapCommand,

@@ -43,7 +43,6 @@ pub(super) fn done(note: &str, report: &Value, as_json: bool) -> Result<(), Fail
     Ok(())
 }
 
-/// Prints a result: a line for the user, or an object for a script.
 pub(super) fn result(text: &str, report: &Value, as_json: bool) -> Result<(), Failure> {
     if as_json { json(report) } else { line(text) }
 }
@@ -74,7 +73,6 @@ pub(super) fn tinted(text: &str, tone: Tone) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-/// Prints a note for the user on standard error.
 pub(super) fn print_note(text: &str) {
     // Ignore the error: there is no other place to report it.
     let _ = writeln!(io::stderr(), "{text}");
@@ -95,7 +93,7 @@ pub(super) fn confirmed(question: &str) -> bool {
     progress(&format!("{question} [y/N] "));
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
-    // Anything else is a no, also the end of the input.
+    // Any other answer means no, and so does the end of the input.
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
 
@@ -138,7 +136,7 @@ pub(super) fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<()
         columns
             .iter()
             .map(|(_, member)| {
-                // The member is a JSON pointer; its last part tells whether it is a time.
+                // The member is a JSON pointer; its last part decides whether the value is a time.
                 let name = member.rsplit('/').next().unwrap_or_default();
                 cell(name, row.pointer(&format!("/{member}")))
             })
@@ -147,7 +145,6 @@ pub(super) fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<()
     self::columns(&cells)
 }
 
-/// Prints lines of cells, aligned.
 pub(super) fn columns(lines: &[Vec<String>]) -> Result<(), Failure> {
     let count = lines.first().map_or(0, Vec::len);
     let widths: Vec<usize> = (0..count)
@@ -179,7 +176,6 @@ pub(super) fn first<T: AsRef<str>>(items: &[T], most: usize) -> String {
     }
 }
 
-/// Prints the members of an object, one per line, or as JSON.
 pub(super) fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
     if as_json {
         return json(value);
@@ -231,8 +227,7 @@ fn instant(seconds: i64) -> Option<String> {
     Some(at.format("%Y-%m-%d %H:%M:%SZ").to_string())
 }
 
-/// Formats a value as one cell: plain text, joined lists, times as dates, objects as JSON.
-/// The text of a member in a table.
+/// Formats a value as one cell of a table: plain text, joined lists, times as dates, objects as JSON.
 pub(super) fn cell(member: &str, value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "-".to_owned(),

@@ -15,7 +15,6 @@ use crate::types::{Drm, Protocol};
 /// Maximum number of ids listed; the rest is counted.
 const SHOWN: usize = 5;
 
-/// Returns each problem with advice.
 pub(super) async fn unplayable(
     admin: &mut Admin,
     config: &Config,

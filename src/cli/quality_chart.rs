@@ -156,7 +156,7 @@ fn draw_chart(
     }
 }
 
-/// The next 1, 2 or 5 times a power of ten.
+/// Rounds up to 1, 2 or 5 times a power of ten.
 fn ceiling(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;

@@ -114,7 +114,7 @@ fn table(report: &Value) -> CommandResult {
     );
     let mut rows: Vec<&Value> = elements(report, "rows").iter().collect();
     if !by.iter().any(|by| matches!(*by, "minute" | "hour")) {
-        // What fails most is what operators look for.
+        // Operators look for what fails most.
         rows.sort_by_key(|row| Reverse((number(row, "startFailures"), number(row, "attempts"))));
     }
     for row in rows {
@@ -143,12 +143,12 @@ fn table(report: &Value) -> CommandResult {
     output::columns(&lines)
 }
 
-/// The most frequent code of a failure, with how many views have it.
+/// The most frequent failure code and the number of views with it.
 fn top_failure(figures: &Value) -> String {
     let codes = figures.get("failureCodes").and_then(Value::as_object);
     let views = |(_, views): &(&String, &Value)| views.as_u64();
     let top = codes.and_then(|codes| codes.iter().max_by_key(views));
-    // Players choose the codes.
+    // Players choose the codes, so control characters must not reach the terminal.
     let plain = |code: &str| output::cell("code", Some(&Value::from(code)));
     top.map_or_else(
         || "-".to_owned(),

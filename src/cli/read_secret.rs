@@ -9,7 +9,6 @@ use super::exit::Failure;
 /// Bytes of the longest secret: a password of 256 characters of 4 bytes, and a line end.
 const SECRET_MAX: u64 = 1_026;
 
-/// Reads a secret from a file, or from standard input for `-`, without the line end.
 pub(super) fn read(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = if path.as_os_str() == "-" {

@@ -87,7 +87,7 @@ pub(super) struct RequestFilter {
 
 /// Seconds for which the server holds a request of `tail` open.
 const WAIT: &str = "20";
-/// Requests that `tail` shows at its start.
+/// Number of requests that `tail` shows at its start.
 const TAIL_BEGIN: u16 = 10;
 
 const COLUMNS: [output::Column; 9] = [
@@ -103,10 +103,9 @@ const COLUMNS: [output::Column; 9] = [
 ];
 const FAULT: &str = "fault";
 
-/// The columns of these records. Faults are of lab partners only: without one there is no column for them.
 fn columns(records: &Value) -> Vec<output::Column> {
     let mut records = members::all(records).iter();
-    // Outside of a lab the column would always be empty.
+    // Only lab partners have faults: without one the column would always be empty.
     let has_fault = records.any(|record| record.get(FAULT).is_some());
     let columns = COLUMNS.into_iter();
     columns
@@ -115,7 +114,7 @@ fn columns(records: &Value) -> Vec<output::Column> {
 }
 
 impl RequestFilter {
-    /// The path of the list with this filter and more parameters. Spans count back from `now`.
+    /// Returns the path of the list with this filter and further parameters. Spans count back from `now`.
     fn target(&self, limit: u16, more: &[(&str, Option<&str>)], now: i64) -> String {
         let ([from, to], limit) = (self.range.seconds(now), limit.to_string());
         let mut parameters = vec![
@@ -226,10 +225,10 @@ fn show(record: &Value, json: bool) -> CommandResult {
     output::record(&facts, false)
 }
 
-/// The request as far as the journal has it; what it never has is named in angle brackets.
+/// Builds a curl command from a record. Angle brackets stand for values that the journal never stores.
 fn curl_command(record: &Value, base: &str) -> String {
     let text = |member: &str| output::text(record, member);
-    // Braces would be a pattern for curl.
+    // curl would expand braces as a pattern.
     let path = text("path").replace('{', "<").replace('}', ">");
     let mut target = format!("{}{path}", base.trim_end_matches('/'));
     let pairs = |member: &str| -> Vec<(String, String)> {
@@ -285,7 +284,7 @@ fn curl_command(record: &Value, base: &str) -> String {
     parts.join(" \\\n  ")
 }
 
-/// Quoted for a POSIX shell.
+/// Quotes text for a POSIX shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -123,6 +123,7 @@ impl Server {
             ports,
             config,
             store,
+            // Without `public_url` the address of the first listener is the public one.
             listener: bound.listeners.first().and_then(Listener::address),
             tls,
             sync,
@@ -135,13 +136,14 @@ impl Server {
             Jobs::start(&services).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         // Running sessions get a full 35 seconds from now on: their last heartbeats were kept in memory only.
         services.playback.refresh(services.clock.now());
-        // Before readiness is reported: a signal may follow at once.
+        // Before readiness is reported: a signal may follow immediately.
         let kept = member.as_mut().and_then(FleetMember::take_signals);
         let signals = kept.map_or_else(Signals::listen, Ok)?;
         let mut listeners = bound.listeners;
         listeners.extend(admin);
         let mut shown = bound.shown.into_iter();
         let running = serve_with_late(Arc::clone(&http), listeners, late);
+        // Other members may forward connections only now, because this process accepts them from here on.
         if let Some(member) = &member {
             member.begin(&http, running.forwarded());
         }
@@ -175,7 +177,7 @@ impl Server {
         );
         let watchdog = tokio::spawn(systemd::feed_watchdog(self.services.store.clone()));
         let end = self.end().await;
-        // The shutdown has a time limit of its own.
+        // The shutdown has its own time limit.
         watchdog.abort();
         match end {
             Ok(ServerExit::Restart) => systemd::notify_restarting(),
@@ -205,7 +207,7 @@ impl Server {
             tracing::warn!("shutdown: a job did not finish in time");
         }
         if let Some(member) = self.member {
-            // After the last commit: the next owner has nothing to wait for.
+            // After the last commit, so that the next owner does not wait for one.
             member.stop().await;
         }
         if let Ok(place) =
@@ -236,7 +238,7 @@ impl Server {
                 }
                 Some(failure) = self.failures.recv() => return Err(failure),
                 () = deposed(&mut self.member) => {
-                    // Its memory may lack changes of the next owner.
+                    // The tables in memory may lack changes that the next owner has made.
                     tracing::warn!("restarting to stand by");
                     return Ok(ServerExit::Restart);
                 }
@@ -334,7 +336,7 @@ pub(super) fn on_runtime(
 pub(super) fn announce(server: &Server) {
     for address in [&server.public].into_iter().chain(&server.secure) {
         if let Err(failure) = output::line(&format!("listening on {address}")) {
-            // The reader is gone, for example after a terminal was closed, which also causes a reload.
+            // The reader may be gone: a closed terminal also sends SIGHUP, which reloads the server.
             tracing::warn!("{failure}");
         }
     }

@@ -157,7 +157,7 @@ async fn maintain(
         .into_iter()
         .map(Arc::new)
         .partition(is_passed_on);
-    // The owner of a fleet needs nothing of this store.
+    // The owner does not use this store, so its clients can still be served.
     let mut passing = match &startup.membership {
         Some(membership) => {
             let pass_on = fleet::pass_on_without_store(config, membership)?;
@@ -165,6 +165,7 @@ async fn maintain(
         }
         None => JoinSet::new(),
     };
+    // The tasks that pass connections on have their own handles.
     drop(public);
     // The notice repeats only the store's own text; the log also has the hint.
     let mut reason = error.to_string();

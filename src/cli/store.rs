@@ -155,9 +155,9 @@ async fn export(
         Some(backup) => store_admin::StoreExport::open(backup)?,
         None => {
             let mut admin = global.admin().await?;
-            // Once it is open, it stays readable.
+            // An open snapshot stays readable after a checkpoint has deleted its file.
             admin
-                // Whatever the error: it is retried only if the snapshot is gone.
+                // Any error: the snapshot is read again only if its file is gone.
                 .read_new_snapshot(store_admin::StoreExport::open, |_| true)
                 .await?
         }
@@ -207,7 +207,6 @@ async fn recover(accept_loss: bool, json: bool, global: &Global) -> CommandResul
     Ok(())
 }
 
-/// Opens standard output, or a new file with mode 0600.
 fn writer(file: &Path) -> Result<BufWriter<Box<dyn Write>>, Failure> {
     if file == Path::new("-") {
         return Ok(BufWriter::new(Box::new(std::io::stdout())));

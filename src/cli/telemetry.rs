@@ -27,6 +27,7 @@ pub(super) async fn run(command: TelemetryCommand, global: &Global) -> CommandRe
     match command {
         TelemetryCommand::Export { span, user } => {
             let mut admin = global.admin().await?;
+            // A span such as -15m counts from the server's clock, which an operator of a lab may have moved.
             let [from, to] = span.seconds(server_time(&mut admin).await?);
             let target = with_query(
                 path(&["telemetry", "events"]),

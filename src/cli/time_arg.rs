@@ -57,7 +57,6 @@ pub(super) struct TimeRange {
 }
 
 impl TimeRange {
-    /// Start and end as query parameters.
     pub(super) fn seconds(&self, now: i64) -> [Option<String>; 2] {
         [self.from, self.to].map(|time| time.map(|time| time.at(now).to_string()))
     }

@@ -14,7 +14,7 @@ use super::reexec::THIS_PROGRAM;
 use crate::domain::backups::{BackupContents, BackupError, Examine, examine};
 use crate::http::wire::backups::ContentsBody;
 
-/// Time limit for a child, plus the time for the file.
+/// Time limit for a child, in addition to the time for reading the file.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Minimum reading speed, on a slow disk of a busy server.
 const BYTES_PER_SECOND: u64 = 2 * 1024 * 1024;

@@ -40,6 +40,7 @@ impl ListenAddress {
         let (host, port) = text.rsplit_once(':').ok_or_else(form)?;
         let port = parse_port(port).ok_or_else(|| format!("`{port}` is not a port"))?;
         let host = match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
+            // Normalised, so that rules across keys recognise two spellings of one address.
             Some(inner) => inner
                 .parse::<std::net::Ipv6Addr>()
                 .map(|address| address.to_string())
@@ -61,7 +62,7 @@ fn is_bare_v6(text: &str) -> bool {
 }
 
 fn parse_port(text: &str) -> Option<u16> {
-    // `parse` alone would accept `+80`.
+    // `parse` itself would accept `+80`.
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
 }

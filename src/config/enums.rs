@@ -8,7 +8,6 @@ use crate::ports::smtp::SmtpSecurity;
 use crate::types::DurationUnit;
 
 pub(super) trait ConfigEnum: Copy + PartialEq + 'static {
-    /// The words; the first is the default.
     const WORDS: &'static [(&'static str, Self)];
 }
 

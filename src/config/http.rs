@@ -24,7 +24,6 @@ impl Environment {
     }
 }
 
-/// A range of addresses, such as `10.0.0.0/8` or `::1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     base: u128,
@@ -103,7 +102,6 @@ pub struct HttpSettings {
     pub environment: Environment,
     pub header_prefix: String,
     pub trusted_proxies: Vec<Network>,
-    /// Browser origins that may read responses.
     pub cors_origins: CorsOrigins,
     pub ops_hosts: Vec<String>,
     pub language: String,

@@ -423,7 +423,6 @@ whole! {
 }
 
 impl SmtpConfig {
-    /// The configured port, or the default port for the connection security.
     pub fn port(&self) -> u16 {
         // Submission (RFC 6409), submission over TLS (RFC 8314), and relay on the same machine.
         let usual = match self.security {

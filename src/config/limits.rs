@@ -8,10 +8,9 @@ pub use super::keys::LimitsConfig;
 /// Bytes of a request's header block: twice a browser's own headers plus our at most 14 headers with a
 /// 400-byte token.
 pub const HEADER_BLOCK_MAX: usize = 16 * 1024;
-/// Bytes at which the parser gives up. Between the two limits the error response explains the reason; above
-/// this one the parser sends a bare 431.
+/// Bytes at which the HTTP parser itself rejects a request, with a bare 431. Between the two limits the error response
+/// explains the reason.
 pub const HEADER_BLOCK_PARSER_MAX: usize = 48 * 1024;
-/// Headers of a request.
 pub const HEADERS_MAX: usize = 64;
 /// Bytes of a request target: 200 ids of 36 characters fit.
 pub const TARGET_MAX: usize = 8 * 1024;
@@ -54,16 +53,13 @@ pub const BODY_BACKUP: usize = 256 * 1024 * 1024 * 1024;
 pub const BODY_USERS: usize = 4 * 1024 * 1024 * 1024;
 /// Bytes of one line of a user import: many times a user's record.
 pub const USER_LINE: usize = 16 * 1024;
-/// Nesting depth of JSON.
 pub const JSON_DEPTH: usize = 32;
-/// Ids in a comma-separated list.
 pub const LIST_IDS: usize = 200;
 /// Bytes of cached schedule responses: about ten of the largest (a day of 200 livestreams), or thousands of
 /// usual ones.
 pub const ANSWERS_BYTES: usize = 96 * 1024 * 1024;
 /// Characters of a request id sent by a client.
 pub const REQUEST_ID_MAX: usize = 64;
-/// Hops of forwarding headers that are evaluated.
 pub const FORWARDED_HOPS: usize = 32;
 
 /// Time for the first byte and the header block of a request.
@@ -88,15 +84,10 @@ pub const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// Time for running requests to finish at shutdown.
 pub const SHUTDOWN_TIME: Duration = Duration::from_secs(10);
 
-/// Deadline of a request answered from memory.
 pub const DEADLINE_MEMORY: Duration = Duration::from_secs(5);
-/// Deadline of a request that waits for a password hash.
 pub const DEADLINE_HASHING: Duration = Duration::from_secs(15);
-/// Deadline of a request that waits for the store.
 pub const DEADLINE_STORE: Duration = Duration::from_secs(15);
-/// Deadline of a request that waits for another server.
 pub const DEADLINE_UPSTREAM: Duration = Duration::from_secs(30);
-/// Deadline of an import or a verification.
 pub const DEADLINE_BULK: Duration = Duration::from_secs(30 * 60);
 
 /// Retry-After, in seconds, when a worker pool is full.

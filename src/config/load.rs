@@ -63,7 +63,6 @@ pub struct KeyInfo {
     pub secret: bool,
 }
 
-/// Lists all keys in the order of the documentation.
 pub fn keys() -> impl Iterator<Item = KeyInfo> {
     Config::SECTIONS.iter().flat_map(|(prefix, keys)| {
         keys.iter().map(move |key| {
@@ -126,7 +125,7 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
         apply_demo_defaults(&mut config, &mut effective);
     }
     validate::check(&config, &effective, inputs.demo, &mut problems);
-    // Rules ran on defaults where a key was invalid; sorting mixes their findings in by line.
+    // The rules across keys add their problems last; sorting puts them among the others of their lines.
     problems.sort();
     let mut warnings = warnings;
     warnings.extend(validate::warnings(&effective, unsafe_no_sync));
@@ -142,7 +141,7 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
 
 fn apply_demo_defaults(config: &mut Config, effective: &mut [Effective]) {
     for key in effective {
-        // What the user set is respected, in a demo too.
+        // A demo keeps what the user has set.
         if key.origin != Provenance::Default {
             continue;
         }
@@ -160,7 +159,7 @@ fn apply_demo_defaults(config: &mut Config, effective: &mut [Effective]) {
                 Environment::Staging.as_str()
             }
             "log.level" => {
-                // The printed calls are meant to be read: information would scroll them away.
+                // Log lines of level info would scroll the printed calls away.
                 config.log.level = LogLevel::Warn;
                 "warn"
             }

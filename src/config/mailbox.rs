@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::types::Email;
 
-/// An e-mail address with an optional display name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox {
     pub name: Option<String>,

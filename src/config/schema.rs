@@ -98,7 +98,6 @@ impl From<String> for Refusal {
     }
 }
 
-/// Converts raw values to typed ones and records effective values and problems.
 pub(super) struct Reader<'a> {
     pub(super) given: &'a BTreeMap<String, Given>,
     pub(super) credentials: Option<&'a Path>,
@@ -137,6 +136,7 @@ impl Reader<'_> {
                 Ok(value) => (value, given.origin),
                 Err(why) => {
                     self.refuse(&key, &given.origin, why.into());
+                    // The default replaces the invalid value, so that the other keys are still checked.
                     return self.fallback(default, read);
                 }
             },
@@ -166,7 +166,6 @@ impl Reader<'_> {
         }
     }
 
-    /// The default in place of an invalid value, so that the other keys are checked too.
     fn fallback<T: Setting, E>(
         &self,
         default: Option<&str>,

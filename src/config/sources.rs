@@ -48,6 +48,7 @@ impl Names {
             for key in *keys {
                 let name = format!("{prefix}{}", key.name);
                 if key.secret {
+                    // A secret may also be given as the path of its file.
                     names.keys.insert(format!("{name}_file"));
                     names.secrets.insert(name.clone());
                 }
@@ -57,7 +58,6 @@ impl Names {
         names
     }
 
-    /// Finds the known key most similar to `unknown`, with or without its section.
     fn nearest(&self, unknown: &str) -> &str {
         let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
         let distance = |known: &&String| {
@@ -126,6 +126,7 @@ impl<'a> ConfigSources<'a> {
                 Value::Table(inner) if !known && !inner.is_empty() => {
                     self.table(path, file, &format!("{name}."), inner);
                 }
+                // An empty section sets nothing.
                 Value::Table(_) if self.names.sections.contains(&name) => {}
                 _ if known => {
                     let raw = member.node.clone();

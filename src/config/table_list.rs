@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::schema::Refusal;
 use crate::decode::{Decoder, Node, TableDecoder, Value};
 
-/// Reads the tables of a key, each with a `name` of its own; returns the mistakes of all of them.
+/// Reads the tables of a key. Each needs a unique `name`. Returns the mistakes of all tables together.
 pub(super) fn tables<T>(
     list: &Node,
     what: &str,

@@ -33,7 +33,7 @@ const RULES: &[CrossKeyRule] = &[
         keys: &["tls.cert", "tls.key", "tls.listen"],
         broken: |config| {
             let given = config.tls.cert.is_some() && config.tls.key.is_some();
-            // Without this an operator believes that traffic is encrypted.
+            // Without this rule an operator would believe that traffic is encrypted.
             given && config.tls.listen.is_empty()
         },
         message: "`tls.cert` needs `tls.listen`, or it is not used",
@@ -77,7 +77,7 @@ const RULES: &[CrossKeyRule] = &[
         keys: &["telemetry.forward.url", "fleet.endpoints"],
         broken: |config| {
             let fleet = !config.fleet.endpoints.is_empty();
-            // Each member has its own files, and their offsets would be one record.
+            // Each member has its own event files, but the shared store has only one forward cursor.
             fleet && config.telemetry_forward.url.is_some()
         },
         message: "`telemetry.forward.url` cannot be used with `fleet.endpoints`: events of a member that stops being the owner would not be forwarded",
@@ -163,7 +163,6 @@ fn is_local(host: &str) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns whether traffic to a URL can be read on the network.
 fn is_in_clear(url: &str) -> bool {
     let uri: Option<http::Uri> = url.parse().ok();
     uri.is_some_and(|uri| {

@@ -119,7 +119,6 @@ pub(super) fn some<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> Read
     move |raw| read(raw).map(Some)
 }
 
-/// Parses a value; `off` or an empty text is `None`.
 pub(super) fn unless_off<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> Read<Option<T>> {
     move |raw| match raw.text() {
         Ok("off" | "") => Ok(None),
@@ -212,7 +211,6 @@ pub(super) fn secret(least: usize) -> impl Fn(&Node) -> Read<Secret> {
     }
 }
 
-/// Parses a path; relative paths start at the working directory.
 pub(super) fn path(raw: &Node) -> Read<PathBuf> {
     let text = raw.text()?;
     if text.is_empty() || text.contains('\0') {
@@ -232,12 +230,12 @@ pub(super) fn network(raw: &Node) -> Read<Network> {
 
 fn date_or_time(raw: &Node) -> Read<&str> {
     match &raw.value {
+        // TOML writes dates and times without quotes.
         Value::Time(text) => Ok(text),
         _ => raw.text(),
     }
 }
 
-/// Parses `HH:MM`.
 pub(super) fn time_of_day(raw: &Node) -> Read<NaiveTime> {
     let text = date_or_time(raw)?;
     // TOML times have seconds.
@@ -289,7 +287,7 @@ fn spelled_seconds(text: &str) -> Option<u64> {
         .find_map(|(unit, name)| Some((text.strip_suffix(name)?, unit)))
         .unwrap_or((text, 1));
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    // `parse` alone would accept a plus sign.
+    // `parse` itself would accept a plus sign.
     plain.then(|| digits.parse::<u64>().ok()?.checked_mul(unit))?
 }
 
@@ -310,7 +308,7 @@ pub(super) fn url(raw: &Node) -> Read<String> {
     let authority = uri.authority().map(http::uri::Authority::as_str);
     match authority {
         Some(authority) if known && !authority.is_empty() => {
-            // It would appear in logs and in `config show`.
+            // Credentials in a URL would appear in logs and in `config show`.
             if authority.contains('@') {
                 return Err("must not contain a user or password".to_owned());
             }

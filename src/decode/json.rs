@@ -45,7 +45,6 @@ struct Scanner<'a> {
     path: Vec<JsonStep>,
     /// The line of `at`, counted from 1. A string has no line ends, so only white space moves it.
     line: u64,
-    /// Nesting limit.
     depth: usize,
     /// Whether lists and tables keep their content: a rejected body is only scanned.
     keep: bool,
@@ -62,7 +61,7 @@ pub(super) fn parse(text: &str) -> Parsed {
     let mut scanner = Scanner::new(text.as_bytes(), FILE_DEPTH, true);
     match scanner.document() {
         Err(expected) => mistake(scanner.line, format!("expected {expected}")),
-        // `serde_json` decides: what the scanner lets through by mistake is refused here.
+        // `serde_json` has the last word: it rejects what the scanner accepts by mistake.
         Ok(_) if serde_json::from_str::<IgnoredAny>(text).is_err() => {
             mistake(0, "is not valid JSON".to_owned())
         }
@@ -109,7 +108,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The member path. Stops at names with special characters, so that messages do not echo them.
     fn member(&self) -> String {
         let mut path = String::new();
         for step in &self.path {
@@ -147,7 +145,6 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    /// The part from `start` to here, which has no line end unless it is a list or a table.
     const fn span(&self, start: usize, line: u64) -> Span {
         let end = self.at;
         Span { start, end, line }
@@ -211,7 +208,7 @@ impl<'a> Scanner<'a> {
             let name = self.string()?;
             let name_span = self.span(begin, self.line);
             self.path.push(JsonStep::Member(name.clone()));
-            // Parsers differ in which of two members they take.
+            // Parsers differ in which of two members they keep.
             if !names.insert(name.clone()) {
                 self.at = begin;
                 return Err("each member once");
@@ -282,11 +279,12 @@ impl<'a> Scanner<'a> {
         }
         self.at += 1;
         let raw = self.bytes.get(begin..self.at).unwrap_or_default();
-        // Strings are the only place where other bytes than ASCII are accepted, so UTF-8 is checked here alone.
+        // Strings are the only place where other bytes than ASCII are accepted, so UTF-8 is checked only here.
         if let Err(error) = std::str::from_utf8(raw) {
             self.at = begin + error.valid_up_to();
             return Err("UTF-8");
         }
+        // Decodes the escapes, and rejects unpaired surrogates.
         serde_json::from_slice(raw).map_err(|_| {
             self.at = begin;
             "a string with whole escapes"
@@ -339,7 +337,7 @@ impl<'a> Scanner<'a> {
         }
         let text = self.bytes.get(begin..self.at).unwrap_or_default();
         let text = std::str::from_utf8(text).unwrap_or_default();
-        // The parser rejects such numbers, which are valid JSON otherwise.
+        // `serde_json` rejects these numbers, although they are valid JSON.
         if !text.parse().is_ok_and(f64::is_finite) {
             self.at = begin;
             return Err("a number within the range of a double");

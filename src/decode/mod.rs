@@ -22,7 +22,6 @@ use std::fmt;
 pub struct Mistake {
     /// Line number starting at 1; 0 if unknown.
     pub line: u64,
-    /// The mistake, naming the object and its member.
     pub message: String,
 }
 
@@ -35,7 +34,6 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Parses a file: TOML, or JSON if it begins with a brace.
 pub(crate) fn parse(text: &str) -> Parsed {
     if is_json(text) {
         json::parse(text)

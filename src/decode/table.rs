@@ -46,7 +46,7 @@ pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> O
                 known,
             )
         })
-        // Below that a suggestion is more often wrong than right.
+        // Below this likeness a suggestion is more often wrong than right.
         .filter(|(likeness, _)| *likeness >= 0.6)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, known)| known)
@@ -63,7 +63,6 @@ pub(crate) struct TableDecoder<'r> {
 }
 
 impl<'r> TableDecoder<'r> {
-    /// Returns the table of a node; reports a mistake if it is not a table.
     pub(crate) fn new(decoder: &'r Decoder, what: String, node: &'r Node) -> Option<Self> {
         let Value::Table(members) = &node.value else {
             let message = format!("{what}: {}", node.must_be("a table"));
@@ -76,7 +75,6 @@ impl<'r> TableDecoder<'r> {
         })
     }
 
-    /// Treats a file as one table.
     pub(crate) fn from_root(decoder: &'r Decoder, what: &str, members: &'r [ObjectMember]) -> Self {
         Self {
             decoder,
@@ -130,19 +128,16 @@ impl<'r> TableDecoder<'r> {
         member.map(|member| &member.node)
     }
 
-    /// Returns a member and marks its name as known.
     pub(crate) fn node(&self, name: &'static str) -> Option<&'r Node> {
         // Every name that is asked for is known: the list of names for `finish` cannot become stale.
         self.known.borrow_mut().push(name);
         self.find(name)
     }
 
-    /// The line of a member, or of the table if the member is missing.
     pub(crate) fn line(&self, name: &str) -> u64 {
         self.find(name).map_or(self.line, |node| node.span.line)
     }
 
-    /// Returns a required member; reports it if it is missing.
     fn needed(&self, name: &'static str) -> Option<&'r Node> {
         let node = self.node(name);
         // After a syntax error the member may be in the part that was not parsed.
@@ -160,7 +155,6 @@ impl<'r> TableDecoder<'r> {
         self.read_node(name, self.node(name)?, read)
     }
 
-    /// Reads a required member; reports a missing or invalid value.
     pub(crate) fn required<T>(
         &self,
         name: &'static str,
@@ -176,7 +170,7 @@ impl<'r> TableDecoder<'r> {
         node: &'r Node,
         read: impl FnOnce(&'r Node) -> Result<T, String>,
     ) -> Option<T> {
-        // Reported and passed over: the reader goes on, so that one run names all mistakes.
+        // The decoder continues after an invalid value, so that one run reports all mistakes.
         let value = read(node).map_err(|why| self.wrong(name, node, &why));
         value.ok()
     }

@@ -30,7 +30,6 @@ pub(crate) fn parse(text: &str) -> Parsed {
     }
 }
 
-// Sorted by position: the parser returns members by name.
 fn members(lines: &Lines, table: &DeTable<'_>) -> Vec<ObjectMember> {
     let mut members: Vec<ObjectMember> = table
         .iter()
@@ -40,6 +39,7 @@ fn members(lines: &Lines, table: &DeTable<'_>) -> Vec<ObjectMember> {
             node: node(lines, value),
         })
         .collect();
+    // The parser returns the members by name; mistakes are reported in the order of the file.
     members.sort_by_key(|member| member.name_span.start);
     members
 }

@@ -64,7 +64,7 @@ impl Node {
         }
     }
 
-    /// Words for a value of another type: the end of a sentence that begins with the value's name.
+    /// Describes a value of the wrong type. The text continues a sentence that begins with the name of the value.
     pub(crate) fn must_be(&self, wanted: &str) -> String {
         format!("must be {wanted}, not {}", self.value.kind())
     }
@@ -122,7 +122,6 @@ impl Node {
     }
 }
 
-/// Converts byte positions to line numbers.
 pub(super) struct Lines(Vec<usize>);
 
 impl Lines {
@@ -131,7 +130,6 @@ impl Lines {
         Self(ends.map(|(at, _)| at).collect())
     }
 
-    /// The line of a position, counted from 1.
     pub(super) fn line(&self, at: usize) -> u64 {
         let before = self.0.partition_point(|end| *end < at);
         u64::try_from(before + 1).unwrap_or(u64::MAX)
@@ -145,7 +143,6 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// Whether a line has a syntax error: what else is found in it is a consequence.
     pub(crate) fn is_broken(&self, line: u64) -> bool {
         self.errors.iter().any(|error| error.line == line)
     }
@@ -157,6 +154,7 @@ impl Parsed {
         // Whatever else is wrong in a broken line follows from its syntax error.
         mistakes.retain(|mistake| !self.is_broken(mistake.line));
         mistakes.extend_from_slice(&self.errors);
+        // Syntax errors and other mistakes are mixed, in the order of their lines.
         mistakes.sort();
         (value, mistakes)
     }

@@ -12,11 +12,10 @@ use crate::store::{
 };
 use crate::types::{OperatorId, Role, UnixSeconds};
 
-/// Maximum number of entries. A count and not an age: the space is bounded, and a rarely changed installation
-/// keeps its whole history.
+/// Maximum number of entries. The limit is a count and not an age, so that the space is bounded and an installation
+/// with few changes keeps its whole history.
 pub(crate) const KEPT: u64 = 100_000;
 
-/// The HTTP status of a completed change.
 const DONE: u16 = 200;
 
 #[must_use]
@@ -36,7 +35,7 @@ pub struct AuditedChange {
     /// The rest of the route's path, and the query.
     pub target: String,
     pub request: String,
-    /// The name that a caller of the local socket claimed, if it differs from the kernel's answer. Unverified.
+    /// The name that a caller of the local socket claimed, if it differs from the kernel's answer. It is not verified.
     pub claimed: Option<String>,
 }
 
@@ -80,7 +79,7 @@ impl Record for ChangeRecord {
     }
 }
 
-/// The format before `claimed` was added.
+/// Version 1, without `claimed`.
 mod v1 {
     use super::{Deserialize, OperatorId, Role, UnixSeconds};
 
@@ -180,7 +179,9 @@ impl Audit {
     }
 
     fn add(&self, record: ChangeRecord) -> Commit<u64, StoreError> {
+        // Durable: a power cut must not lose the entry of a change that was made.
         self.store.write(Durability::Durable, move |txn| {
+            // Keys are complements, so the first record is the newest.
             let newest = txn.scan::<Changes>(&All, 1)?;
             let number = newest.first().map_or(1, |(key, _)| !key + 1);
             txn.put::<Changes>(&!number, &record)?;
@@ -222,6 +223,7 @@ impl Audit {
             .store
             .read(|txn| txn.scan_from::<Changes>(from.as_ref(), limit))?;
         let entries = found.into_iter().filter_map(|(key, record)| {
+            // `None` is a damaged record.
             let ChangeRecord { change, status } = record?;
             Some(AuditEntry {
                 number: !key,
@@ -289,6 +291,7 @@ mod tests {
                 .store
                 .write::<_, StoreError, _>(Durability::Logged, batch)
         };
+        // The gap stands for the entries in between.
         for number in [1, 2, KEPT] {
             record(number).await.unwrap();
         }

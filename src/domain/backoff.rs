@@ -8,7 +8,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The delay after `failures` earlier failures, ±25 %.
+    /// Returns the delay after `failures` earlier failures, ±25 %.
     #[must_use]
     pub(crate) fn after(self, failures: u32, random: u64) -> i64 {
         // The bound keeps the shift from overflowing.

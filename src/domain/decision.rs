@@ -1,7 +1,7 @@
-//! What the domain decides about a request, collected while it decides.
+//! Collects the steps by which the domain decides about a request.
 //!
-//! The trace is an argument of every function that adds to it. It is shared between a request and the write batch that
-//! finishes its decision on another thread.
+//! The trace is an argument of every function that adds to it. A request shares it with the write batch that completes
+//! the decision on another thread.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::types::{AssetId, BroadcastId, Email, SessionId, UserId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionStep {
-    /// Such as `offer`, `rights`, `streams` or `session`.
+    /// For example `offer`, `rights`, `streams` or `session`.
     pub check: Cow<'static, str>,
     pub subject: Option<String>,
     pub finding: String,
     pub passed: bool,
 }
 
-/// Cheap to clone; all clones collect into one. One that is off collects nothing.
+/// A collector of steps. It is cheap to clone, and all clones share one decision. A trace that is off collects nothing.
 #[derive(Clone, Debug, Default)]
 pub struct DecisionTrace(Option<Arc<Mutex<TracedDecision>>>);
 
@@ -28,20 +28,21 @@ pub struct DecisionTrace(Option<Arc<Mutex<TracedDecision>>>);
 pub struct TracedDecision {
     pub steps: Vec<DecisionStep>,
     pub user: Option<UserId>,
-    /// The address that a sign-up or login named. It is not recorded: its user is looked up.
+    /// The address of a sign-up or login. The journal looks up its user and does not store the address.
     pub address: Option<Email>,
     pub session: Option<SessionId>,
     pub asset: Option<AssetId>,
     pub refused_by: Option<RightsSource>,
-    /// Whether a heartbeat was answered as the one before.
+    /// Whether a heartbeat got the same answer as the previous one.
     pub unchanged: bool,
 }
 
-/// Where the rights at a position come from. Which rule made them is read from disk, so not while a request waits.
+/// The source of the rights at a position. It does not name the rule: a request must not wait for the disk read that
+/// finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RightsSource {
     Program(BroadcastId),
-    /// The schedule has a gap at the position.
+    /// Used if the schedule has a gap at the position.
     LivestreamDefaults,
 }
 
@@ -69,7 +70,7 @@ impl DecisionTrace {
         }
     }
 
-    /// Adds a step. The finding is written only if somebody collects it.
+    /// Adds a step. `finding` is called only if the trace is on.
     pub fn step<F: Into<String>>(
         &self,
         check: &'static str,
@@ -123,6 +124,7 @@ impl DecisionTrace {
 
     #[must_use]
     pub fn collected(&self) -> TracedDecision {
+        // A copy, because a write batch may still hold the trace.
         let decision = self.0.as_ref().map(|decision| decision.lock().clone());
         decision.unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Identities that hold access tokens: what partners and operators have in common.
+//! Identities that hold access tokens: the common part of partners and operators.
 //!
 //! Names are unique. A token is shown once; only its hash is stored. The last use of a token is kept in memory and
 //! written by a job, so that no request waits for it.
@@ -19,8 +19,8 @@ use crate::types::{Token, TokenHash, TokenInfo, UnixSeconds};
 const NAME_MAX: usize = 128;
 /// Maximum length of a token's label in characters.
 const LABEL_MAX: usize = 64;
-/// Resolution of the last use of a token in seconds: enough to finish a rotation, and a token in use writes to the
-/// shared map, and later to the store, once in this time.
+/// Resolution of the last use of a token in seconds. It is fine enough to tell whether an old token is still in use,
+/// and a busy token writes to the shared map and to the store only once in this time.
 const USE_RESOLUTION: u64 = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +50,8 @@ impl fmt::Display for IdentityKind {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
-    /// The name is empty, longer than 128 characters or has control characters.
     #[error("a name has 1 to 128 visible characters")]
     NameMalformed,
-    /// The label is longer than 64 characters or has control characters.
     #[error("a label has at most 64 visible characters")]
     LabelMalformed,
     #[error("another {0} has this name")]
@@ -72,9 +70,9 @@ pub enum IdentityError {
 pub struct TokenRecord<Id> {
     pub(super) holder: Id,
     pub(super) created: UnixSeconds,
-    /// By which operators recognise the token; may be empty.
+    /// Operators recognise the token by it. It may be empty.
     pub(super) label: String,
-    /// The last use that was written. [`Identities::uses`] may know a newer one.
+    /// The last use that was stored. [`Identities::uses`] may have a newer one.
     pub(super) used: Option<UnixSeconds>,
 }
 
@@ -130,24 +128,22 @@ impl<I: IdentityTable> Identities<I> {
     }
 
     pub(super) fn holder(&self, token: &TokenHash) -> Option<(I::Key, Arc<I::Record>)> {
-        // Two reads, not one transaction: a token whose holder was removed in between finds nobody.
+        // Two reads and not one transaction: if the holder is removed in between, the token is unknown.
         let id = self.tokens.get(token)?.holder;
         Some((id, self.records.get(&id)?))
     }
 
     pub(super) fn record_use(&self, token: &TokenHash, now: UnixSeconds) {
         let recent = |used: UnixSeconds| used.0.abs_diff(now.0) < USE_RESOLUTION;
-        // Read before write: requests with one token share the entry, and a write excludes them all.
+        // Read first: a write locks the entry, which all requests with this token share.
         if !self.uses.get(token).is_some_and(|used| recent(*used)) {
             self.uses.insert(*token, now);
         }
     }
 
     /// Writes the last uses that the store does not have, in one commit; returns their number.
-    ///
-    /// # Errors
-    /// The store's.
     pub fn save_uses(&self) -> Result<usize, IdentityError> {
+        // Entries stay until the store has them, so that a failed commit loses no use.
         let mut unsaved = Vec::new();
         self.uses.retain(|hash, used| {
             let record = self.tokens.get(hash);
@@ -165,7 +161,7 @@ impl<I: IdentityTable> Identities<I> {
         }
         let batch = move |txn: &mut Txn<'_>| -> Result<usize, IdentityError> {
             for (hash, used) in &unsaved {
-                // Revoked in the meantime: nothing to write.
+                // The token may have been revoked in the meantime.
                 if let Some(token) = txn.get::<I::Tokens>(hash)? {
                     let used = Some(*used);
                     txn.put::<I::Tokens>(hash, &TokenRecord { used, ..token })?;
@@ -173,7 +169,7 @@ impl<I: IdentityTable> Identities<I> {
             }
             Ok(unsaved.len())
         };
-        // Logged: after a power cut a use may be missing, which costs nobody anything.
+        // Not durable: a power cut may lose the last uses, which nothing depends on.
         self.store.write(Durability::Logged, batch).wait()
     }
 
@@ -221,7 +217,7 @@ impl<I: IdentityTable> Identities<I> {
         {
             return Some(id);
         }
-        // A scan, because only operators name partners, and there are few.
+        // A scan of all names: only operators use them, and there are few identities.
         let mut found = None;
         self.records.for_each(|id, record| {
             if I::name(record) == text {
@@ -269,7 +265,7 @@ impl<I: IdentityTable> Identities<I> {
         };
         let token = I::new_token(&*self.entropy);
         Ok(self.change(move |txn| {
-            // It may have been removed since the request named it; its token would outlive it.
+            // The identity may have been removed in the meantime; its token would outlive it.
             if txn.get::<I>(&id)?.is_none() {
                 return Err(IdentityError::NotFound(I::KIND));
             }
@@ -287,6 +283,7 @@ impl<I: IdentityTable> Identities<I> {
     /// # Errors
     /// [`IdentityError::TokenNotFound`].
     pub fn revoke_token(&self, id: I::Key, handle: &str) -> Commit<(), IdentityError> {
+        // Handles are hexadecimal digits, and an operator may type them in upper case.
         let handle = handle.to_ascii_lowercase();
         self.change(move |txn| {
             let hash = I::tokens(txn, &id)?

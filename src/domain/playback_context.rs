@@ -51,7 +51,7 @@ impl ServiceContext {
         }
     }
 
-    /// A broadcast stands for its livestream.
+    /// Returns the catalogue item that is played; a broadcast is played from its livestream.
     fn source(&self, asset: &AssetId) -> Option<PlayableItem> {
         let catalog = self.catalog.snapshot();
         // The three share one namespace, so the order does not matter.
@@ -95,6 +95,7 @@ impl PlaybackContext for ServiceContext {
         let livestream = catalog.livestream(found.livestream())?;
         Some(ProgramAtPosition {
             program: program(&found),
+            // The rights of the whole broadcast, which do not depend on a position.
             rights: PositionRights::for_program(livestream, &found),
         })
     }
@@ -152,6 +153,7 @@ impl PlaybackContext for ServiceContext {
     fn still_entitled(&self, viewer: &Viewer, asset: &AssetId, now: UnixSeconds) -> bool {
         self.accounts
             .user(&viewer.user)
+            // An erased user is not entitled.
             .is_some_and(|user| self.rights.is_entitled(&user, asset, viewer.country, now))
     }
 

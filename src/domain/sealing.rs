@@ -24,7 +24,7 @@ impl Sealer {
         Self(LessSafeKey::new(key))
     }
 
-    /// Seals a secret for one place.
+    /// Seals a secret. It opens only with the same `place`.
     #[must_use]
     pub(crate) fn seal(&self, place: &[u8], secret: &[u8], entropy: &dyn Entropy) -> Sealed {
         let mut nonce = [0; NONCE_LEN];
@@ -39,7 +39,7 @@ impl Sealer {
             .0
             .seal_in_place_separate_tag(
                 Nonce::assume_unique_for_key(nonce),
-                // Associated data: the secret does not open in another place.
+                // Associated data: a ciphertext that was copied to another place does not open there.
                 Aad::from(place),
                 &mut body,
             )
@@ -59,6 +59,7 @@ impl Sealer {
             .open_in_place(nonce, Aad::from(place), &mut body)
             .ok()?
             .len();
+        // The tag is behind the plaintext.
         body.truncate(length);
         Some(body)
     }

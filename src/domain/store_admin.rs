@@ -1,6 +1,6 @@
 //! Maintenance of the store for operators: verify, rebuild indexes, compact, export.
 //!
-//! It knows tables only by name.
+//! This module knows tables only by name.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub(crate) use crate::store::{
     DurableStateReport, NEEDS, TableReport, Verified, WritePriority, Written,
 };
 
-/// Store maintenance. Its methods block for a time proportional to the size of the store.
+/// Methods that verify, rebuild, compact or write a snapshot block for a time proportional to the size of the store.
 #[derive(Clone)]
 pub struct StoreAdmin(Store);
 
@@ -20,7 +20,6 @@ impl StoreAdmin {
         Self(store)
     }
 
-    /// Whether writes are accepted: not while the disk is full or read-only.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.0.is_writable()
@@ -37,7 +36,6 @@ impl StoreAdmin {
         self.0.written()
     }
 
-    /// Free disk space in bytes; `None` for a store in memory.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         Some(self.0.space()?.0)
@@ -48,8 +46,8 @@ impl StoreAdmin {
         self.0.snapshot_file()
     }
 
-    /// Called before a change of a client is answered: from then on the version before a format upgrade can only come
-    /// back without that change.
+    /// Gives up the way back to the version before a format upgrade. It must be called before a client's change is
+    /// answered, because that version would come back without the change.
     pub fn finalize_upgrade(&self) -> Result<(), StoreError> {
         self.0.finalize_upgrade()
     }
@@ -65,7 +63,6 @@ impl StoreAdmin {
         self.0.verify()
     }
 
-    /// Rebuilds the indexes; returns the errors that it found.
     pub fn rebuild(&self) -> Result<Verified, StoreError> {
         Ok(Verified {
             tables: self.0.rebuild()?,

@@ -1,7 +1,7 @@
-//! The claim of a member: the thread that keeps it, and the promise of a standby to leave it to the owner.
+//! The claim of a member: the thread that renews it, and the promise of a standby not to claim the log.
 //!
-//! The claim is renewed apart from everything else, so that neither a long plan nor an append without an answer
-//! costs it.
+//! The claim has its own thread, so that neither a long transaction nor an append without an answer can cost a member
+//! its claim.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use crate::store::replication::{Claim, MemberId, SharedLog as _, SharedLogError}
 
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// What the threads of a member share.
 pub(super) struct DriverState {
     pub(super) membership: Membership,
     pub(super) fence: Arc<Fence>,
@@ -26,17 +25,17 @@ pub(super) struct DriverState {
     stopping: AtomicBool,
     claim: Mutex<Option<Claim>>,
     changed: Condvar,
-    /// When etcd answered last. Uptime in milliseconds, as below.
+    /// Uptime in milliseconds when etcd last answered.
     answered: AtomicI64,
-    /// Until when this member leaves the claim to another one.
+    /// Uptime in milliseconds until which this member must not become the owner.
     promised: AtomicI64,
-    /// The other members, once this one is the owner.
+    /// The other members; `None` until this member is the owner.
     others: Mutex<Option<Vec<MemberRecord>>>,
 }
 
 impl DriverState {
     pub(super) fn new(membership: Membership, fence: Arc<Fence>, lease: Duration) -> Self {
-        // The process before this one may have given a promise.
+        // The previous process may have given a promise, which still counts.
         let promised = fence.now().saturating_add(millis(lease));
         Self {
             membership,
@@ -79,12 +78,13 @@ impl DriverState {
         *self.others.lock() = Some(others);
     }
 
-    /// Promises the owner that this member will not be one before this time has passed, unless it could be.
+    /// Promises not to become the owner for this time. Returns false if this member gives no promise.
     pub(super) fn promise(&self, time: Duration) -> bool {
-        // Held, so that no claim is taken in between.
+        // The lock is held, so that `keep` accepts no claim in between.
         let claim = self.claim.lock();
         let now = self.fence.now();
         let answered = self.answered.load(Ordering::Acquire);
+        // A member that etcd answers could take over at any time, so it must not promise.
         let is_away = now > answered.saturating_add(millis(self.lease / 4));
         if !is_away || is_held(*claim) {
             return false;
@@ -102,11 +102,11 @@ impl DriverState {
         self.answered.store(self.fence.now(), Ordering::Release);
     }
 
-    /// What became of a call that was sent after `before`.
+    /// Processes the outcome of a call that was sent after `before`.
     fn keep(&self, next: Claim, before: i64) {
         let mut current = self.claim.lock();
         match next {
-            // Promised while the call was under way: it is claimed again afterwards.
+            // A promise was given during the call. The log is claimed again once the promise has ended.
             Claim::Held { .. } if self.has_promised() && !is_held(*current) => return,
             Claim::Held { epoch } => self.fence.renew(epoch, before),
             Claim::Other { .. } => self.fence.end(),
@@ -124,7 +124,6 @@ fn is_held(claim: Option<Claim>) -> bool {
 pub(super) struct ClaimLoop {
     pub(super) log: EtcdLog,
     pub(super) shared: Arc<DriverState>,
-    /// Where the lease is noted.
     pub(super) directory: PathBuf,
     pub(super) noted: Option<u64>,
 }
@@ -133,7 +132,7 @@ impl ClaimLoop {
     pub(super) fn run(&mut self) {
         let member = self.shared.membership.member;
         while !self.shared.is_stopping() {
-            // Before the call: the lease is renewed at some later time.
+            // The time is read before the call, since etcd renews the lease at some later time.
             let before = self.shared.fence.now();
             let rest = match self.claim(member) {
                 Ok(claim) => {
@@ -146,6 +145,7 @@ impl ClaimLoop {
                             self.note_lease();
                             self.shared.lease / 4
                         }
+                        // A standby polls often, so that it takes over soon after the lease of the owner ends.
                         Some(Claim::Other { .. }) | None => TICK,
                     }
                 }
@@ -159,14 +159,15 @@ impl ClaimLoop {
                 self.shared.changed.wait_for(&mut claim, rest);
             }
         }
+        // The fence ends before the claim: another member can take over as soon as the lease is revoked.
         self.shared.fence.end();
         if let Err(error) = self.log.resign(member) {
             tracing::debug!(%error, "failed to release the claim of the owner; it ends with its lease");
         }
     }
 
-    /// After the claim, which must not wait for a disk.
     fn note_lease(&mut self) {
+        // The lease is saved after the claim is taken, since the claim must not wait for a disk.
         let lease = self.log.lease();
         let Some(new) = lease.filter(|_| lease != self.noted) else {
             return;
@@ -177,9 +178,9 @@ impl ClaimLoop {
         }
     }
 
-    /// `None` if nobody has it, and this member has promised to leave it alone.
+    /// Returns `None` if no member has the claim and this one has promised not to take it.
     fn claim(&mut self, member: MemberId) -> Result<Option<Claim>, SharedLogError> {
-        // A read, which costs etcd less than the attempt of a standby that is bound to fail.
+        // A read costs etcd less than the attempt of a standby, which fails while another member has the claim.
         match self.log.owner()? {
             Some(other) if other != member => Ok(Some(Claim::Other { member: other })),
             None if self.shared.has_promised() => Ok(None),
@@ -213,7 +214,7 @@ mod tests {
     #[test]
     fn a_standby_that_promised_does_not_become_the_owner_before() {
         let (clock, state) = standby();
-        // A promise of the process before it may still count.
+        // A promise of the previous process may still count.
         assert!(state.has_promised());
         clock.0.store(5_000, Ordering::SeqCst);
         assert!(!state.has_promised());
@@ -223,7 +224,7 @@ mod tests {
         assert!(!state.promise(LEASE), "etcd answers this member");
         clock.0.store(5_600, Ordering::SeqCst);
         assert!(state.promise(LEASE));
-        // The answer to a call from before the promise.
+        // The answer to a call that was sent before the promise.
         state.keep(Claim::Held { epoch: 7 }, 5_500);
         assert_eq!(state.claim(), Some(OTHER));
         assert!(state.fence.is_lost());

@@ -1,4 +1,5 @@
-//! The threads of a member: one keeps the [claim](super::claim), one follows the log and takes the ownership.
+//! Starts the threads of a member: one renews the [claim](super::claim), the other one follows the log and becomes the
+//! owner.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -24,34 +25,30 @@ use crate::store::replication::{
 use crate::store::{Store, StoreError};
 use crate::types::VERSION;
 
-/// Between two writes of a member's record.
 const RECORD_EVERY: Duration = Duration::from_secs(2);
-/// How long a caller waits for an append without an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// For one call. A call that was given up is repeated at another endpoint.
+/// Timeout of one call. After a timeout the call is repeated at another endpoint.
 const CALL: Duration = Duration::from_secs(2);
-/// Between two attempts to join the log at the start.
 const START_AGAIN: Duration = Duration::from_millis(250);
 const READ_BYTES: usize = 1024 * 1024;
-/// One place in the log is remembered for so many bytes.
+/// One position in the log is remembered per this many bytes.
 const SAMPLE: u64 = 1024 * 1024;
 const REMOVED: &str = "this member was removed from its fleet; run `playgate fleet leave`, and join again with an empty data directory";
-/// Reads of a damaged entry before the process gives up; each asks another member of etcd.
+/// Attempts to read a damaged entry before the process ends. Each one asks another member of etcd.
 const DAMAGED_MAX: u32 = 10;
 
-/// What a member is to its clients.
+/// The state of a member, as seen by its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Forwards to the owner, whose address is known unless there is none.
+    /// The member forwards connections to the owner; `None` if there is no owner.
     Standby { owner: Option<String> },
-    /// Has applied everything, and serves.
+    /// The member has applied everything, and serves.
     Owner,
-    /// Was the owner. What its services have in memory may lack changes of the next one.
+    /// The member was the owner. Its services may lack changes of the next owner in memory.
     Deposed,
 }
 
 impl Standing {
-    /// Makes the owner known, if it has changed.
     pub fn follow(standing: &watch::Sender<Self>, owner: Option<String>) {
         let next = Self::Standby { owner };
         standing.send_if_modified(|standing| {
@@ -65,33 +62,28 @@ impl Standing {
 pub struct DriverSettings {
     pub etcd: EtcdSettings,
     pub lease: Duration,
-    /// Bytes of the shared log that are kept for members that were away.
+    /// Size of the shared log that is kept for members that were away.
     pub keep: u64,
-    /// Where other members reach this one.
     pub address: String,
     pub client: PeerClient,
-    /// That of the [membership](super::membership).
     pub directory: PathBuf,
-    /// What this member is.
     pub standing: watch::Sender<Standing>,
 }
 
 pub struct FleetDriver {
-    /// For questions of this process.
     log: Arc<Mutex<EtcdLog>>,
     fence: Arc<Fence>,
     shared: Arc<DriverState>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Returns whether this member will not be the owner before the time has passed.
+/// Asks this member not to become the owner before the time has passed. Returns whether it promises that.
 pub type Promise = Arc<dyn Fn(Duration) -> bool + Send + Sync>;
 
-/// Called when the process cannot go on as a member.
 pub type OnFleetFailure = Arc<dyn Fn(String) + Send + Sync>;
 
 impl FleetDriver {
-    /// Joins the log with a store that was opened as one of a member, and starts the threads. Blocks.
+    /// Joins the log with a store that was opened with `FleetAccess::Member`, and starts the threads. Blocks.
     pub fn start(
         store: Store,
         membership: &Membership,
@@ -128,8 +120,10 @@ impl FleetDriver {
             settings.lease,
         ));
         let mut asking = log(CALL)?;
+        // The old lease is revoked early, so that no other member has to wait for its expiry before it takes over.
         revoke_lease_of_previous_process(&settings.directory, &mut asking);
         let mut claims = ClaimLoop {
+            // A call must fail early enough for another attempt within the lease.
             log: log(settings.lease / 3)?,
             shared: Arc::clone(&shared),
             directory: settings.directory,
@@ -172,7 +166,7 @@ impl FleetDriver {
         })
     }
 
-    /// Returns a question for the other members. It blocks.
+    /// Returns a function that asks etcd for the other members. The function blocks.
     pub fn others(&self) -> impl Fn() -> Result<Vec<MemberRecord>, SharedLogError> + use<> {
         let (log, own) = (Arc::clone(&self.log), self.shared.membership.member_hex());
         move || {
@@ -187,13 +181,12 @@ impl FleetDriver {
         Arc::clone(&self.fence)
     }
 
-    /// Answers an owner that asks this member to leave it the claim.
     pub fn promise(&self) -> Promise {
         let shared = Arc::clone(&self.shared);
         Arc::new(move |time| shared.promise(time))
     }
 
-    /// Gives the claim up, so that another member can take it at once. Blocks.
+    /// Releases the claim, so that another member can take it immediately. Blocks.
     pub fn stop(self) {
         self.shared.stop();
         for thread in self.threads {
@@ -208,7 +201,7 @@ fn join_log(
 ) -> Result<ReplicaStatus, StoreError> {
     loop {
         match store.replicate(replication()?) {
-            // After a power cut, etcd may start later than this process.
+            // After a power cut, etcd may start after this process.
             Err(StoreError::SharedLog(error)) => {
                 tracing::warn!(%error, "waiting for etcd");
                 std::thread::park_timeout(START_AGAIN);
@@ -224,7 +217,7 @@ fn revoke_lease_of_previous_process(directory: &Path, log: &mut EtcdLog) {
     };
     match log.revoke(lease) {
         Ok(()) => own_lease::remove(directory),
-        // Also if it has expired.
+        // This happens also if the lease has expired.
         Err(error) => tracing::debug!(%error, "failed to revoke the lease of the previous process"),
     }
 }
@@ -239,16 +232,15 @@ struct FollowLoop {
     shared: Arc<DriverState>,
     standing: watch::Sender<Standing>,
     status: ReplicaStatus,
-    /// The claim that the writer knows.
+    /// The claim that was last passed to the writer.
     told: Option<Claim>,
-    /// What had been followed when this member became the owner.
+    /// `ReplicaStatus::followed` at the time when this member became the owner.
     at_takeover: Option<u64>,
     record: MemberRecord,
     recorded: Option<Instant>,
-    /// The record of the owner, whose address may have changed.
     owner: Option<MemberRecord>,
     clock: Arc<dyn Clock>,
-    /// Numbers, and the bytes that had been applied up to them.
+    /// Commit numbers, and the bytes that were applied up to each of them.
     samples: VecDeque<(u64, u64)>,
     keep: u64,
     damaged: u32,
@@ -264,7 +256,7 @@ impl FollowLoop {
     fn run(&mut self) {
         while !self.shared.is_stopping() {
             match self.tick() {
-                // More may wait.
+                // More entries may be waiting.
                 Ok(true) => {}
                 Ok(false) => self.shared.wait(self.told, TICK),
                 Err(Ended::Deposed) => {
@@ -281,10 +273,12 @@ impl FollowLoop {
     fn tick(&mut self) -> Result<bool, Ended> {
         let claim = self.shared.claim();
         let entries = match self.status.role {
+            // Only the owner appends, so it has nothing to read.
             Role::Owner { .. } => Vec::new(),
             Role::Follower => self.read()?,
         };
         let read = !entries.is_empty();
+        // A claim is passed on once. The writer then applies the log to its end before it becomes the owner.
         match self
             .store
             .advance(claim.filter(|_| claim != self.told), entries)
@@ -293,12 +287,12 @@ impl FollowLoop {
                 self.status = status;
                 self.told = claim;
             }
-            // An append without an answer, or etcd is away.
+            // An append has no answer, or etcd does not answer. The next tick tries again.
             Err(error @ (StoreError::Unsettled | StoreError::SharedLog(_) | StoreError::Moved)) => {
                 tracing::debug!(%error, "the shared log does not answer");
                 return Ok(false);
             }
-            // Reported by the store, or the end of it.
+            // The store has failed or is closing.
             Err(error) => return Err(Ended::Fatal(error.to_string())),
         }
         self.stand(claim)?;
@@ -341,10 +335,11 @@ impl FollowLoop {
                 );
                 self.standing.send_replace(Standing::Owner);
             }
-            // With a new claim after nobody else had one.
+            // This member has a new claim, and no other member has appended in between: its state in memory is current.
             (Role::Owner { epoch }, Some(before)) if self.status.followed == before => {
                 self.shared.fence.take(epoch);
             }
+            // The states of the services in memory may be outdated, so the process must restart.
             (_, Some(_)) => return Err(Ended::Deposed),
             (Role::Follower, None) => {
                 let owner = match claim {
@@ -371,6 +366,7 @@ impl FollowLoop {
             return Ok(());
         }
         self.recorded = Some(Instant::now());
+        // The address of the owner may have changed.
         self.owner = None;
         self.record.applied = self.status.position.number;
         self.record.seen = self.clock.now().0;
@@ -380,6 +376,7 @@ impl FollowLoop {
         }
         match self.log.update(&self.record) {
             Ok(true) => Ok(()),
+            // The record does not exist: the member was removed, or the fleet was dissolved.
             Ok(false) => Err(Ended::Fatal(match self.log.head() {
                 Err(error @ SharedLogError::Dissolved { .. }) => error.to_string(),
                 _ => REMOVED.to_owned(),
@@ -391,11 +388,12 @@ impl FollowLoop {
         }
     }
 
-    /// The owner counts on the promises of all others, so a new member waits until the record of the owner names it.
     fn know_others(&mut self) -> Result<(), SharedLogError> {
         let Role::Owner { .. } = self.status.role else {
             return Ok(());
         };
+        // The owner relies on the promises of all other members, so a new member waits until the record of the owner
+        // names it. The list is therefore in use before the record is written.
         let mut members = self.log.members()?;
         self.record.knows = members.iter().map(|member| member.id.clone()).collect();
         members.retain(|member| member.id != self.record.id);
@@ -403,14 +401,15 @@ impl FollowLoop {
         Ok(())
     }
 
-    /// Every member remembers places in the log, so that a new owner knows them; the owner truncates.
     fn truncate(&mut self) {
+        // Every member remembers positions in the log, so that a new owner knows them. Only the owner truncates.
         let (number, bytes) = (self.status.position.number, self.status.bytes);
         let last = self.samples.back().map_or(0, |(_, bytes)| *bytes);
         if self.samples.is_empty() || bytes >= last + SAMPLE {
             self.samples.push_back((number, bytes));
         }
         let mut below = None;
+        // The newest `keep` bytes stay.
         while let Some((number, before)) = self.samples.front().copied()
             && bytes.saturating_sub(before) > self.keep
         {

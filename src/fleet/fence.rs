@@ -1,20 +1,21 @@
-//! Until when the owner of a fleet may rely on what it has in memory.
+//! The fence determines how long the owner of a fleet may rely on its state in memory.
 //!
-//! Another member can become the owner as soon as the lease of the claim has ended. This process may learn of that
-//! late: it may be paused or cut off. So it judges by its own clock, and an answer from memory is sent only if the
-//! fence holds *after* the answer was computed. Then nobody else had changed anything when it was computed: it is the
-//! last state at a time within the request. A check before the work would prove no more, and a pause between the check
-//! and the sending does no harm, because the answer was right while its request ran.
+//! Another member can become the owner as soon as the lease of the claim has ended. This process may learn about that
+//! late, because it was paused or cut off. It therefore uses its own clock, and sends an answer from memory only if the
+//! fence holds *after* the answer was computed. Then no other member had changed anything when the answer was computed,
+//! and the answer is the latest state at a time within the request. A check before the computation would not prove
+//! more. A pause between the check and the sending is harmless, because the answer was correct while its request ran.
 //!
-//! The fence holds on one of two grounds:
+//! The fence holds for one of two reasons:
 //!
-//! - **The lease.** A renewal that was sent at T by this clock ends at T + lease by that of etcd, or later. The margin
-//!   is for clocks that run at different speeds.
-//! - **Promises.** While etcd does not answer, every other member has answered a question that was sent at T: it will
-//!   not be the owner before T + lease. They count only if the fence still held when the last one came, so that nobody
-//!   was the owner in between. A member to which etcd answers promises nothing, since it could take over.
+//! - **The lease.** A renewal that was sent at T by this clock ends at T + lease by the clock of etcd, or later. A margin
+//!   covers clocks that run at different speeds.
+//! - **Promises.** While etcd does not answer, every other member has answered a request that was sent at T, and has
+//!   promised not to be the owner before T + lease. The promises count only if the fence still held when the last one
+//!   arrived, so that no other member was the owner in between. A member that etcd answers makes no promise, since it
+//!   could take over.
 //!
-//! The clock is that since boot, which also counts while a machine is suspended.
+//! The clock counts from the boot, and continues while a machine is suspended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -22,26 +23,24 @@ use std::time::Duration;
 
 use crate::ports::Clock;
 
-/// The part of a lease that is not used: the clock of an owner may run slower than that of etcd, or of another member,
-/// by less than a tenth.
+/// Unused part of a lease, as a divisor: the clock of an owner may be slower than that of etcd or of another member by
+/// less than a tenth.
 const MARGIN: i64 = 10;
 
-/// Whether what was read before this says so was the last state.
 pub struct Fence {
     clock: Arc<dyn Clock>,
-    /// Milliseconds.
     lease: i64,
-    /// Epoch of the claim that this member holds, or 0.
+    /// Epoch of the claim that this member holds; 0 for none.
     held: AtomicU64,
-    /// Epoch whose log was applied to the end.
+    /// Epoch at whose start the log was applied to its end.
     taken: AtomicU64,
-    /// When the last renewal of the lease was sent. Uptime in milliseconds, as below.
+    /// Uptime in milliseconds when the last renewal of the lease was sent.
     renewed: AtomicI64,
-    /// When the last question was sent to which every other member has given its promise.
+    /// Uptime in milliseconds when the last request was sent to which every other member has given its promise.
     promised: AtomicI64,
 }
 
-/// Before any time of this boot.
+/// Earlier than any uptime. The half of the minimum leaves room for additions.
 const NEVER: i64 = i64::MIN / 2;
 
 impl Fence {
@@ -59,30 +58,29 @@ impl Fence {
     #[must_use]
     pub fn holds(&self) -> bool {
         let held = self.held.load(Ordering::Acquire);
+        // A new owner must first apply all entries that others appended before its claim.
         held != 0
             && held == self.taken.load(Ordering::Acquire)
             && (self.is_within(&self.renewed) || self.is_within(&self.promised))
     }
 
-    /// Whether etcd has renewed the lease of this member in time.
     #[must_use]
     pub fn is_leased(&self) -> bool {
         self.held.load(Ordering::Acquire) != 0 && self.is_within(&self.renewed)
     }
 
-    /// Whether this member has no claim: another one has it, or this one gave it up.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.held.load(Ordering::Acquire) == 0
     }
 
-    /// Whether a renewal is late.
     pub(super) fn is_ageing(&self) -> bool {
+        // A renewal is sent every quarter of the lease, so at a third one is late.
         self.now() > self.renewed.load(Ordering::Acquire) + self.lease / 3
     }
 
     pub(super) fn now(&self) -> i64 {
-        // Without such a clock it never holds.
+        // Without such a clock the fence never holds.
         self.clock.uptime_millis().unwrap_or(i64::MAX)
     }
 
@@ -91,22 +89,24 @@ impl Fence {
         self.now() < since.load(Ordering::Acquire).saturating_add(safe)
     }
 
-    /// The lease of a claim was renewed by a call that was sent after `before`.
+    /// Records that a call that was sent after `before` renewed the lease of a claim.
     pub(super) fn renew(&self, epoch: u64, before: i64) {
+        // Another member may have been the owner before a new epoch.
         if self.held.swap(epoch, Ordering::AcqRel) != epoch {
             self.taken.store(0, Ordering::Release);
         }
         self.renewed.fetch_max(before, Ordering::AcqRel);
     }
 
-    /// Every other member has given its promise, to a question that was sent after `before`.
+    /// Records that every other member has given its promise to a request that was sent after `before`.
     pub(super) fn promise(&self, before: i64) {
+        // Promises extend a fence that holds. After it has fallen, another member may have been the owner.
         if self.holds() {
             self.promised.fetch_max(before, Ordering::AcqRel);
         }
     }
 
-    /// Everything that was appended before the claim was applied.
+    /// Records that everything that was appended before the claim is applied.
     pub(super) fn take(&self, epoch: u64) {
         self.taken.store(epoch, Ordering::Release);
     }
@@ -148,7 +148,7 @@ pub(super) mod tests {
         let (clock, fence) = fence();
         assert!(!fence.holds() && fence.is_lost());
         fence.renew(7, 1_000);
-        // The log was not applied yet.
+        // The log is not applied yet.
         assert!(!fence.holds() && !fence.is_lost());
         fence.take(7);
         assert!(fence.holds());
@@ -156,12 +156,12 @@ pub(super) mod tests {
         assert!(fence.holds());
         clock.0.store(2_800, Ordering::SeqCst);
         assert!(!fence.holds() && !fence.is_lost());
-        // An answer that was late: the time counts from the question.
+        // The answer is late: the time counts from the request.
         fence.renew(7, 900);
         assert!(!fence.holds());
         fence.renew(7, 2_800);
         assert!(fence.holds());
-        // Another claim: somebody else may have had one in between.
+        // With another claim, another member may have been the owner in between.
         fence.renew(8, 2_800);
         assert!(!fence.holds());
         fence.take(8);
@@ -183,7 +183,7 @@ pub(super) mod tests {
         fence.promise(4_300);
         clock.0.store(6_100, Ordering::SeqCst);
         assert!(!fence.holds());
-        // Somebody may have been the owner since 6,100.
+        // Another member may have been the owner since the fence fell.
         fence.promise(6_100);
         assert!(!fence.holds());
         fence.renew(7, 6_100);

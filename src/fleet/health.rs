@@ -1,4 +1,4 @@
-//! Asks etcd and every member how they are, for the [report](FleetReport) to operators.
+//! Examines etcd and every member for the [report](FleetReport) to operators.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,10 +15,8 @@ use crate::observe::fleet::{FleetReport, MemberReport};
 use crate::ports::Clock;
 use crate::store::replication::{SharedLog as _, SharedLogError};
 
-/// For the answer of a member.
 const PATIENCE: Duration = Duration::from_secs(2);
 const CALL: Duration = Duration::from_secs(3);
-/// No claim is made here.
 const NO_LEASE: Duration = Duration::ZERO;
 
 pub struct FleetExaminer {
@@ -30,7 +28,7 @@ pub struct FleetExaminer {
 }
 
 impl FleetExaminer {
-    /// Blocks for some seconds if something does not answer.
+    /// Blocks for some seconds if etcd or a member does not answer.
     #[must_use]
     pub fn examine(&self) -> FleetReport {
         let mut report = FleetReport {
@@ -52,16 +50,18 @@ impl FleetExaminer {
             ..self.etcd.clone()
         };
         let fleet = self.membership.fleet;
+        // The log is only read here, so that it needs no lease.
         let mut log = EtcdLog::new(&settings, fleet, NO_LEASE, self.runtime.clone())?;
         let (records, owner) = (log.members()?, log.owner()?);
         let owner = owner.map(|id| HEXLOWER.encode(&id));
-        // After the records, so that nobody seems to be ahead.
+        // The head is read after the records, so that no member seems to be ahead of it.
         let head = log.head()?;
         report.head = Some(head);
         let asked = records.into_iter().map(|record| {
             let client = self.client.clone();
             let address = record.address.clone();
             let clock = Arc::clone(&self.clock);
+            // All members are asked at the same time: one that does not answer delays the report only once.
             let asking = self
                 .runtime
                 .spawn(async move { ahead(&client, &address, &*clock).await });
@@ -82,7 +82,7 @@ impl FleetExaminer {
     }
 }
 
-/// By how many milliseconds the clock of a member is ahead of the own one.
+/// Returns by how many milliseconds the clock of a member is ahead of the own one.
 async fn ahead(client: &PeerClient, address: &str, clock: &dyn Clock) -> Result<i64, String> {
     let before = clock.now_millis();
     let answered = timeout(PATIENCE, client.time(address)).await;
@@ -106,7 +106,7 @@ fn member(
     };
     MemberReport {
         behind: match is_owner {
-            // It has applied what it has appended; its record is only written later.
+            // The owner has applied every entry that it appended. Only its record is older.
             true => 0,
             false => head.saturating_sub(record.applied),
         },

@@ -1,5 +1,5 @@
-//! What makes a data directory that of a member of a fleet: the file `fleet/member.json`, and the word that
-//! invites another one.
+//! The membership of a data directory in a fleet, which is the file `fleet/member.json`, and the invitation of another
+//! member.
 
 use std::fs;
 use std::io;
@@ -13,15 +13,14 @@ use crate::ports::private_file;
 use crate::store::replication::{FleetId, MemberId};
 use crate::types::from_hex;
 
-/// The store refuses every other use of a directory with this file.
+/// The store rejects every other use of a data directory with `member.json` in this directory.
 const DIRECTORY: &str = "fleet";
 const MEMBER: &str = "member.json";
 const INVITATIONS: &str = "invitations";
 const VERSION: u32 = 1;
-/// For how long an invitation is good.
+/// Validity of an invitation in seconds.
 pub const INVITED_FOR: i64 = 24 * 3_600;
 
-/// Begins a word, so that a mistake is noticed.
 const WORD: &[u8; 3] = b"pg1";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +28,7 @@ pub struct Membership {
     pub fleet: FleetId,
     pub member: MemberId,
     pub name: String,
-    /// The secret that all members share: the seed of their key.
+    /// The seed of the key that all members share. It is a secret.
     pub key: [u8; 32],
 }
 
@@ -58,7 +57,7 @@ pub fn directory(data_dir: &Path) -> PathBuf {
 }
 
 impl Membership {
-    /// `None` if the directory is in no fleet.
+    /// Returns `None` if the data directory belongs to no fleet.
     pub fn read(data_dir: &Path) -> Result<Option<Self>, MembershipError> {
         let path = directory(data_dir).join(MEMBER);
         let bytes = match fs::read(&path) {
@@ -68,6 +67,7 @@ impl Membership {
         };
         let parsed = serde_json::from_slice::<MemberFile>(&bytes).ok();
         let read = parsed
+            // Another version of the file may have other meanings.
             .filter(|file| file.version == VERSION)
             .and_then(|file| {
                 Some(Self {
@@ -103,10 +103,10 @@ impl Membership {
     }
 }
 
-/// What `playgate fleet invite` prints: whom to ask, how to know it, and the secret that admits once.
+/// The content of the word that `playgate fleet invite` prints. Its secret admits one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// Of the fleet; the key itself comes with the answer.
+    /// Public key of the fleet, which identifies the inviting member. The key itself comes with its answer.
     pub public_key: [u8; 32],
     pub secret: [u8; 16],
     /// `host:port` of the inviting member.
@@ -131,6 +131,7 @@ impl Invitation {
     fn decode(word: &str) -> Option<Self> {
         let bytes = BASE64URL_NOPAD.decode(word.trim().as_bytes()).ok()?;
         let (covered, sum) = bytes.split_last_chunk::<4>()?;
+        // The checksum detects a mistyped word.
         if crc32fast::hash(covered) != u32::from_le_bytes(*sum) {
             return None;
         }
@@ -144,25 +145,25 @@ impl Invitation {
         })
     }
 
-    /// Lets the service of this directory admit whoever presents the secret, once, until the given time.
+    /// Allows the service of this data directory to admit one member that presents the secret, until the given time.
     pub fn record(&self, data_dir: &Path, until: i64) -> Result<(), MembershipError> {
         let invitations = directory(data_dir).join(INVITATIONS);
         write(&invitations, &name_of(&self.secret), &until.to_string())
     }
 }
 
-/// Whether an invitation is good. It is used up by this call.
+/// Uses up an invitation. Returns whether it was valid.
 #[must_use]
 pub fn use_invitation(data_dir: &Path, secret: [u8; 16], now: i64) -> bool {
     let path = directory(data_dir).join(INVITATIONS).join(name_of(&secret));
     let until = fs::read_to_string(&path).ok();
-    // Removed first: who removes it is the one who uses it.
+    // The removal is atomic: of two requests with one secret, only the one that removes the file is admitted.
     fs::remove_file(&path).is_ok()
         && until.is_some_and(|until| until.trim().parse::<i64>().is_ok_and(|until| now < until))
 }
 
-/// Not the secret itself: a copy of the directory must not admit anybody.
 fn name_of(secret: &[u8; 16]) -> String {
+    // The name is a hash of the secret, so that a copy of the directory admits nobody.
     HEXLOWER.encode(digest(&SHA256, secret).as_ref())
 }
 

@@ -1,8 +1,8 @@
-//! Several Playgates over one log: one of them, the owner, serves; the others apply what it commits, forward
-//! connections to it, and one of them takes over when it is gone.
+//! A fleet: several Playgates over one log. One of them, the owner, serves. The others apply its commits and forward
+//! connections to it, and one of them takes over when the owner fails.
 //!
-//! The protocol is [`store::replication`](crate::store::replication). Here are the system that keeps the log, the threads of a
-//! member, and what members ask each other.
+//! The protocol is in [`store::replication`](crate::store::replication). This module has the client of the system that
+//! stores the log, the threads of a member, and the requests between members.
 
 mod claim;
 pub mod driver;

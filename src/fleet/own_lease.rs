@@ -1,9 +1,9 @@
-//! The lease of the previous process. An owner that was killed needs it no more, but etcd keeps it until it expires, and
-//! nobody can take over before. So the next process revokes it.
+//! The lease of the previous process. After an owner is killed, etcd keeps its lease until it expires, and no member can
+//! take over before. The next process therefore revokes it.
 //!
-//! The lease may be revoked only if that process has surely ended: it would go on with reads. The lock of the store shows
-//! that, which ends with its process. It covers one directory on one running machine: a lease that was noted in another
-//! boot, or in a copied directory, is left alone.
+//! The lease may be revoked only if the previous process has certainly ended, since an owner without a lease would continue
+//! to answer reads. The lock of the store proves that, because it ends with its process. It covers one directory on one
+//! running machine, so a lease that was recorded in another boot or in a copied directory is not revoked.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::ports::private_file;
 
 const NAME: &str = "lease.json";
-/// A new one at each boot, and another one on each machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
@@ -42,24 +41,23 @@ impl Place {
     }
 }
 
-/// Notes the lease of this process, which has the store open.
 pub(super) fn write(directory: &Path, lease: u64) -> io::Result<()> {
     let place = Place::of(directory)?;
     let text = serde_json::to_string(&LeaseFile { lease, place })?;
     private_file::write(directory, NAME, text.as_bytes())
 }
 
-/// The lease of a process that has ended. The caller has the store open.
+/// Returns the lease of a process that has ended. The caller must have the store open.
 pub(super) fn read(directory: &Path) -> Option<u64> {
     let bytes = fs::read(directory.join(NAME)).ok()?;
     let file: LeaseFile = serde_json::from_slice(&bytes).ok()?;
     let here = Place::of(directory).ok()?;
+    // In another boot or directory, the lock of the store proves nothing about the process of this lease.
     (file.place == here).then_some(file.lease)
 }
 
-/// The lease was revoked.
 pub(super) fn remove(directory: &Path) {
-    // One that stays is revoked once more, and etcd never gives a number twice.
+    // If the file remains, its lease is revoked once more. That is harmless, since etcd never reuses a lease id.
     let _ = fs::remove_file(directory.join(NAME));
 }
 

@@ -1,5 +1,5 @@
-//! Answers other members: takes connections over, erases events, and sends the store to a member that joins or
-//! begins again.
+//! Answers requests of other members: it takes over connections, erases events, and sends the store to a member that
+//! joins or reseeds.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,16 +27,13 @@ use crate::ports::Clock;
 use crate::store::{Store, StoreError};
 use crate::types::{ConnectionOrigin, from_hex};
 
-/// Rest after a failed `accept`, as without free descriptors.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 const KEYS: &str = "keys";
 
-/// A stream that was taken over from another member.
 pub trait PeerStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> PeerStream for S {}
 
-/// Serves connections that other members forward.
 pub type TakeOver = Arc<dyn Fn(Box<dyn PeerStream>, ConnectionOrigin) + Send + Sync>;
 
 pub struct PeerServer {
@@ -48,11 +45,11 @@ pub struct PeerServer {
     pub promise: Promise,
     /// Set while this member is the owner.
     pub take_over: Arc<Mutex<Option<TakeOver>>>,
-    /// Set while it is not.
+    /// Set while this member is not the owner.
     pub erase: Arc<Mutex<Option<Erase>>>,
 }
 
-/// Erases the events of a user; blocks.
+/// Erases the events of a user. Blocks.
 pub type Erase = Arc<dyn Fn([u8; 16]) -> Result<(), String> + Send + Sync>;
 
 impl PeerServer {
@@ -72,6 +69,7 @@ impl PeerServer {
                     });
                 }
                 Err(error) => {
+                    // Without a pause, a lack of file descriptors would make this loop spin.
                     tracing::warn!(%error, "failed to accept a peer");
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
@@ -86,8 +84,10 @@ impl PeerServer {
             let request = read_line::<PeerRequest>(&mut stream).await?;
             Ok::<_, io::Error>((stream, request))
         };
+        // A client that is not a member must not hold a connection without a request.
         let (mut stream, request) = timeout(GREETING, greeting).await??;
         let own = public_key(&self.membership.key).unwrap_or_default();
+        // Everything but `Join` requires the key of the fleet.
         let member = is_member(stream.get_ref().1.peer_certificates(), &own);
         match request {
             PeerRequest::Forward(origin) if member => {
@@ -134,7 +134,7 @@ impl PeerServer {
         }
     }
 
-    /// Sends a snapshot, to a stranger only with the secret of an invitation. Blocks.
+    /// Sends a snapshot. A client that is not a member needs the secret of an invitation. Blocks.
     fn hand_over(
         &self,
         mut stream: TlsStream<TcpStream>,
@@ -144,6 +144,7 @@ impl PeerServer {
         match self.snapshot(secret, format) {
             Ok(path) => {
                 let sent = self.send(&mut stream, &path);
+                // The snapshot was written for this request only.
                 std::fs::remove_file(&path)?;
                 sent
             }
@@ -156,7 +157,7 @@ impl PeerServer {
     }
 
     fn snapshot(&self, secret: Option<&str>, format: u32) -> Result<PathBuf, String> {
-        // Before the invitation, which is used up by its check.
+        // The format is checked before the invitation, which is used up by its check.
         check_format(format, self.format)?;
         if let Some(secret) = secret {
             let now = self.clock.now().0;
@@ -178,10 +179,12 @@ impl PeerServer {
     fn send(&self, stream: &mut TlsStream<TcpStream>, path: &Path) -> io::Result<()> {
         let runtime = Handle::current();
         let mut file = File::open(path)?;
+        // The new member needs the keys to decrypt values of the snapshot.
         let mut keys = BTreeMap::new();
         for entry in std::fs::read_dir(self.data_dir.join(KEYS))? {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str());
+            // Unfinished key files have another extension.
             if let Some(name) = name.filter(|name| name.ends_with(".key")) {
                 keys.insert(name.to_owned(), std::fs::read_to_string(&path)?);
             }
@@ -214,8 +217,8 @@ fn erased(erase: Option<Erase>, user: &str) -> PeerAnswer {
     done.map_or_else(PeerAnswer::Refused, |()| PeerAnswer::Ok)
 }
 
-/// A copy in another format would be upgraded, and no longer continue the log.
 fn check_format(reads: u32, own: u32) -> Result<(), String> {
+    // The other version would upgrade a copy of another format, which then could not continue the log.
     if reads == own {
         return Ok(());
     }

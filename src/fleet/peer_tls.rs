@@ -1,5 +1,5 @@
-//! TLS between the members of a fleet: both sides prove that they hold the key that all members share, as a
-//! raw public key (RFC 7250). There is no certificate, so nothing expires and no name has to fit.
+//! TLS between the members of a fleet. Both sides prove that they hold the key that all members share, as a raw public
+//! key (RFC 7250). There are no certificates, so nothing expires and no name has to match.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use tokio_rustls::rustls::{
     SignatureScheme,
 };
 
-/// Of an Ed25519 key, before its 32 bytes.
+/// DER of an Ed25519 key before its 32 bytes.
 const PUBLIC_PREFIX: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
@@ -32,8 +32,8 @@ const PRIVATE_PREFIX: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
 
-/// A name has to be given, and means nothing here.
 pub(super) fn any_name() -> ServerName<'static> {
+    // The TLS client requires a name, which is not verified.
     ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into())
 }
 
@@ -47,12 +47,11 @@ fn subject(public_key: &[u8; 32]) -> Vec<u8> {
     [&PUBLIC_PREFIX[..], public_key].concat()
 }
 
-/// Accepts whoever knows the key of the connection.
 pub(super) fn server_config(seed: &[u8; 32]) -> Result<Arc<ServerConfig>, rustls::Error> {
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&TLS13])?
-        // Any key passes here, since who joins does not have that of the fleet yet; what else it may ask is
-        // decided by `is_member`.
+        // Any client key is accepted, since a joining member does not have the key of the fleet yet. `is_member` decides
+        // which requests are allowed.
         .with_client_cert_verifier(Arc::new(KeyCheck::new(None)))
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(
             seed,
@@ -60,7 +59,7 @@ pub(super) fn server_config(seed: &[u8; 32]) -> Result<Arc<ServerConfig>, rustls
     Ok(Arc::new(config))
 }
 
-/// `seed` is that of this side, `server` the key that the other side must have.
+/// `seed` is the private key of this side, and `server` the public key that the other side must have.
 pub(super) fn client_config(
     seed: &[u8; 32],
     server: &[u8; 32],
@@ -75,7 +74,6 @@ pub(super) fn client_config(
     Ok(Arc::new(config))
 }
 
-/// Whether the other side of an accepted connection has the key of the fleet.
 pub(super) fn is_member(presented: Option<&[CertificateDer<'_>]>, public_key: &[u8; 32]) -> bool {
     let first = presented.and_then(|keys| keys.first());
     first.is_some_and(|key| key.as_ref() == subject(public_key))
@@ -90,8 +88,8 @@ fn certified(seed: &[u8; 32]) -> Result<Arc<CertifiedKey>, rustls::Error> {
     Ok(Arc::new(CertifiedKey::new(vec![public], key)))
 }
 
-/// Compares a raw public key with the expected one; `None` expects none in particular. That the other side
-/// has its private half is proved by the signature.
+/// Compares a raw public key with the expected one; `None` accepts any key. The signature of the handshake proves that the
+/// other side has the private key.
 #[derive(Debug)]
 struct KeyCheck {
     expected: Option<Vec<u8>>,
@@ -219,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// What the client sees, and whether the server takes it for a member of the fleet with the key `[1; 32]`.
+    /// Returns the client's result, and whether the server accepts it as a member of the fleet with the key `[1; 32]`.
     fn shake(client: [u8; 32], expected: [u8; 32]) -> (std::io::Result<()>, Option<bool>) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -251,7 +249,7 @@ mod tests {
         let (connected, member) = shake([1; 32], [1; 32]);
         connected.unwrap();
         assert_eq!(member, Some(true));
-        // Who joins has another key, and is no member yet.
+        // A joining member has another key, and is not a member yet.
         let (connected, member) = shake([2; 32], [1; 32]);
         connected.unwrap();
         assert_eq!(member, Some(false));

@@ -1,8 +1,8 @@
-//! What members of a fleet ask each other, over [TLS with the key of the fleet](super::peer_tls): to take a
-//! connection over, and for a copy of the store.
+//! The protocol and client for requests between members of a fleet, over
+//! [TLS with the key of the fleet](super::peer_tls).
 //!
-//! A request is one line of JSON, and so is its answer. After the answer to [`PeerRequest::Forward`] the
-//! connection is that of the client; after that to [`PeerRequest::Join`] or [`PeerRequest::Copy`] the snapshot
+//! A request is one line of JSON, and so is its answer. After the answer to [`PeerRequest::Forward`], the connection
+//! carries the bytes of the client. After the answer to [`PeerRequest::Join`] or [`PeerRequest::Copy`], the snapshot
 //! follows.
 
 use std::collections::BTreeMap;
@@ -26,11 +26,11 @@ use super::membership::{Invitation, Membership};
 use super::peer_tls::{any_name, client_config, public_key};
 use crate::types::{ConnectionOrigin, from_hex};
 
-/// For a connection, its handshake and the line of the other side.
+/// Timeout for the connection with its handshake, and for most answers.
 pub(super) const GREETING: Duration = Duration::from_secs(3);
-/// For the answer to who wants a copy, which waits for a snapshot.
+/// Timeout for the answer to a request for a copy, which waits for a snapshot.
 pub(super) const SNAPSHOT_TIME: Duration = Duration::from_secs(30 * 60);
-/// Whole hours are rewritten.
+/// An erasure rewrites segments of whole hours.
 const ERASURE_TIME: Duration = Duration::from_secs(5 * 60);
 const LINE_MAX: usize = 64 * 1024;
 pub(super) const PART: usize = 256 * 1024;
@@ -39,24 +39,20 @@ pub(super) const PART: usize = 256 * 1024;
 #[serde(rename_all = "lowercase")]
 pub(super) enum PeerRequest {
     Forward(ConnectionOrigin),
-    /// For the time there.
     Time,
-    /// Not to become the owner before this time has passed.
+    /// Asks the member not to become the owner before this time has passed.
     Promise {
         millis: u64,
     },
-    /// To erase the events of a user.
     Erase {
-        /// In hexadecimal.
         user: String,
     },
-    /// For a copy of the store.
     Copy {
         format: u32,
     },
-    /// For a copy of the store, and the key of the fleet: the only one without it.
+    /// Asks for a copy of the store and the key of the fleet. The only request that is allowed without this key.
     Join {
-        /// In hexadecimal.
+        /// Secret of the invitation in hexadecimal.
         secret: String,
         format: u32,
     },
@@ -66,20 +62,19 @@ pub(super) enum PeerRequest {
 #[serde(rename_all = "lowercase")]
 pub(super) enum PeerAnswer {
     Ok,
-    /// In Unix milliseconds.
+    /// Unix milliseconds.
     Time(i64),
     Welcome(Welcome),
     Refused(String),
 }
 
-/// What a new member needs besides the snapshot.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Welcome {
     pub(super) fleet: String,
     pub(super) key: String,
     /// Key files of the installation, by name.
     pub keys: BTreeMap<String, String>,
-    /// Of the other machine, in Unix seconds.
+    /// Clock of the other machine in Unix seconds.
     pub now: i64,
     pub(super) snapshot: u64,
 }
@@ -108,7 +103,6 @@ pub enum PeerError {
     File(io::Error),
 }
 
-/// Connects to other members.
 #[derive(Clone)]
 pub struct PeerClient(Arc<ClientConfig>);
 
@@ -130,7 +124,6 @@ impl PeerClient {
         }
     }
 
-    /// Writes a snapshot of the store there to a file.
     pub async fn copy(
         &self,
         address: &str,
@@ -147,7 +140,7 @@ impl PeerClient {
         .await
     }
 
-    /// The time there, in Unix milliseconds.
+    /// Returns the clock of the member in Unix milliseconds.
     pub async fn time(&self, address: &str) -> Result<i64, PeerError> {
         let mut stream = connect(address, &self.0).await?;
         match ask(address, &mut stream, &PeerRequest::Time, GREETING).await? {
@@ -156,7 +149,6 @@ impl PeerClient {
         }
     }
 
-    /// Whether the member there will not be the owner before this time has passed.
     pub async fn promise(&self, address: &str, time: Duration) -> Result<(), PeerError> {
         let mut stream = connect(address, &self.0).await?;
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -167,8 +159,8 @@ impl PeerClient {
         }
     }
 
-    /// Hands a connection to the owner. Nothing of the client was read, so that an error can be followed by
-    /// another attempt.
+    /// Forwards a connection to the owner. Nothing of the client is read before, so that the caller can try again after an
+    /// error.
     pub async fn forward(
         &self,
         address: &str,
@@ -218,6 +210,7 @@ async fn receive(
             .unwrap_or_else(|late| Err(late.into()))
             .map_err(|error| not_reached(address, error))?;
         let Some(read) = part.get(..length).filter(|read| !read.is_empty()) else {
+            // A connection that ends early must not look like a complete snapshot.
             let early = io::Error::from(io::ErrorKind::UnexpectedEof);
             return Err(not_reached(address, early));
         };
@@ -261,7 +254,7 @@ async fn connect(
     connected
         .unwrap_or_else(|late| Err(late.into()))
         .map_err(|error| match error.kind() {
-            // The only thing that is verified.
+            // Only the key is verified.
             io::ErrorKind::InvalidData => PeerError::OtherKey {
                 address: address.to_owned(),
             },
@@ -295,16 +288,17 @@ pub(super) async fn write_line(
     stream.flush().await
 }
 
-/// Reads byte by byte, so that nothing of what follows the line is lost. TLS has a buffer below.
 pub(super) async fn read_line<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> io::Result<T> {
     let mut line = Vec::new();
     loop {
+        // Single bytes are read, so that nothing after the line is lost. TLS has a buffer.
         match stream.read_u8().await? {
             b'\n' => return Ok(serde_json::from_slice(&line)?),
             byte => line.push(byte),
         }
+        // A client that is not a member must not fill the memory.
         if line.len() > LINE_MAX {
             return Err(io::ErrorKind::InvalidData.into());
         }

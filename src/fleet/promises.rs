@@ -1,5 +1,5 @@
-//! While etcd does not answer the owner, it asks all other members to promise that none of them takes over, so that
-//! it may go on with reads. The [fence](super::fence) says why that is safe.
+//! The promises that an owner requests while etcd does not answer. If every other member promises not to take over, the
+//! owner may continue to answer reads. The [fence](super::fence) explains why that is safe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,6 @@ use tokio::time::{sleep, timeout};
 use super::claim::DriverState;
 use super::peers::PeerClient;
 
-/// Runs until the member stops.
 pub(super) async fn ask(shared: Arc<DriverState>, client: PeerClient, lease: Duration) {
     while !shared.is_stopping() {
         sleep(lease / 8).await;
@@ -18,10 +17,11 @@ pub(super) async fn ask(shared: Arc<DriverState>, client: PeerClient, lease: Dur
         if !fence.holds() || !fence.is_ageing() {
             continue;
         }
-        // One that is missing here has not been told that it may start.
+        // This list has every member that may take over: a new member starts only once the record of the owner names it.
         let Some(others) = shared.others() else {
             continue;
         };
+        // A promise counts from before the request: the member may have received it at any time after that.
         let before = fence.now();
         let mut asked = JoinSet::new();
         for member in others {
@@ -29,6 +29,7 @@ pub(super) async fn ask(shared: Arc<DriverState>, client: PeerClient, lease: Dur
             asked.spawn(async move { client.promise(&member.address, lease).await });
         }
         let answers = timeout(lease / 2, asked.join_all()).await;
+        // One member without a promise could take over, so all must answer.
         if answers.is_ok_and(|answers| answers.iter().all(Result::is_ok)) {
             fence.promise(before);
         }

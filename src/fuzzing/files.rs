@@ -57,7 +57,7 @@ pub fn guide(data: &[u8]) {
             assert!(rows as u64 <= draft.programmes, "more rows than programmes");
         }
     };
-    // A packed guide may be a thousand times as large: a little of it is enough here.
+    // An unpacked guide may be a thousand times as large: its beginning is enough here.
     let unpacked = |data| Some(std::io::Read::take(unpack(data).ok()?, 1 << 20));
     if let Some(input) = unpacked(data) {
         read(&mut Xmltv::new(input, options()));

@@ -18,7 +18,7 @@ pub(crate) async fn with_deadline(
     deadline: Duration,
     future: Pin<Box<dyn Future<Output = Answer> + Send>>,
 ) -> Answer {
-    // At the deadline the future is dropped: a job that waits in a pool is cancelled, one that runs goes on to its end.
+    // At the deadline the future is dropped: a job that waits in a pool is cancelled, and one that runs continues.
     match timeout(deadline, catch_panic(future)).await {
         Ok(Some(answer)) => answer,
         Ok(None) => Err(panicked(http)),
@@ -31,7 +31,7 @@ pub(crate) async fn with_deadline(
 
 async fn catch_panic<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> Option<T> {
     poll_fn(|cx| {
-        // At each poll: a panic inside of one must not unwind into hyper, which would drop the connection.
+        // Each poll is guarded: a panic must not unwind into hyper, which would drop the connection.
         let step = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
         step.map_or(Poll::Ready(None), |poll| poll.map(Some))
     })

@@ -13,17 +13,17 @@ use crate::http::routing::endpoint::Answer;
 use crate::http::routing::route::{self, Endpoint};
 use crate::http::state::HttpState;
 
-/// How long an answer waits until it is known that no other member is the owner: as long as a change does.
+/// How long an answer waits for the knowledge that no other member is the owner. A change waits as long.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// A poll, since only the few requests of these seconds need it: the threads of the fleet need not know who waits.
+/// A poll is enough: only the few requests of these seconds wait, and the threads of the fleet need not track them.
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
-/// Whether the state from which an answer was made was still the newest when this is asked.
+/// Whether the state from which an answer was made is the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// It was the newest state.
+    /// It is the newest state.
     Last,
-    /// Not known yet; asking again may tell.
+    /// Not known yet; a later check may know.
     Unknown,
     /// Another member may be the owner by now.
     Lost,
@@ -35,7 +35,7 @@ type Route = Option<(usize, &'static route::Route)>;
 pub type FreshnessCheck = Arc<dyn Fn() -> Freshness + Send + Sync>;
 
 impl HttpState {
-    /// Whether an answer may be sent at once.
+    /// Whether an answer may be sent immediately.
     pub(crate) fn is_fresh(&self, route: Route, answer: &Answer) -> bool {
         match self.fence.get() {
             Some(check) => !rests_on_state(route, answer) || check() == Freshness::Last,
@@ -43,7 +43,7 @@ impl HttpState {
         }
     }
 
-    /// Returns the answer once it is known to be from the last state, and otherwise a 503.
+    /// Returns the answer once it is known to be from the newest state, and otherwise a 503.
     pub(crate) async fn fenced(&self, route: Route, answer: Answer) -> Answer {
         let Some(check) = self.fence.get() else {
             return answer;
@@ -59,8 +59,8 @@ impl HttpState {
                 Freshness::Unknown | Freshness::Lost => break,
             }
         }
-        // A change that was committed may get this too, as it may if etcd does not answer: this is rare, and its caller
-        // repeats it.
+        // A committed change may get this answer, too, as it may if etcd does not answer. This is rare, and the caller
+        // repeats the change.
         Err(ApiError::new(
             ErrorCode::StoreUnavailable,
             "the service cannot reach its fleet at present; try again shortly",

@@ -7,13 +7,13 @@ use serde::Serialize;
 use crate::http::embedded_files::{EmbeddedFile, embed, find, reply};
 use crate::http::response::reply::{Reply, media};
 
-/// Only this listener: no request of the page can leave it. Pictures come from buffers of the page (`blob:`).
+/// No request of the page can leave this listener. Pictures come from buffers of the page (`blob:`).
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; media-src blob:; \
      frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
 
-/// What the demo prints at its start. It protects nothing but the demo's own sample data.
+/// Credentials that the demo prints at its start. They protect nothing but its sample data.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DemoAccess {

@@ -106,7 +106,7 @@ enum PartnerLabel {
     Other,
 }
 
-/// Partners with a label of their own, by their first refusal. It bounds the number of series.
+/// Number of partners with a separate label, in the order of their first refusals. It bounds the number of series.
 const PARTNERS_NAMED: usize = 50;
 
 impl RefusalMetrics {
@@ -144,7 +144,7 @@ impl RefusalMetrics {
 
     fn label(&self, partner: PartnerId) -> PartnerLabel {
         let mut named = self.named.lock();
-        // Names are never given up, because a counter that changes its meaning is of no use.
+        // A partner keeps its label for ever, because a counter that changes its meaning is useless.
         if named.contains(&partner) || named.len() < PARTNERS_NAMED {
             named.insert(partner);
             PartnerLabel::Named(partner)
@@ -228,7 +228,7 @@ impl HttpMetrics {
             RouteSet::Public => &self.public,
             RouteSet::Ops => &self.ops,
         };
-        // By index and not by label: this runs for every response.
+        // Looked up by index instead of label, because this runs for every response.
         let metrics = route
             .and_then(|at| routes.get(at))
             .unwrap_or(&self.unmatched);

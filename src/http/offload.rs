@@ -45,7 +45,7 @@ impl HashPool for Offload<'_> {
         };
         done.map_err(|error| match error {
             JobError::Shed => {
-                // A flood comes again at once: its next jobs wait behind those of networks without failures.
+                // A refused flood returns immediately. Its next jobs wait behind those of networks without failures.
                 if let Some(network) = self.turn.network {
                     self.services
                         .recent_failures

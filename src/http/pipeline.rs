@@ -1,4 +1,4 @@
-//! The way of a request, from the head that hyper has read to the response, in order:
+//! The path of a request, from the head that hyper has read to the response, in order:
 //!
 //! 1. `call` begins the request. Whatever it needs only the head and memory for is answered right here, without boxing
 //!    a future, because most requests are of that kind.
@@ -258,8 +258,8 @@ fn cached_or_handled(
     entry: AdmittedRequest,
     payload: Payload,
 ) -> Result<HandlerOutcome, ApiError> {
-    // From the first change on, the version before a format upgrade could not come back without losing it. A POST that
-    // changes nothing, such as a verification, must not use up that way back.
+    // The first change ends the possible rollback of a format upgrade, which would lose it. A POST that changes
+    // nothing, such as a verification, must not end it.
     if entry.route.is_change {
         http.services.store_admin.finalize_upgrade()?;
     }
@@ -437,8 +437,8 @@ async fn read_body(
     }))
 }
 
-/// Builds the response. Marks the request as ended in the connection state: at once for a complete body, at
-/// the end of the stream for a streamed one.
+/// Builds the response. Marks the request as ended in the connection state: immediately for a complete body, at the end
+/// of the stream for a streamed one.
 fn build_response(
     http: &HttpState,
     conn_state: &Arc<ConnectionState>,

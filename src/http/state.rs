@@ -46,7 +46,7 @@ pub struct HttpState {
     pub descriptions: Descriptions,
     pub console: Console,
     pub lab_player: LabPlayer,
-    /// Set by the demo, once it is filled.
+    /// Set by the demo once its sample data is complete.
     pub demo: OnceLock<DemoAccess>,
     pub ids: RequestIds,
     /// Random for each process, so that entity tags from before a restart never match.

@@ -18,7 +18,8 @@ use crate::types::UnixSeconds;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-/// Seconds from the middle of the demo's guide; it reaches 26 hours both ways, and players go back a few.
+/// Distance in seconds from the middle of the demo's guide at which it is extended. The guide reaches 26 hours both
+/// ways, and players go back a few hours.
 const DEMO_GUIDE_REACH: i64 = 18 * 3_600;
 
 pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
@@ -47,7 +48,7 @@ fn clock(services: &Arc<Services>) -> Task {
         let _ = guard.check();
         Ok::<_, Infallible>(0)
     });
-    // Runs at once, so that a process that is killed early leaves a time for the next one to compare with.
+    // Runs immediately, so that a process that is killed early leaves a time for the next one to compare with.
     task.waker.wake();
     task
 }
@@ -79,7 +80,7 @@ fn accounts(services: &Arc<Services>) -> [Task; 3] {
         delivery(services),
         Task::new("accounts", MINUTE, move |now| {
             let mut done = 0;
-            // Once per process: no version since has left orphans behind.
+            // Once per process: only earlier versions left orphans behind.
             if !looked_for_orphans.load(Relaxed) {
                 done += accounts.remove_orphans(now)?;
                 looked_for_orphans.store(true, Relaxed);
@@ -92,7 +93,6 @@ fn accounts(services: &Arc<Services>) -> [Task; 3] {
     ]
 }
 
-/// Mail is sent as soon as it is queued; the interval is for retries.
 fn delivery(services: &Arc<Services>) -> Task {
     let (mail, readiness) = (services.mail.clone(), Arc::clone(&services.readiness));
     let guard = Arc::clone(&services.clock_guard);
@@ -107,6 +107,7 @@ fn delivery(services: &Arc<Services>) -> Task {
         done
     });
     let waker = task.waker.clone();
+    // Mail is sent as soon as it is queued; the interval is for retries.
     services.mail.on_notify(move || waker.wake());
     task
 }
@@ -143,7 +144,6 @@ fn schedule(services: &Arc<Services>) -> Task {
     .deletes()
 }
 
-/// Reloads the GeoIP database after the operator replaced it. `None` without a database.
 fn geoip(services: &Arc<Services>) -> Option<Task> {
     let geoip = services.geoip.clone()?;
     Some(Task::new("places", MINUTE, move |_| {
@@ -162,7 +162,6 @@ fn certificate(services: &Arc<Services>) -> Option<Task> {
     }))
 }
 
-/// Imports from the EPG sources that are due; each has its own interval. `None` without a source.
 fn epg_sources(services: &Arc<Services>) -> Option<Task> {
     let sources = services.epg_sources.clone();
     let any = !services.config.epg.sources.is_empty();
@@ -185,7 +184,8 @@ fn demo_guide(services: &Arc<Services>) -> Option<Task> {
         if made.is_some_and(|made| made.since(now).abs() < DEMO_GUIDE_REACH) {
             return Ok(0);
         }
-        // Accepted whatever it changes: after a long move nothing of the last guide is left.
+        // Accepted even if it looks implausible: after a long move of the clock it has nothing in common with the last
+        // guide.
         let how = Refresh {
             accept: true,
             ..Refresh::default()
@@ -271,7 +271,6 @@ fn journal(services: &Arc<Services>) -> [Task; 2] {
     ]
 }
 
-/// Forwards a batch when it is full or has waited long enough. `None` without a sink.
 fn forwarding(services: &Arc<Services>) -> Option<Task> {
     let (forwarder, readiness) = (services.forwarder.clone()?, Arc::clone(&services.readiness));
     let at_shutdown = Arc::clone(&forwarder);

@@ -153,10 +153,12 @@ impl Jobs {
     #[must_use]
     pub fn stop(self, within: Duration) -> bool {
         self.begin_shutdown();
+        // Every job thread holds a sender. The channel is disconnected when the last one has ended.
         self.running.recv_timeout(within) == Err(RecvTimeoutError::Disconnected)
     }
 
     fn begin_shutdown(&self) {
+        // Set before the jobs are woken: a woken job ends only if it sees this.
         self.stopping.store(true, Ordering::SeqCst);
         for waker in &self.wakers {
             waker.wake();
@@ -204,7 +206,6 @@ impl Rounds {
         self.counts.1.notify_all();
     }
 
-    /// The number of the next run that begins after this call.
     fn next(&self) -> u64 {
         self.counts.0.lock().begun + 1
     }
@@ -223,6 +224,7 @@ impl Rounds {
 /// Runs every job once, at the same time; returns the names of those that did not end within `patience`.
 fn run_all(jobs: &[Rounds], patience: Duration) -> Vec<&'static str> {
     let deadline = Instant::now() + patience;
+    // Read before the jobs are woken: a run that is already in progress does not count.
     let runs: Vec<u64> = jobs.iter().map(Rounds::next).collect();
     for job in jobs {
         job.waker.wake();

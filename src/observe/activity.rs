@@ -1,8 +1,9 @@
-//! Recent activity: what the metrics counted in each of the last intervals, for operators without a monitoring system.
+//! Recent activity, for operators without a monitoring system: the increase of some metrics in each of the last
+//! intervals.
 //!
-//! A job reads the counters of the registry every [`STEP`] and keeps the differences. Nothing is added to the work of a
-//! request. Two rings bound the memory: an hour in steps of 15 seconds and a day in steps of five minutes. A sample has
-//! at most as many codes as the service has error codes, so that both take less than a megabyte.
+//! A job reads the counters of the registry every [`STEP`] and stores the differences, so requests do no extra work.
+//! Two rings bound the memory: an hour in steps of 15 seconds and a day in steps of five minutes. A sample has at most
+//! as many codes as the service has error codes, so that both take less than a megabyte.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::metrics::{BUCKETS, Registry};
 use crate::types::UnixSeconds;
 
 pub const STEP: Duration = Duration::from_secs(15);
-/// Steps of the short ring in one of the long ring.
+/// Number of short steps in a step of the long ring.
 const STEPS_OF_LONG: u32 = 20;
 const SHORT_LEN: usize = 240;
 const LONG_LEN: usize = 288;
@@ -23,7 +24,7 @@ const LATENCY: &str = "playgate_http_request_duration_seconds";
 const REFUSED: &str = "playgate_requests_refused_total";
 const STREAMS: &str = "playgate_playback_sessions";
 
-/// Labels of requests that are not of viewers.
+/// Prefixes of the labels of routes that viewers do not use.
 const INTERNAL: [&str; 7] = [
     "admin_", "console", "livez", "readyz", "metrics", "ops_", "lab_",
 ];
@@ -45,7 +46,7 @@ struct Totals {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActivitySample {
     pub at: UnixSeconds,
-    /// The most playback sessions at the end of a step of the interval.
+    /// Highest number of playback sessions at the end of a step of the interval.
     pub streams: u64,
     /// Requests by status class.
     pub requests: Counts,
@@ -81,19 +82,19 @@ struct Rings {
     before: Option<Totals>,
     short: VecDeque<ActivitySample>,
     long: VecDeque<ActivitySample>,
-    /// The sample of the long ring that is not complete.
+    /// The incomplete sample at the end of the long ring.
     open: ActivitySample,
     steps: u32,
 }
 
 impl Activity {
-    /// Takes a sample. The first call only sets what later ones are compared with.
+    /// Takes a sample. The first call only sets the baseline.
     pub fn sample(&self, registry: &Registry, now: UnixSeconds) {
         let totals = Totals::read(registry);
         let mut streams = 0;
         registry.read(STREAMS, |_, value| streams = value);
         let mut rings = self.0.lock();
-        // The first sample has nothing to be compared with: counters that a restart has set to 0 are no activity.
+        // Without a baseline, the counts since the start of the process would appear as the activity of one step.
         let Some(before) = rings.before.replace(totals.clone()) else {
             return;
         };
@@ -114,7 +115,7 @@ impl Activity {
         match period {
             ActivityPeriod::Hour => rings.short.iter().cloned().collect(),
             ActivityPeriod::Day => {
-                // The last five minutes belong to the day, too, although their sample is not complete.
+                // The incomplete sample has the most recent minutes of the day.
                 let open = (rings.steps > 0).then_some(&rings.open);
                 rings.long.iter().chain(open).cloned().collect()
             }
@@ -129,7 +130,7 @@ fn push(ring: &mut VecDeque<ActivitySample>, sample: ActivitySample, len: usize)
     ring.push_back(sample);
 }
 
-/// The value of a label in the text form of labels. The labels read here need no escapes.
+/// Returns the value of a label from the text form of all labels. The labels that are read here contain no escapes.
 fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
     labels.split(',').find_map(|pair| {
         let value = pair.strip_prefix(name)?.strip_prefix("=\"")?;
@@ -187,14 +188,14 @@ impl Totals {
     }
 }
 
-/// Members that did not change are left out.
+/// Omits counts that did not change.
 fn difference(now: &Counts, before: &Counts) -> Counts {
     now.iter()
         .map(|(name, count)| {
             let before = before.get(name).copied().unwrap_or_default();
             (name.clone(), count.saturating_sub(before))
         })
-        // Most series of an interval are 0, and a day has 288 samples.
+        // Most counts of an interval are 0, and a day has 288 samples.
         .filter(|(_, count)| *count > 0)
         .collect()
 }
@@ -223,8 +224,7 @@ impl ActivitySample {
         add(&mut self.latency, &other.latency);
     }
 
-    /// The latency in microseconds that this many percent of the requests did not exceed, interpolated within a bucket
-    /// as Prometheus does. `None` without requests.
+    /// Returns the latency in microseconds that `percent` of the requests did not exceed, or `None` without requests.
     #[must_use]
     pub fn latency_micros(&self, percent: u64) -> Option<u64> {
         let total: u64 = self.latency.iter().sum();
@@ -232,7 +232,7 @@ impl ActivitySample {
         let rank = (total * percent).div_ceil(100);
         let mut below = 0;
         let mut lower = 0;
-        // Requests beyond the last bound count as having taken it.
+        // Requests beyond the last bound count as if they had taken exactly that time.
         let bounds = BUCKETS.iter().chain(BUCKETS.last());
         for (count, upper) in self.latency.iter().zip(bounds) {
             if *count > 0 && below + count >= rank {

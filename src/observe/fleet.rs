@@ -1,6 +1,6 @@
-//! What the owner of a fleet knows of its members and of etcd, and what is wrong with them.
+//! State of the members of a fleet and of etcd, as the owner sees it, and the resulting problems.
 //!
-//! One judgement serves `/readyz`, the console and `playgate doctor`.
+//! `/readyz`, the console and `playgate doctor` report the same problems.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use parking_lot::Mutex;
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
-/// A difference of clocks, in milliseconds, that is reported. Tokens and sessions end by the clock of the owner,
-/// whichever that is.
+/// Largest difference of a member's clock that is not reported, in milliseconds. Tokens and sessions expire by the
+/// clock of the current owner.
 const CLOCKS_MAX: i64 = 2_000;
-/// A member writes its record every two seconds.
+/// Seconds without a record after which a member is reported. A member writes its record every two seconds.
 const SILENT_MAX: i64 = 15;
-/// Commits. A standby has to apply them before it can serve.
+/// Commits that a member may be behind. A standby has to apply them before it can serve.
 const BEHIND_MAX: u64 = 2_000;
-/// An append waits for the disks of a majority.
+/// Tolerated 99th percentile of etcd's WAL sync times. An append waits for the disks of a majority.
 const SYNC_MAX_MILLIS: u64 = 10;
-/// Days.
+/// Remaining days below which a certificate is reported.
 const CERTIFICATE_MIN: i64 = 14;
 
 /// The last report, for requests and metrics. Empty on a single node.
@@ -38,17 +38,16 @@ impl FleetView {
 
 #[derive(Clone, Debug, Default)]
 pub struct FleetReport {
-    /// In hexadecimal.
+    /// The id of the fleet, in hexadecimal.
     pub fleet: String,
-    /// When the report was made.
     pub at: UnixSeconds,
     /// The last commit in the shared log; `None` if etcd did not say.
     pub head: Option<u64>,
-    /// Since when this process is the owner; `None` if another one made the report.
+    /// When this process became the owner; `None` if another process made the report.
     pub owner_since: Option<UnixSeconds>,
     pub members: Vec<MemberReport>,
     pub etcd: Vec<EndpointReport>,
-    /// Calls of etcd by this process that had no answer or were refused.
+    /// Calls to etcd by this process that failed or got no answer.
     pub etcd_errors: u64,
     /// Why the fleet could not be read from etcd.
     pub error: Option<String>,
@@ -60,11 +59,11 @@ pub struct MemberReport {
     pub address: String,
     pub version: String,
     pub is_owner: bool,
-    /// Commits that it has not applied.
+    /// Commits that the member has not applied.
     pub behind: u64,
-    /// Seconds since it wrote its record.
+    /// Seconds since the member wrote its record.
     pub silent: i64,
-    /// Milliseconds by which its clock is ahead.
+    /// Milliseconds by which the member's clock is ahead.
     pub clock: Option<i64>,
     /// Why it did not answer.
     pub error: Option<String>,
@@ -79,9 +78,9 @@ pub struct EndpointReport {
     pub quota: Option<u64>,
     /// 99th percentile of its WAL sync times since its start, in milliseconds.
     pub sync_millis: Option<u64>,
-    /// The end of its certificate.
+    /// When the certificate expires.
     pub certificate: Option<UnixSeconds>,
-    /// Such as `NOSPACE`.
+    /// Active alarms, such as `NOSPACE`.
     pub alarms: Vec<String>,
     /// Why it did not answer.
     pub error: Option<String>,
@@ -89,7 +88,7 @@ pub struct EndpointReport {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetProblem {
-    /// A change is refused now, or after the next fault.
+    /// Changes are refused now, or would be after one more failure.
     pub is_severe: bool,
     pub text: String,
     pub fix: String,
@@ -127,7 +126,7 @@ impl FleetReport {
         problems.extend(self.members.iter().flat_map(MemberReport::problems));
         problems.extend(self.etcd.iter().flat_map(|one| one.problems(self.at)));
         let gone = self.etcd.iter().filter(|one| one.error.is_some()).count();
-        // The endpoints may be fewer than the members of etcd; this names what is certain.
+        // etcd may have more members than configured endpoints, so the text counts endpoints only.
         if self.error.is_none() && gone > 0 && 2 * (self.etcd.len() - gone) <= self.etcd.len() + 1 {
             problems.push(severe(
                 format!(
@@ -137,7 +136,7 @@ impl FleetReport {
                 "start them, or correct `fleet.endpoints`",
             ));
         }
-        // Stable: within a severity, the order above.
+        // The sort is stable: problems of one severity keep the order from above.
         problems.sort_by_key(|problem| !problem.is_severe);
         problems
     }

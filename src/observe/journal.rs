@@ -1,4 +1,4 @@
-//! Logs to systemd's journal in its native protocol. An event is an entry: its message is the line that other
+//! Logs to systemd's journal in its native protocol. Each event becomes an entry. Its message is the line that other
 //! formats log, and its fields can be queried (`journalctl PLAYGATE_REQUEST_ID=…`).
 
 use std::fmt::{Debug, Write as _};
@@ -85,7 +85,7 @@ impl<S: Subscriber> Layer<S> for Journal {
 struct FieldContent {
     message: String,
     rest: String,
-    /// The fields under the names that the journal accepts.
+    /// The fields, under names that the journal accepts.
     fields: Vec<(String, String)>,
 }
 

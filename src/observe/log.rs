@@ -74,12 +74,12 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Whether an event of `bytes` may be written; if so, returns the number of events dropped before it.
+    /// Returns the number of events that were dropped before this one, or `None` if this one has to be dropped.
     pub(super) fn admit(&mut self, bytes: usize) -> Option<u64> {
         let elapsed = self.filled.elapsed();
         // A token bucket: bursts pass, a flood of one error does not fill the disk.
         let more = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX) * LOG_RATE / 1_000;
-        // Only then is the time consumed: shorter intervals would be rounded down to nothing.
+        // The time is consumed only if it added something: shorter intervals would be rounded down to nothing.
         if more > 0 {
             self.budget = self.budget.saturating_add(more).min(LOG_BURST);
             self.filled = Instant::now();

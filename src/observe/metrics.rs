@@ -61,7 +61,7 @@ impl Histogram {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let at = BUCKETS.iter().position(|bound| micros <= *bound);
         if let Some(bucket) = self.buckets.get(at.unwrap_or(BUCKETS.len())) {
-            // One bucket and not all above it: the sums are made when somebody reads them.
+            // Only one bucket is incremented; `write` computes the cumulative counts.
             bucket.fetch_add(1, Relaxed);
         }
         self.micros.fetch_add(micros, Relaxed);
@@ -100,7 +100,7 @@ fn braced(labels: &str) -> String {
 }
 
 type MetricReader = Box<dyn Fn() -> Option<i64> + Send + Sync>;
-/// Reads the values of a label, and the gauge of each.
+/// Returns each value of a label with its gauge.
 type SeriesReader = Box<dyn Fn() -> Vec<(String, i64)> + Send + Sync>;
 
 enum MetricSource {
@@ -109,7 +109,7 @@ enum MetricSource {
     Histogram(Arc<Histogram>),
     Read(MetricReader),
     ReadCounter(MetricReader),
-    /// A series for each value that the reader returns; the text is the name of the label.
+    /// One series for each value that the reader returns. The text is the name of the label.
     ReadSeries(&'static str, SeriesReader),
 }
 
@@ -306,7 +306,7 @@ impl Registry {
                     MetricSource::Gauge(gauge) => gauge.get().to_string(),
                     MetricSource::Read(read) | MetricSource::ReadCounter(read) => match read() {
                         Some(value) => value.to_string(),
-                        // A series without a value is left out: 0 would be a statement.
+                        // A series without a value is omitted: 0 would be a false reading.
                         None => continue,
                     },
                     MetricSource::Histogram(histogram) => {

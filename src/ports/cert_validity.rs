@@ -82,7 +82,6 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, content, after))
 }
 
-/// The content of the first element if it has this tag, and the rest.
 fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, content, after) = element(bytes)?;
     (found == tag).then_some((content, after))

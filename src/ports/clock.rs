@@ -61,7 +61,8 @@ pub struct LabClock {
     state: RwLock<LabTime>,
 }
 
-/// Milliseconds. The clock shows `shown` when the base shows `anchor`, and runs on at `pace`.
+/// All values are in milliseconds. The clock shows `shown` when the base shows `anchor`, and continues from there at
+/// `pace`.
 #[derive(Clone, Copy)]
 struct LabTime {
     anchor: i64,
@@ -79,7 +80,7 @@ impl LabTime {
 
     const fn at(&self, base: i64) -> i64 {
         let passed = base.saturating_sub(self.anchor);
-        // Exact also for long times: products overflow only after millions of years.
+        // The product overflows only after millions of years.
         let passed = match self.pace {
             LabClock::REAL_PACE => passed,
             pace => passed.saturating_mul(pace) / LabClock::REAL_PACE,
@@ -99,12 +100,10 @@ impl LabClock {
         }
     }
 
-    /// The pace stays as it is.
     pub fn set_now(&self, now: UnixSeconds) {
         self.set(|_, _| now.0.saturating_mul(1_000));
     }
 
-    /// Sets the distance from real time; the pace stays as it is.
     pub fn set_offset(&self, seconds: i64) {
         self.set(|base, _| base.saturating_add(seconds.saturating_mul(1_000)));
     }
@@ -121,8 +120,9 @@ impl LabClock {
         state.anchor = anchor;
     }
 
-    /// Runs on from the present time, at this many thousandths of real time; 0 stops the clock.
+    /// Sets the pace in thousandths of real time; 0 stops the clock.
     pub fn set_pace(&self, pace: i64) {
+        // Moves the anchor to the present, so that the new pace does not change the time shown.
         self.set(|_, now| now);
         self.state.write().pace = pace;
     }
@@ -136,7 +136,6 @@ impl LabClock {
         *self.state.write() = LabTime::REAL;
     }
 
-    /// Seconds between this clock and real time.
     #[must_use]
     pub fn offset(&self) -> i64 {
         self.moved_millis().div_euclid(1_000)

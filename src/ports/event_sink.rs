@@ -107,6 +107,7 @@ impl HttpSink {
 impl EventSink for HttpSink {
     fn post(&self, lines: Vec<u8>, key: &str) -> Result<(), SinkError> {
         let request = self.request(lines, key)?;
+        // The caller is a blocking thread, so the request gets its own runtime.
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| SinkError::broken(&error.into()))?;
         let mut stopped = self.stopped.subscribe();
@@ -121,7 +122,7 @@ impl EventSink for HttpSink {
                 }
             }
         });
-        // A pending name lookup is not awaited.
+        // Does not wait for a pending name lookup.
         runtime.shutdown_background();
         result
     }

@@ -32,9 +32,8 @@ const VALIDATOR_MAX: usize = 512;
 pub(crate) struct Patience {
     /// Time to accept a connection and to begin the response.
     pub answer: Duration,
-    /// Between two chunks of the body.
+    /// Time between two chunks of the body.
     pub piece: Duration,
-    /// Time for the complete response.
     pub whole: Duration,
 }
 
@@ -190,7 +189,7 @@ pub(crate) async fn get(
         if status == StatusCode::OK {
             return checked(answer).map(Some);
         }
-        // A 304 is only valid in reply to validators.
+        // A 304 is valid only in reply to validators.
         if status == StatusCode::NOT_MODIFIED && *known != Validators::default() {
             return Ok(None);
         }
@@ -219,8 +218,8 @@ async fn ask(
 ) -> Result<ServerResponse, FetchError> {
     let broken = |error: io::Error| FetchError::Connection(error.into());
     let site = RequestTarget::parse(address)?;
-    // Filter before connecting: even a connection attempt reveals internal hosts to a foreign server, and can
-    // change the state of a listening service.
+    // Filtered before connecting: even a connection attempt reveals internal hosts to a foreign server, and can change
+    // the state of a listening service.
     let addresses = reachable_after(before, site.resolve().await.map_err(broken)?);
     if addresses.is_empty() {
         return Err(FetchError::Redirect(
@@ -287,7 +286,7 @@ fn resolve(address: &str, location: &str) -> Option<String> {
     let location = location.split('#').next().unwrap_or_default();
     if let Some((to, host)) = location.split_once("://") {
         let to = to.to_ascii_lowercase();
-        // A redirect from https to http would let anybody on the way replace the guide.
+        // After a redirect from https to http, an attacker on the network could replace the guide.
         let up = to == "https" || (to == "http" && scheme.eq_ignore_ascii_case("http"));
         return up.then(|| format!("{to}://{host}"));
     }

@@ -172,7 +172,7 @@ fn a_redirect_to_a_private_address_is_refused_before_connecting() {
     assert!(matches!(refused, Err(FetchError::Redirect(_))));
     let accepted = listener.accept();
     assert_eq!(accepted.unwrap_err().kind(), io::ErrorKind::WouldBlock);
-    // Of a name with both kinds of addresses only the public ones remain.
+    // If a name has addresses of both kinds, only the public ones remain.
     let both = ["9.9.9.9:80", "10.0.0.1:80"].map(|address| address.parse().unwrap());
     assert_eq!(reachable_after(stranger, both.into()), both[..1]);
     assert_eq!(reachable_after(None, both.into()), both);
@@ -239,7 +239,7 @@ fn a_stalled_or_truncated_response_is_an_error() {
     let silent = |begun: &'static str| -> Box<dyn FnOnce(&mut TcpStream) + Send> {
         Box::new(move |stream| {
             stream.write_all(begun.as_bytes()).unwrap();
-            // Until the client closes the connection.
+            // Blocks until the client closes the connection.
             let _ = stream.read(&mut [0]);
         })
     };

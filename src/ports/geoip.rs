@@ -47,8 +47,6 @@ impl GeoIp {
         country_of(&database.lookup(address.to_canonical()).ok()?)
     }
 
-    /// Reloads the database if its file has changed, and returns whether it did. Blocks. After an error the
-    /// current database stays in use, and the file is tried again next time.
     pub fn refresh(&self) -> Result<bool, GeoIpError> {
         self.database
             .refresh(|| stamp(&self.path), || read(&self.path))

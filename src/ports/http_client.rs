@@ -36,12 +36,12 @@ pub(crate) struct RequestTarget {
 }
 
 impl RequestTarget {
-    /// Parses an `http` or `https` URL; does not connect.
     pub(crate) fn parse(url: &str) -> Result<Self, BadAddress> {
         Self::parse_trusting(url, None)
     }
 
-    /// Trusts the authorities of a PEM file instead of those of the operating system.
+    /// Same as [`parse`](Self::parse), but trusts the authorities of a PEM file instead of those of the operating
+    /// system.
     pub(crate) fn parse_trusting(url: &str, ca: Option<&[u8]>) -> Result<Self, BadAddress> {
         let bad = BadAddress;
         let url: Uri = url.parse().map_err(|_| bad("is not a URL"))?;
@@ -100,9 +100,6 @@ impl RequestTarget {
     }
 
     /// Sends a request. Dropping the future, as a timeout does, closes the connection.
-    ///
-    /// # Errors
-    /// The connection could not be established, is not trusted, or broke.
     pub(crate) async fn send<B>(&self, request: Request<B>) -> Result<ServerResponse, Broken>
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -111,8 +108,8 @@ impl RequestTarget {
         self.send_to(&self.resolve().await?, request).await
     }
 
-    /// Sends a request to the first of these addresses that accepts a connection, for callers that filter the
-    /// resolved addresses before connecting. Fails like [`send`](Self::send).
+    /// Sends a request to the first of these addresses that accepts a connection, for callers that filter the resolved
+    /// addresses before connecting.
     pub(crate) async fn send_to<B>(
         &self,
         addresses: &[SocketAddr],
@@ -123,6 +120,7 @@ impl RequestTarget {
         B::Error: Into<Broken>,
     {
         let stream = TcpStream::connect(addresses).await?;
+        // The address that accepted the connection: callers judge redirects by it.
         let peer = stream.peer_addr()?.ip();
         let (mut sender, connection) = self.open(stream).await?;
         let (head, incoming) = sender.send_request(request).await?.into_parts();

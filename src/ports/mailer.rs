@@ -12,7 +12,7 @@ pub struct OutgoingMail {
     pub html: String,
 }
 
-/// The dialogue with the server, one line each, without credentials.
+/// The lines of the dialogue with the server, without credentials.
 pub(crate) type SmtpTranscript = Vec<String>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

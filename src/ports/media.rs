@@ -37,7 +37,7 @@ impl MediaDirectory {
     }
 
     fn try_open(&self, path: &MediaPath) -> io::Result<Option<MediaFile>> {
-        // At each call: the directory may be mounted after the start.
+        // Resolved at each call: the directory may be mounted after the start.
         let root = self.0.canonicalize()?;
         // The path itself contains no `..`; only a symbolic link can lead outside.
         let target = root.join(path.as_str()).canonicalize()?;
@@ -46,7 +46,7 @@ impl MediaDirectory {
             return Ok(None);
         }
         let file = File::open(&target)?;
-        // Of the open file, not of the path: the file may have been replaced since.
+        // The metadata of the open file, not of the path: the file may have been replaced since.
         let metadata = file.metadata()?;
         let changed = metadata.modified()?.duration_since(UNIX_EPOCH);
         Ok(Some(MediaFile {
@@ -60,9 +60,9 @@ impl MediaDirectory {
 /// `ELOOP` on Linux: a cycle of symbolic links.
 const TOO_MANY_LINKS: i32 = 40;
 
-/// An unreadable file counts as absent.
 fn is_absence(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
+    // An unreadable file counts as absent, and so does a name that the file system does not allow.
     matches!(
         error.kind(),
         Kind::NotFound | Kind::NotADirectory | Kind::PermissionDenied | Kind::InvalidFilename

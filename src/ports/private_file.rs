@@ -1,12 +1,12 @@
-//! Small files that only the service may read: keys, and what makes a machine a member of a fleet.
+//! Small files that only the service may read: keys, and the membership of a fleet.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Writes a file, and makes its directory if that is missing. After a power failure the file is complete or as it was
-/// before, and never a part: a partial key may already have encrypted something.
+/// Writes a file, and creates its directory if needed. After a power failure the file is either complete or as it was
+/// before: a partial key could already have encrypted something.
 pub(crate) fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -22,7 +22,9 @@ pub(crate) fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<
         .mode(0o600)
         .open(&aside)?;
     file.write_all(content)?;
+    // Synced before the rename: the final name must never lead to an incomplete file.
     file.sync_all()?;
     fs::rename(&aside, &path)?;
+    // The rename itself becomes durable with the directory.
     File::open(directory)?.sync_all()
 }

@@ -73,10 +73,6 @@ pub(crate) struct SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// Validates the settings; does not connect.
-    ///
-    /// # Errors
-    /// [`BadSmtp`] names the invalid setting.
     pub(crate) fn new(settings: SmtpSettings) -> Result<Self, BadSmtp> {
         let tls = match settings.security {
             SmtpSecurity::None => None,
@@ -103,6 +99,7 @@ impl SmtpMailer {
         dialogue: &mut SmtpTranscript,
     ) -> Result<AsyncSmtpConnection, SmtpFailure> {
         let name = ClientId::default();
+        // With implicit TLS the handshake comes before the greeting of the server.
         let wrapped = self
             .tls
             .as_ref()
@@ -183,6 +180,7 @@ impl Mailer for SmtpMailer {
         &self,
         dialogue: &mut SmtpTranscript,
     ) -> Result<Box<dyn MailLine>, ServerUnavailable> {
+        // The caller is a blocking thread, so the connection gets its own runtime.
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| ServerUnavailable {
             response: error.to_string(),
@@ -195,7 +193,7 @@ impl Mailer for SmtpMailer {
                 runtime,
             })),
             Err(failure) => {
-                // A pending name lookup is not awaited.
+                // Does not wait for a pending name lookup.
                 runtime.shutdown_background();
                 let unavailable = self.mask.unavailable(&failure);
                 let speaker = if failure.is_answer() { "S: " } else { "" };

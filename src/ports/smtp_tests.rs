@@ -163,7 +163,7 @@ fn a_slow_drip_server_times_out_like_a_silent_one() {
 }
 
 proptest! {
-    /// Whatever the address and subject contain, they add no header and no recipient.
+    /// No address and no subject can add a header or a recipient.
     #[test]
     fn no_input_injects_a_header(
         local in "[a-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}(\\.[a-z0-9!#$%&'*+-]{1,9})?",

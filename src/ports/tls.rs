@@ -78,9 +78,8 @@ impl Tls {
         Arc::clone(&self.pair.current().config)
     }
 
-    /// Reloads the files if one of them has changed, and returns whether it did. Blocks. After an error the
-    /// current pair stays in use, and the files are tried again next time: the files may be replaced one
-    /// after the other.
+    /// Reloads the files if one of them has changed, and returns whether it did. Blocks. After an error the current
+    /// pair stays in use, and the files are tried again next time.
     pub fn refresh(&self, now: UnixSeconds) -> Result<bool, BadTls> {
         // A tool replaces the two files one after the other. A pair that does not match in between fails here
         // and is read again.
@@ -155,9 +154,9 @@ fn identity(
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
         .with_single_cert(chain, private)?;
-    // In order of preference.
+    // The protocols are in order of preference.
     config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
-    // Sessions of the certificate before stay resumable: a renewal causes no wave of full handshakes.
+    // Sessions that began with the previous certificate stay resumable: a renewal causes no wave of full handshakes.
     config.ticketer = Arc::clone(tickets);
     Ok(TlsIdentity {
         config: Arc::new(config),

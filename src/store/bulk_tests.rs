@@ -1,4 +1,4 @@
-//! Tests of large batches, which the engine gets in parts.
+//! Tests of large batches, which are applied to the engine in parts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ fn engine(directory: &Path) -> PathBuf {
 }
 
 fn people() -> BTreeMap<u32, Person> {
-    // The first ones are changed, and the others new.
+    // The import changes the first records and adds the others.
     (0..IMPORTED).map(|key| (key, person("Ystad", 3))).collect()
 }
 
@@ -39,7 +39,7 @@ fn import(store: &Store) {
         .unwrap_or_else(|error: StoreError| panic!("{error}"));
 }
 
-/// A store with a large commit; how it was before that, and what the engine gets.
+/// A store before and after a large commit, and the batch that the engine gets for it.
 struct Fixture {
     _folder: tempfile::TempDir,
     before: PathBuf,
@@ -61,7 +61,7 @@ fn fixture() -> Fixture {
     import(&store);
     let disk = store.0.core.disk.as_ref().unwrap();
     let commit = disk.identity.lineage.commit(u64::from(BEFORE) + 1);
-    // Its changes, without those of the commits before.
+    // The batch has the changes of this commit without those of earlier commits.
     let mut batch = WriteBatch::default();
     store.0.core.memtable.drain().unwrap();
     for tree in schema().trees() {
@@ -94,7 +94,7 @@ fn open_engine(path: &Path) -> SledEngine {
 }
 
 impl Fixture {
-    /// A copy of a store whose engine has the first parts of the commit only, as after a kill.
+    /// Returns a copy of a store whose engine has only the first parts of the commit, as after a kill.
     fn killed_after(&self, store: &Path, parts: usize) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         copy_tree(store, copy.path());
@@ -127,12 +127,12 @@ fn kill_between_the_parts_of_a_batch_loses_nothing() {
         store.0.core.engine().wait_until_ready().unwrap();
         assert_sound(&store);
         drop(store);
-        // The parts that were there are no damage.
+        // The applied parts do not count as damage.
         assert!(!is_rebuilt(copy.path()), "{killed_after}");
     }
 }
 
-/// The log has lost the commit, as an unsynced one in a power cut, and begins its number again.
+/// The log has lost the commit, like an unsynced one in a power cut, and reuses its number.
 #[test]
 fn engine_with_parts_of_a_commit_that_the_log_lacks_is_rebuilt() {
     let fixture = fixture();
@@ -151,7 +151,7 @@ fn engine_with_parts_of_a_commit_that_the_log_lacks_is_rebuilt() {
     }
 }
 
-/// Before it is rebuilt, the log can reach the number of the lost commit.
+/// The log can reach the number of the lost commit before the engine is rebuilt.
 #[test]
 fn engine_with_parts_of_a_lost_commit_is_marked_at_once() {
     let fixture = fixture();

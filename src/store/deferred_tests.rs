@@ -63,7 +63,7 @@ fn filled(directory: &Path, count: u32) -> BTreeMap<u32, Person> {
     all(&store)
 }
 
-/// Otherwise commits would pile up until the writer waits for ever.
+/// Without the report, commits would pile up until the writer waits for ever.
 #[test]
 fn panic_of_the_verifying_thread_is_reported_and_ends_the_wait() {
     let stand_in = DurableReader::open(None, &[], 0, &schema()).unwrap();
@@ -88,8 +88,7 @@ fn indexed(store: &Store) -> usize {
     found.unwrap().len()
 }
 
-/// Reads and writes give the same results for every state of the engine, also while it becomes
-/// ready.
+/// Reads and writes give the same results in every state of the engine, and while it becomes ready.
 #[test]
 fn store_is_usable_while_its_engine_is_verified_or_rebuilt() {
     let directory = tempfile::tempdir().unwrap();
@@ -137,7 +136,7 @@ fn closing_before_the_engine_is_ready_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut model = filled(directory.path(), 1_500);
     for round in 0..3 {
-        // In a later round there may be no engine, since the round before ended first.
+        // In a later round there may be no engine, if the previous round ended before it was built.
         let place = StoreLayout::new(directory.path(), true);
         if let Some(engine) = place.engines().unwrap().0 {
             fs::remove_dir_all(engine.path).unwrap();
@@ -181,7 +180,7 @@ fn store_with_a_damaged_snapshot_opens_with_its_engine() {
     }
 }
 
-/// What a memory table holds that was filled from snapshot and WAL.
+/// Returns the content of a memory table that was filled from snapshot and WAL.
 fn replayed(reader: &DurableReader, tree: &'static str) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut pairs = BTreeMap::new();
     let replayed = reader.replay_tree(tree, &mut |changes| {
@@ -197,7 +196,7 @@ fn replayed(reader: &DurableReader, tree: &'static str) -> BTreeMap<Vec<u8>, Vec
 }
 
 /// After a power cut sled's snapshot file can disagree with its log: the engine opens, and its verification fails. Without
-/// that file it opens in an older state, which is sound and ends before the WAL begins.
+/// that file, the engine opens in an older state that is intact and ends before the WAL begins.
 #[test]
 fn engine_whose_second_opening_shows_an_older_state_is_rebuilt() {
     let directory = tempfile::tempdir().unwrap();
@@ -218,7 +217,7 @@ fn engine_whose_second_opening_shows_an_older_state_is_rebuilt() {
     copy_tree(&engine(&data), &older);
     let store = fill(10..40);
     store.write_snapshot().unwrap();
-    // Retires the segments that the snapshot covers.
+    // The checkpoint retires the segments that the snapshot covers.
     checkpoint(&store.0.core).unwrap();
     put(&store, 40, person("Lund", 30)).unwrap();
     drop(store);
@@ -262,7 +261,7 @@ fn engine_whose_second_opening_shows_an_older_state_is_rebuilt() {
     assert_eq!(made.scan(People::NAME, &[], None).count(), 41);
 }
 
-/// The log is read again when a tree is; a frame that was lost in between is not a missing record.
+/// The log is read again whenever a tree is read. A frame that was lost in between must not look like a missing record.
 #[test]
 fn log_that_is_damaged_after_the_start_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
@@ -310,7 +309,6 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Compares every read with that of an engine that has all commits.
     #[test]
     fn reads_of_snapshot_and_wal_equal_those_of_the_engine(
         acts in prop::collection::vec(act(), 1..120),

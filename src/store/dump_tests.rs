@@ -124,7 +124,7 @@ fn older(store: &Store) -> Result<(), StoreError> {
     store
         .write(Durability::Durable, |txn| {
             for (key, record) in txn.scan::<People>(&All, usize::MAX)? {
-                // Work done before a crash is not repeated.
+                // Work that was done before a crash is not repeated.
                 if record.age == 30 {
                     txn.put::<People>(&key, &Person { age: 31, ..record })?;
                 }
@@ -153,10 +153,10 @@ fn older_store_is_not_opened_where_an_upgrade_is_refused() {
         refused.err(),
         Some(StoreError::Older { found: 1, known: 2 })
     );
-    // Nothing has changed: the older version still opens it.
+    // Nothing has changed, so the older version still opens the store.
     assert!(!path.join("aside").exists());
     drop(open(path).unwrap());
-    // An upgrade that was interrupted is not continued either.
+    // An interrupted upgrade is not continued either.
     let cut_off = upgraded().upgraded_by(failing);
     assert!(Store::open(path, cut_off, Options::default()).is_err());
     let refused = Store::open(path, upgraded().upgraded_by(older), refusing());
@@ -175,9 +175,9 @@ fn older_store_is_backed_up_and_upgraded_step_by_step() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     drop(filled(path));
-    // The second step fails: the first one is done, and no older version opens the store any more.
+    // The second step fails after the first one. No older version opens the store any more.
     let cut_off = schema().upgraded_by(older).upgraded_by(failing);
-    // The disk of the backups is not mounted: nothing must be written to the mount point.
+    // The disk of the backups is not mounted, so nothing must be written to the mount point.
     let unmounted = path.join("unmounted");
     let options = Options {
         backups: Some(unmounted.clone()),
@@ -193,7 +193,7 @@ fn older_store_is_backed_up_and_upgraded_step_by_step() {
     let store = Store::open(path, whole(), Options::default()).unwrap();
     assert!(all(&store).values().all(|person| person.age == 31));
     assert_sound(&store);
-    // The upgrade names its backup, which the package restores, until a client changes something.
+    // Until a client changes something, a file names the backup of the upgrade, which the package can restore.
     let backups = list_backups(&path.join("aside"), &schema());
     assert_eq!(backups.len(), 1);
     let backup = backups[0].path.clone();

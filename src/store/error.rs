@@ -5,9 +5,10 @@ use std::io;
 use super::files::{is_failed_sync, is_out_of_descriptors};
 use super::replication::{ENTRY_MAX, SharedLogError};
 
+/// After `Full`, `NoDescriptor`, `Overloaded`, `Moved`, `SharedLog` and `ChangeTooLarge`, nothing was changed and reads
+/// continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Reads continue; nothing was changed.
     #[error("the disk is full or read-only")]
     Full,
     #[error(
@@ -21,12 +22,10 @@ pub enum StoreError {
         needed: u64,
         free: u64,
     },
-    /// Reads continue; nothing was changed.
     #[error(
         "no file descriptor is free ({0}): raise LimitNOFILE of the service, or lower limits.connections"
     )]
     NoDescriptor(String),
-    /// Nothing was changed.
     #[error("too many commits are waiting")]
     Overloaded,
     #[error("{place}: {what}")]
@@ -67,16 +66,13 @@ pub enum StoreError {
     Io(String),
     #[error("the store is closed or did not answer")]
     Closed,
-    /// Nothing was changed.
     #[error("another member of the fleet is the owner")]
     Moved,
-    /// The change may still be made.
+    /// The change may still take effect.
     #[error("the shared log of the fleet did not answer in time")]
     Unsettled,
-    /// Nothing was changed.
     #[error(transparent)]
     SharedLog(#[from] SharedLogError),
-    /// Nothing was changed.
     #[error("the change is too large for a fleet: {} after compression", mebibytes(ENTRY_MAX as u64))]
     ChangeTooLarge,
     #[error("the data directory belongs to a fleet")]
@@ -86,7 +82,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns whether nothing was changed and a retry may succeed with more space or descriptors.
     pub(super) const fn is_transient(&self) -> bool {
         matches!(self, Self::Full | Self::NoDescriptor(_))
     }

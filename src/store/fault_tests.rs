@@ -109,7 +109,7 @@ fn change_while_blocked(store: &Store) {
                 .wait();
             gone.unwrap();
         }
-        // The engine has them before the scan continues.
+        // The engine must have the changes before the scan continues.
         store.0.core.memtable.drain().unwrap();
         answered.send(()).unwrap();
     });
@@ -185,7 +185,7 @@ fn damage_is_found_while_commits_continue() {
     assert_eq!((state.missing.count, state.extra.count), (2, 1));
     let report = &tables[0];
     assert_eq!(report.damaged.some, ["people:00000008"]);
-    // The entries of the two records, and one without a record.
+    // Stale are the entries of the two records and one entry without a record.
     assert_eq!((report.missing.count, report.stale.count), (0, 3));
 }
 
@@ -238,7 +238,7 @@ fn commits_are_answered_while_a_snapshot_of_the_engine_is_written() {
     let last = put(&store, 70, person("Lund", 1));
     last.unwrap();
     drop(store);
-    // From the new snapshot and later commits.
+    // The store is rebuilt from the new snapshot and later commits.
     let place = StoreLayout::new(directory.path(), true);
     let path = place
         .snapshots()
@@ -272,7 +272,7 @@ fn panic_of_a_commit_listener_fails_the_store() {
     store.attach::<People>(Arc::new(Panicking)).unwrap();
     put(&store, 1, person("Lund", 30)).unwrap();
     assert_eq!(put(&store, 13, person("Lund", 30)), Err(StoreError::Closed));
-    // All further writes are rejected, and the watchdog sees it.
+    // All further writes are rejected, and the watchdog probe fails.
     while put(&store, 2, person("Lund", 30)) != Err(StoreError::Closed) {
         thread::yield_now();
     }
@@ -284,7 +284,7 @@ fn panic_of_a_commit_listener_fails_the_store() {
         told[0].contains("store-writer panicked: a defect"),
         "{told:?}"
     );
-    // Commits in the WAL at the time of the panic may exist; answered ones must.
+    // A commit that was in the WAL at the time of the panic may exist. An answered one must exist.
     let store = open(directory.path());
     assert_eq!(all(&store).get(&1), Some(&person("Lund", 30)));
     assert_sound(&store);
@@ -326,7 +326,7 @@ fn assert_has_failed(store: &Store, told: &Receiver<String>, thread: &str) {
     let said = told.recv_timeout(PATIENCE).unwrap();
     let expected = format!("the thread {thread} panicked: a defect");
     assert!(said.contains(&expected), "{said}");
-    // More than fits in the memtable: a writer that waits for the dead thread would hang here.
+    // The writes exceed the memtable: a writer that waits for the dead thread would hang here.
     for key in 0..8 {
         let large = person(&"x".repeat(1_000_000), 1);
         let refused = put(store, 100 + key, large);
@@ -430,7 +430,7 @@ fn store_that_opened_its_engine_but_no_wal_accepts_writes_when_space_returns() {
         .unwrap();
     let refused = put(&store, 60, person("Lund", 30));
     assert_eq!(refused.unwrap_err(), StoreError::Full);
-    // The maintenance thread tries it every two seconds.
+    // The maintenance thread makes an attempt every two seconds.
     let attempts = PATIENCE.as_millis() / 50;
     let accepted = (0..attempts).any(|_| {
         thread::park_timeout(Duration::from_millis(50));

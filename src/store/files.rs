@@ -1,4 +1,4 @@
-//! File operations that survive power cuts atomically, and I/O errors that name the path.
+//! Atomic file operations that survive power cuts, and I/O errors that name the path.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
@@ -58,12 +58,10 @@ pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     descriptor_reserve::is_exhaustion(FileError::find(error).map_or(error, |error| &error.source))
 }
 
-/// Returns whether a sync failed. Data written before it may not be on the disk.
 pub(crate) fn is_failed_sync(error: &io::Error) -> bool {
     FileError::find(error).is_some_and(|error| error.sync)
 }
 
-/// Creates a directory and its missing parents, with mode 0750.
 pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
     let missing: Vec<&Path> = path
         .ancestors()
@@ -153,7 +151,7 @@ pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a file, if it exists, for good: a power cut does not bring it back.
+/// Removes a file if it exists. With `sync`, a power cut does not bring it back.
 pub(super) fn remove_file(path: &Path, sync: bool) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -125,7 +125,6 @@ pub fn segment(data: &[u8]) {
     }
 }
 
-/// Reads any bytes as a backup, with valid frame numbers and checksums.
 pub fn backup(schema: &Schema, data: &[u8]) {
     let mut bytes = data.to_vec();
     fix_checksums(&mut bytes, 8);

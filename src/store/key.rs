@@ -92,7 +92,7 @@ impl<const N: usize> Key for [u8; N] {
     }
 }
 
-/// Text ends with two zero bytes; a zero inside is escaped as `00 ff`, which sorts after the end.
+/// Text ends with two zero bytes. A zero inside the text is escaped as `00 ff`, which sorts after the end.
 impl Key for String {
     fn write(&self, out: &mut Vec<u8>) {
         write_text(self, out);
@@ -224,7 +224,7 @@ prefixes! {
     (A, B, C, D): (A, B, C),
 }
 
-/// Returns the smallest byte string after all that begin with `prefix`; `None` if there is none.
+/// Returns the smallest byte string that sorts after all strings with this prefix; `None` if there is none.
 pub(super) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     // A trailing 0xff cannot be incremented; the range then ends with the next shorter prefix. A prefix
     // of only 0xff has no end.

@@ -12,18 +12,15 @@ use crate::store::recovery::layout::{Identity, StoreLayout};
 /// Returns the current time in Unix seconds, for the dates of snapshots.
 pub type SnapshotClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// Whether a store of an older format may be upgraded when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormatUpgrade {
     Run,
-    /// The store is not opened: [`StoreError::Older`].
     Refuse,
 }
 
 impl FormatUpgrade {
-    /// The one gate that every upgrade of a format passes.
     pub(super) fn admit(self, identity: &Identity, format: u32) -> Result<(), StoreError> {
-        // `reached` and not `format`: an upgrade that was interrupted is not continued either.
+        // `reached` is compared and not `format`: an interrupted upgrade must not be continued either.
         if self == Self::Run || identity.reached >= format {
             return Ok(());
         }
@@ -34,15 +31,14 @@ impl FormatUpgrade {
     }
 }
 
-/// Whether the store of a member of a fleet may be opened. What only this process writes to it would make
-/// it differ from the others.
+/// Controls whether the store of a fleet member may be opened. A change that only this process writes would make
+/// the store differ from those of the other members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FleetAccess {
-    /// [`StoreError::InFleet`]
     Refuse,
-    /// Every commit is refused until [`Store::replicate`](crate::store::Store::replicate).
+    /// Rejects every commit until [`Store::replicate`](crate::store::Store::replicate).
     Member,
-    /// Writes nothing but its own files; begins a new timeline.
+    /// Opens the store of a member that leaves its fleet, and begins a new timeline.
     Leave,
 }
 
@@ -50,7 +46,7 @@ impl FleetAccess {
     pub(super) fn admit(self, layout: &StoreLayout) -> Result<(), StoreError> {
         match self {
             Self::Refuse if layout.fleet_member().exists() => Err(StoreError::InFleet),
-            // An empty store would begin a history of its own.
+            // An empty store would begin a history that no other member has.
             Self::Member if !layout.is_initialised() => Err(StoreError::NotJoined),
             Self::Refuse | Self::Member | Self::Leave => Ok(()),
         }
@@ -76,8 +72,8 @@ pub struct Options {
     pub verify_snapshot: Option<VerifySnapshot>,
     /// Backup directory, searched for a snapshot if the store's own is missing.
     pub backups: Option<PathBuf>,
-    /// How long [`Store::open`](crate::store::Store::open) waits for the engine to be verified or rebuilt. After that the work
-    /// continues in the background, and reads are answered from snapshot and WAL.
+    /// How long [`Store::open`](crate::store::Store::open) waits for the engine to be verified or rebuilt. After that,
+    /// the work continues in the background, and reads are answered from snapshot and WAL.
     pub engine_timeout: Duration,
 }
 

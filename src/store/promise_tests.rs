@@ -10,7 +10,7 @@ use super::wal::{Expected, Survey};
 use super::*;
 use crate::store::recovery::layout::StoreLayout;
 
-/// Number of commits when the older copies were made, and in total.
+/// Number of commits at the time of the older copies, and in total.
 const EARLY: u32 = 20;
 const COUNT: u32 = 30;
 
@@ -57,7 +57,7 @@ struct Killed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum EngineIs {
     Complete,
-    /// It has the first [`EARLY`] commits.
+    /// The engine has only the first [`EARLY`] commits.
     Behind,
     Gone,
 }
@@ -111,7 +111,7 @@ fn zero_tail(path: &Path, count: usize) {
 
 type Damage = (&'static str, fn(&Killed, &Path));
 
-/// Each removes acknowledged commits from the WAL and leaves a log that looks intact.
+/// Each damage removes acknowledged commits from the WAL and leaves a log that looks intact.
 const DAMAGES: &[Damage] = &[
     ("zeroed 512", |_, data| zero_tail(&last_segment(data), 512)),
     ("zeroed 4096", |_, data| {
@@ -183,10 +183,10 @@ fn loss_of_the_last_commits_is_detected() {
     }
 }
 
-/// An operator accepts the loss: the store has the remaining commits without holes and records the
+/// Opens a store whose operator accepts the loss. The store has the remaining commits without gaps and records the
 /// loss.
 fn accepting(data: &Path, case: &str) {
-    // Fails every time.
+    // Without the decision of an operator, every start fails.
     assert!(matches!(open(data), Err(StoreError::Lost(_))), "{case}");
     let accepted = Options {
         accept_loss: true,
@@ -202,7 +202,7 @@ fn accepting(data: &Path, case: &str) {
     assert_sound(&store);
     fill(&store, count..count + 3);
     drop(store);
-    // The loss is reported once: nothing is lost at the next start.
+    // The loss is reported once. Nothing is lost at the next start.
     let store = Store::open(data, schema(), accepted).unwrap();
     assert_eq!(store.loss(), None, "{case}");
     drop(store);
@@ -263,7 +263,7 @@ fn existing_store_is_not_created_again() {
     assert_eq!(all(&open(copy.path()).unwrap()), numbered(2));
 }
 
-/// A power cut may lose commits that were not synced, also if the end record has their number.
+/// A power cut may lose commits that were not synced, even if the end record has their number.
 #[test]
 fn only_synced_commits_are_required_after_a_power_cut() {
     let folder = tempfile::tempdir().unwrap();
@@ -284,7 +284,7 @@ fn only_synced_commits_are_required_after_a_power_cut() {
         copy_tree(&live, copy.path());
         fs::write(last_segment(copy.path()), &synced).unwrap();
         fs::remove_dir_all(sled(copy.path())).unwrap();
-        // Whether a sync happened in between depends on timing; the record says that none did.
+        // Whether a sync happened in between depends on timing, so the record is changed to say that none did.
         let path = StoreLayout::new(copy.path(), true).log_end();
         let mut bytes = fs::read(&path).unwrap();
         for slot in bytes.chunks_mut(512) {
@@ -306,7 +306,7 @@ fn only_synced_commits_are_required_after_a_power_cut() {
     }
 }
 
-/// Rewrites a store as a version before timelines left it.
+/// Rewrites a store in the format of a version before timelines.
 fn as_before_timelines(data: &Path) {
     let place = StoreLayout::new(data, true);
     let text = fs::read_to_string(place.store().join("identity")).unwrap();
@@ -398,7 +398,7 @@ impl RolledBack {
         for key in 100..115 {
             put(store, key, person("Ystad", 1)).unwrap();
         }
-        // Makes all earlier segments superfluous.
+        // The roll makes all earlier segments superfluous.
         store.run_exclusive(|writer| writer.log.roll()).unwrap();
     }
 
@@ -407,7 +407,7 @@ impl RolledBack {
         let place = StoreLayout::new(self.data.path(), true);
         fs::remove_dir_all(sled(self.data.path())).unwrap();
         let _ = fs::remove_dir_all(place.snapshots());
-        // Makes the WAL insufficient without a snapshot.
+        // Without its first segment, the WAL is not enough without a snapshot.
         let survey = Survey::read_directory(&place.log(), &Expected::default()).unwrap();
         fs::remove_file(&survey.segments[0].path).unwrap();
     }
@@ -428,7 +428,7 @@ fn wal_is_not_replayed_on_a_backup_of_another_history() {
         rolled.go_on(&store);
         let ours = all(&store);
         drop(store);
-        // As long as the engine exists, the backup has no effect.
+        // While the engine exists, the backup has no effect.
         assert_eq!(all(&rolled.open(true).unwrap()), ours);
         rolled.damage();
         let refused = rolled.open(true).err();
@@ -533,7 +533,7 @@ fn file_of_a_failed_roll_hides_no_frame() {
     let store = open(copy.path()).unwrap();
     assert_eq!(all(&store), numbered(COUNT));
     assert_sound(&store);
-    // Nor does the next checkpoint retire the segment because of its neighbour's name.
+    // The next checkpoint must not retire the segment because of the name of the next file.
     store.checkpoint().unwrap();
     drop(store);
     fs::remove_dir_all(sled(copy.path())).unwrap();

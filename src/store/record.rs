@@ -23,19 +23,19 @@ pub trait Record: Serialize + DeserializeOwned + Send + Sync + 'static {
 }
 
 const HEAD: usize = 5;
-/// Most values are shorter.
+/// Initial capacity of a value; most values are shorter.
 const USUAL_VALUE: usize = 512;
 
-/// The options are explicit, so that the format on disk does not depend on defaults.
 const fn options() -> impl bincode::config::Config {
+    // All options are explicit, so that the format on disk does not depend on defaults.
     bincode::config::standard()
         .with_little_endian()
         .with_variable_int_encoding()
         .with_limit::<VALUE_MAX>()
 }
 
-/// Covers tree and key, so that a value found under another key counts as damaged.
 fn checksum(tree: &str, key: &[u8], body: &[u8]) -> [u8; 4] {
+    // The checksum covers tree and key, so that a value found under another key counts as damaged.
     let mut hasher = crc32fast::Hasher::new();
     // The separator keeps ("ab", "c") and ("a", "bc") apart.
     hasher.update(tree.as_bytes());
@@ -46,16 +46,16 @@ fn checksum(tree: &str, key: &[u8], body: &[u8]) -> [u8; 4] {
 }
 
 pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<u8>, StoreError> {
-    // Grown step by step, values cost an entitlement 5 % of its instructions.
+    // A buffer that grows step by step costs an entitlement request 5 % of its instructions.
     let mut value = Vec::with_capacity(USUAL_VALUE);
     value.extend_from_slice(&[0; HEAD - 1]);
     value.push(R::VERSION);
-    // Encoding fails only at the size limit of `options`.
     bincode::serde::encode_into_std_write(record, &mut value, options()).map_err(|_| {
         StoreError::TooLarge {
             table: tree.to_owned(),
         }
     })?;
+    // The encoder ignores the limit of `options`, so the size is checked here.
     if value.len() > VALUE_MAX {
         return Err(StoreError::TooLarge {
             table: tree.to_owned(),
@@ -63,7 +63,7 @@ pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<
     }
     let (head, body) = value.split_at_mut(HEAD - 1);
     head.copy_from_slice(&checksum(tree, key, body));
-    // Waiting commits are many.
+    // Many values wait in the memtable at a time, so their unused capacity is freed.
     value.shrink_to_fit();
     Ok(value)
 }
@@ -75,9 +75,9 @@ pub(super) fn open<R: Record>(tree: &str, key: &[u8], value: &[u8]) -> Result<R,
     read_body(body).ok_or_else(damaged)
 }
 
-/// A record of a newer version is intact. It must never be skipped or replaced as if it were damaged.
 pub(super) fn check_version<R: Record>(tree: &str, body: &[u8]) -> Result<(), StoreError> {
     match body.first() {
+        // A record of a newer version is intact. It must never be skipped or replaced as if it were damaged.
         Some(&found) if found > R::VERSION => Err(StoreError::NewerRecord {
             table: tree.to_owned(),
             found,
@@ -101,12 +101,12 @@ pub(super) fn read_body<R: Record>(body: &[u8]) -> Option<R> {
 /// Replaces the table name in the checksum of an [`encode_note`]. Part of the format on disk.
 const NOTE_TABLE: &str = "word";
 
-/// Encodes a record for a file of its kind, outside of any table.
+/// Encodes a record for a separate file, outside of any table.
 pub fn encode_note<R: Record>(record: &R) -> Result<Vec<u8>, StoreError> {
     seal(NOTE_TABLE, b"", record)
 }
 
-/// Decodes a record of a file of its kind; `None` if it is damaged or of a newer version.
+/// Decodes a record of such a file. Returns `None` if it is damaged or of a newer version.
 pub fn decode_note<R: Record>(bytes: &[u8]) -> Option<R> {
     open(NOTE_TABLE, b"", bytes).ok()
 }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn newer_version_is_not_taken_for_damage() {
-        // A valid body of version 2 in all but its number: only the number may decide.
+        // The body is valid for version 2 except for its version number, so only the number can decide.
         let value = sealed("samples", b"k", &[3, 1, b'a', 7]);
         let newer = StoreError::NewerRecord {
             table: "samples".to_owned(),

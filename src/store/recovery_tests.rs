@@ -30,7 +30,7 @@ fn filled(directory: &Path, count: u32) {
     }
 }
 
-/// The state after a power cut: everything synced, and the engine as of `before`.
+/// Copies a store in its state after a power cut: the WAL is synced, and the engine may lack commits.
 fn without_checkpoint(directory: &Path, at: &Path) {
     let store = open(directory).unwrap();
     for key in 0..100 {
@@ -110,7 +110,7 @@ fn missing_or_damaged_engine_is_rebuilt_from_snapshot_and_wal() {
     assert!(fs::read_dir(place.aside()).unwrap().count() > 0);
 }
 
-/// sled itself would open without an error.
+/// sled itself opens such an engine without an error.
 #[test]
 fn engine_with_silently_lost_or_changed_records_is_detected() {
     for change in [None, Some(b"other".as_slice())] {
@@ -124,7 +124,7 @@ fn engine_with_silently_lost_or_changed_records_is_detected() {
     }
 }
 
-/// Its checksums are right, and so is its number.
+/// The checksums and the commit number of the engine are correct.
 #[test]
 fn engine_of_another_timeline_is_rebuilt() {
     let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -146,7 +146,8 @@ fn engine_of_another_timeline_is_rebuilt() {
     assert_sound(&store);
 }
 
-/// With its snapshot file sled may open although a part of its log is gone, and without that file in an older state.
+/// With its snapshot file, sled may open although a part of its log is missing. Without that file it may open in an older
+/// state.
 #[test]
 fn engine_that_lost_a_part_of_its_log_is_rebuilt() {
     const SEGMENT: usize = 512 * 1024; // sled's
@@ -233,7 +234,7 @@ fn damage_to_commits_in_the_engine_is_repaired_by_a_new_snapshot() {
         assert_sound(&store);
         put(&store, 40, person("Lund", 30)).unwrap();
         drop(store);
-        // From the new snapshot only.
+        // The second rebuild uses only the new snapshot.
         fs::remove_dir_all(sled(&place)).unwrap();
         let store = open(directory.path()).unwrap();
         assert_eq!(all(&store), numbered(41), "{broken}");

@@ -6,14 +6,13 @@ use super::{Store, StoreError};
 
 pub type TreeName = &'static str;
 
-/// A typed table: a zero-sized type that ties a name to a key, a record and its index entries.
+/// A typed table: a zero-sized type that connects a name with a key type, a record type and index entries.
 pub trait Table: Send + Sync + Sized + 'static {
     /// Name of the tree; must not change after a release.
     const NAME: TreeName;
     type Key: Key;
     type Record: Record;
 
-    /// Names of the indexes that [`Table::index`] fills.
     const INDEXES: &'static [TreeName] = &[];
 
     /// Computes the index entries of one record: a pure function, and the only source of entries.
@@ -45,11 +44,10 @@ impl Entries {
     }
 }
 
-/// Returns the index entries of a record, sorted and without duplicates.
 pub(super) fn entries<T: Table>(key: &T::Key, record: &T::Record) -> Vec<IndexEntry> {
     let mut entries = Entries::default();
     T::index(key, record, &mut entries);
-    // Both old and new entries of a record are compared as sets.
+    // Callers compare the entries of the old and the new record as sets.
     entries.0.sort_unstable();
     entries.0.dedup();
     entries.0

@@ -244,7 +244,7 @@ fn damage_is_reported_with_its_key_and_never_served() {
     );
 }
 
-/// A table as a later version writes it: the same name, another version of its record.
+/// A table as a later version writes it: the name is the same, and the record version differs.
 struct LaterPeople;
 
 #[derive(Serialize, Deserialize)]
@@ -275,7 +275,7 @@ fn record_of_a_newer_version_stops_a_start_and_every_change_of_it() {
         found: 2,
         known: 1,
     };
-    // Before and after the engine has it.
+    // The checks run before and after the engine has the record.
     for _ in 0..2 {
         let table = Arc::new(MemoryTable::<People>::default());
         assert_eq!(store.attach::<People>(table), Err(newer.clone()));
@@ -283,7 +283,7 @@ fn record_of_a_newer_version_stops_a_start_and_every_change_of_it() {
         assert_eq!(store.attach_packed(packed), Err(newer.clone()));
         let listed = store.read(|txn| txn.scan_from::<People>(None, 9).map(drop));
         assert_eq!(listed, Err(newer.clone()));
-        // Its index entries are unknown, so a change would leave them behind.
+        // The index entries of the record are unknown, so a change would leave stale ones.
         assert_eq!(put(&store, 2, person("Ystad", 1)), Err(newer.clone()));
         store.0.core.memtable.drain().unwrap();
         assert_eq!(store.verify().err(), Some(newer.clone()));
@@ -291,7 +291,6 @@ fn record_of_a_newer_version_stops_a_start_and_every_change_of_it() {
     put(&store, 1, person("Ystad", 1)).unwrap();
 }
 
-/// Reads in a transaction see its own changes first, then its group's, then the engine.
 #[test]
 fn a_transaction_sees_its_own_changes_in_order() {
     let store = Store::in_memory(schema());

@@ -9,8 +9,8 @@ use super::table::{Schema, TreeName};
 /// Bytes per change in the WAL for lengths and kind.
 const CHANGE_OVERHEAD: usize = 9;
 
-/// Changes in one part of a batch. The leaves that so many neighbouring keys change fit into the cache of the engine,
-/// which writes the changes of a transaction in no order.
+/// Maximum number of changes in one part of a batch. The leaves that this many neighbouring keys touch fit into the
+/// cache of the engine, which writes the changes of a transaction in no particular order.
 pub(super) const PART_CHANGES: usize = 1_000;
 
 /// Neighbouring changes of a batch, sorted by tree and key.
@@ -25,13 +25,12 @@ pub(super) type NewValue = Option<Vec<u8>>;
 #[derive(Default, Clone, Debug, PartialEq, Eq)]
 pub(super) struct WriteBatch {
     trees: BTreeMap<TreeName, BTreeMap<Vec<u8>, NewValue>>,
-    /// Upper bound of the encoded size; replaced changes are not subtracted.
     bytes: usize,
 }
 
 impl WriteBatch {
     pub(super) fn set(&mut self, tree: TreeName, key: Vec<u8>, change: NewValue) {
-        // Counted without a look at the old change: the limits of a group need an upper bound only.
+        // The size of a replaced change is not subtracted: the limits of a group only need an upper bound.
         self.bytes += key.len() + change.as_ref().map_or(0, Vec::len) + CHANGE_OVERHEAD;
         self.trees.entry(tree).or_default().insert(key, change);
     }
@@ -61,7 +60,7 @@ impl WriteBatch {
         self.trees.iter().map(|(tree, changes)| (*tree, changes))
     }
 
-    /// At least one part, even of an empty batch.
+    /// Yields at least one part, even for an empty batch.
     pub(super) fn parts(&self) -> impl Iterator<Item = BatchPart<'_>> {
         let mut rest = self
             .trees()
@@ -117,7 +116,6 @@ impl WriteBatch {
         out
     }
 
-    /// Decodes a batch; `None` if the bytes are invalid or name a tree that the schema lacks.
     pub(super) fn decode(input: &[u8], schema: &Schema) -> Option<Self> {
         let mut batch = Self::default();
         visit(input, schema, &mut |tree, key, value| {

@@ -1,4 +1,4 @@
-//! Where a connection came in that another member of a fleet forwards.
+//! The origin of a connection that another member of a fleet has forwarded.
 
 use std::net::IpAddr;
 
@@ -19,6 +19,6 @@ pub enum ListenerKind {
 pub struct ConnectionOrigin {
     pub to: ListenerKind,
     pub from: IpAddr,
-    /// Of the process at the other end of an administration socket.
+    /// User id of the process at the other end of an administration socket.
     pub uid: Option<u32>,
 }

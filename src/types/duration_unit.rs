@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Malformed;
 
-/// The unit in which players report durations. It is configured, and never guessed from the size of a number:
+/// The unit is configured, and never guessed from the size of a number:
 /// a wait of 90 may be long in one unit and short in the other.
 ///
 /// Records store the index of the variant: new units go to the end.

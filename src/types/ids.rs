@@ -109,6 +109,7 @@ macro_rules! random_id {
                 if text.len() != 22 {
                     return Err(malformed);
                 }
+                // The decoder rejects stray trailing bits, so each id has one spelling.
                 let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| malformed)?;
                 bytes.try_into().map(Self).map_err(|_| malformed)
             }
@@ -151,7 +152,6 @@ macro_rules! random_id {
 }
 
 foreign_id! {
-    /// A livestream; viewers call it a channel.
     LivestreamId
 }
 foreign_id! {
@@ -224,7 +224,6 @@ pub(crate) const DEVICE_TEXT_MAX: usize = 256;
 pub struct DeviceId(Arc<str>);
 
 impl DeviceId {
-    /// Accepts 1 to 256 characters.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         // Bytes first: it bounds the count.
         if text.is_empty() || text.len() > DEVICE_TEXT_MAX * 4 {

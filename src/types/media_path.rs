@@ -11,7 +11,7 @@ pub struct MediaPath(String);
 impl MediaPath {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        // Decoding a second time would turn `%252e` into a dot after this check.
+        // The text is already percent-decoded. Decoding it again would turn `%252e` into a dot after this check.
         let plain = |segment: &str| {
             // A leading dot is a hidden file, `.` or `..`.
             !segment.is_empty()
@@ -32,7 +32,7 @@ impl MediaPath {
         self.0.split('/').count() - 1
     }
 
-    /// Whether a path below this one may have one more segment of so many bytes.
+    /// Returns whether a path below this one may have another segment of this many bytes.
     #[must_use]
     pub fn has_room_below(&self, bytes: usize) -> bool {
         self.0.len() + 1 + bytes <= PATH_MAX && self.depth() + 2 <= DEPTH_MAX

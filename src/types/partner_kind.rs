@@ -1,4 +1,4 @@
-//! What a partner is for.
+//! The purpose of a partner.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::Malformed;
 pub enum PartnerKind {
     #[default]
     Standard,
-    /// For testing clients: it can be given faults, a clock of its own and resets. Not allowed in production.
+    /// A partner for testing clients: it can have faults, its own clock, and resets. Not allowed in production.
     Lab,
 }
 

@@ -8,7 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::text::check_visible;
 use super::{Malformed, TvDay};
 
-/// A language tag such as `sv` or `pt-BR`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Locale(Box<str>);
@@ -56,6 +55,7 @@ impl Country {
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be a country code of two letters");
         let mut letters: [u8; 2] = text.as_bytes().try_into().map_err(|_| malformed)?;
+        // Stored in one case, so that two spellings of a code compare as equal.
         letters.make_ascii_uppercase();
         if letters.iter().all(u8::is_ascii_uppercase) {
             Ok(Self(letters))

@@ -10,7 +10,6 @@ const SPAN_MAX: Duration = Duration::from_secs(3_650 * 86_400);
 const MALFORMED: Malformed =
     Malformed("must be a number with ms, s, m, h or d, such as 500ms, 8s or 2h");
 
-/// Parses a span of at most ten years.
 pub fn parse_span(text: &str) -> Result<Duration, Malformed> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let number = text.strip_suffix(unit).unwrap_or_default();

@@ -37,8 +37,6 @@ pub const PARTNER_TOKEN_LENGTH: usize = 36; // a UUID
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// Hashes a presented token; `None` if it does not have the form of a token of this kind. The length
-    /// check bounds the work.
     #[must_use]
     pub fn hash_presented(kind: TokenKind, text: &str) -> Option<Self> {
         // Bounds the hashing, and keeps a token of one kind unknown in every other place.
@@ -80,12 +78,12 @@ impl TokenHash {
     }
 }
 
-/// What may be shown of a partner's or operator's token after its creation.
+/// The part of a partner's or operator's token that may be shown after its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenInfo {
     pub handle: String,
     pub created: UnixSeconds,
-    /// By which operators recognise it; may be empty.
+    /// Name given by the operator; may be empty.
     pub label: String,
     /// Last use, to the minute. `None` if it was never used.
     pub used: Option<UnixSeconds>,
@@ -97,7 +95,7 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// A new token on its way to its owner. It has no `Debug` and no `Display`.
+/// A newly issued token, before it is sent to its owner. It has no `Debug` and no `Display`.
 #[derive(Clone)]
 pub struct Token {
     text: String,

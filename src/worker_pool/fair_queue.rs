@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use crate::types::PartnerId;
 
-/// Turns of networks in a better standing for each turn of the others.
+/// Turns that networks in a better standing get for each turn of the networks behind them.
 const BETTER_TURNS: usize = 3;
 /// The jobs of one network may fill at most a quarter of the queue.
 const NETWORK_PART: usize = 4;
@@ -39,10 +39,10 @@ pub enum LoginStanding {
     /// No recent failure.
     #[default]
     Clean,
-    /// A few, as users who mistype have. A flood from many networks reaches this standing with one guess of each, so
-    /// that it delays clean networks for a moment only.
+    /// A few recent failures, as users cause who mistype. In a flood from many networks, each one reaches this standing
+    /// with its first guess, so the flood delays clean networks only briefly.
     Doubtful,
-    /// Many, as only guessers have.
+    /// Many recent failures, as only password guessers cause.
     Suspect,
 }
 
@@ -129,7 +129,7 @@ impl<J> Ring<J> {
             .partners
             .iter()
             .position(|turns| turns.partner == turn.partner);
-        // A partner gets turns from its first waiting job on.
+        // A partner takes turns only while it has waiting jobs.
         if at.is_none() {
             self.partners.push_back(PartnerTurns {
                 partner: turn.partner,
@@ -161,7 +161,7 @@ impl<J> Ring<J> {
         let job = network.jobs.pop_front()?;
         self.jobs -= 1;
         turns.jobs -= 1;
-        // To the end: each network has had its turn.
+        // Network and partner move to the end of their rings, because they have had their turn.
         if !network.jobs.is_empty() {
             turns.networks.push_back(network);
         }
@@ -171,8 +171,8 @@ impl<J> Ring<J> {
         Some(job)
     }
 
-    /// Removes the newest job of the largest network of the largest partner. With `than`, the client of a new job,
-    /// nothing is removed unless the largest client has more jobs than that one would have.
+    /// Removes the newest job of the largest network of the largest partner. `than` is the client of a new job: nothing
+    /// is removed unless the largest client has more jobs than that client would have.
     fn shed(&mut self, than: Option<&Turn>) -> Option<J> {
         let jobs = |at: &usize| self.partners.get(*at).map(|turns| turns.jobs);
         let at = (0..self.partners.len()).max_by_key(jobs)?;
@@ -212,7 +212,7 @@ impl<J> Ring<J> {
 pub struct FairQueue<J> {
     /// One ring for each [`LoginStanding`], served in that order.
     rings: [Ring<J>; STANDINGS],
-    /// Turns of each ring but the last since the last turn of those behind it.
+    /// For each ring except the last: its turns since the rings behind it had their last turn.
     turns: [usize; STANDINGS - 1],
     capacity: usize,
 }
@@ -250,13 +250,13 @@ impl<J> FairQueue<J> {
         let ahead = own.ahead(turn);
         let worse: usize = worse.iter().map(|ring| ring.jobs).sum();
         let ahead = ahead + worse.min(ahead / BETTER_TURNS + 1);
-        // Each ring before takes its turns of what remains.
+        // A ring in front gets `BETTER_TURNS` turns for each turn of the rings behind it.
         better.iter().rev().fold(ahead, |ahead, ring| {
             ahead + ring.jobs.min((ahead + 1) * BETTER_TURNS)
         })
     }
 
-    /// In a full queue the newest job of the client with the most jobs is removed and returned.
+    /// A full queue removes and returns the newest job of the client with the most jobs.
     pub fn push(&mut self, turn: &Turn, job: J) -> Result<Option<J>, NoRoom> {
         let network_jobs = self.rings.iter().map(|ring| ring.network_jobs(turn));
         let network_jobs: usize = network_jobs.sum();
@@ -302,7 +302,7 @@ impl<J> FairQueue<J> {
             }
             *turns = 0;
         }
-        // Without work of those whose turn it is, the others go on.
+        // The ring whose turn it is has no job, so any other job runs.
         last.pop().or_else(|| better.iter_mut().find_map(Ring::pop))
     }
 }

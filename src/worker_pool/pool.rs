@@ -24,7 +24,7 @@ pub struct PoolFull;
 pub enum JobError {
     #[error("a job in a worker pool ended without a result")]
     Failed,
-    /// Its place went to a job of another client.
+    /// The full queue gave its place to a job of another client.
     #[error("the worker pool is full")]
     Shed,
 }
@@ -49,7 +49,7 @@ struct Queue<S> {
     jobs: FairQueue<PoolJob<S>>,
     /// Moving average of the run time.
     mean: Duration,
-    /// Threads that will look for a job again before they sleep.
+    /// Threads that will check the queue once more before they sleep.
     looking: usize,
     closed: bool,
 }
@@ -76,7 +76,8 @@ impl<S> PoolState<S> {
         let mut has_looked_again = false;
         while !queue.closed {
             if let Some(job) = queue.jobs.pop() {
-                // Of jobs that came while this thread looked, only the first has a thread now.
+                // Nobody is notified while a thread is looking. Of several jobs that arrived then, this thread runs the
+                // first and wakes a thread for the next.
                 let is_more = queue.looking == 0 && !queue.jobs.is_empty();
                 drop(queue);
                 if is_more {
@@ -88,8 +89,8 @@ impl<S> PoolState<S> {
                 self.more.wait(&mut queue);
                 continue;
             }
-            // Jobs come in bursts, from a thread that may wait for this core. To wake a thread for each of them took a
-            // sixth of the processor time of an upload of telemetry.
+            // Jobs arrive in bursts, from a thread that may be waiting for this core, so the queue is checked once more
+            // before sleeping. Waking a thread for each job took a sixth of the processor time of a telemetry upload.
             queue.looking += 1;
             MutexGuard::unlocked(&mut queue, std::thread::yield_now);
             queue.looking -= 1;
@@ -162,7 +163,7 @@ impl<S: 'static> WorkerPool<S> {
     ) -> Result<Awaited<T>, PoolFull> {
         let (answer, result) = oneshot::async_channel();
         let job: PoolJob<S> = Box::new(move |state| {
-            // A caller that has gone must not cost a hash or a read.
+            // A job whose caller has gone must not cost a hash or a read.
             let wanted = !answer.is_closed();
             if wanted {
                 // The caller may have dropped the future.
@@ -176,7 +177,7 @@ impl<S: 'static> WorkerPool<S> {
         }
         let shed = queue.jobs.push(&turn, job).map_err(|NoRoom| PoolFull)?;
         let is_awaited = queue.looking > 0;
-        // Released first: answering the shed job runs code of its caller.
+        // The lock is released first, because answering the shed job runs code of its caller.
         drop(queue);
         if let Some(shed) = shed {
             shed(None);

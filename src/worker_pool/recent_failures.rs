@@ -1,5 +1,5 @@
-//! Counts recent login failures by network, so that jobs of password guessers wait behind those of others: wrong
-//! guesses, and, for less, jobs that were refused because too many waited.
+//! Counts recent login failures by network, so that jobs of password guessers wait behind those of others. A wrong
+//! guess counts 8, a job that was refused because the queue was full counts 1.
 //!
 //! A fixed array of counters that halve every minute. Two networks may share a counter: an innocent network
 //! is then slowed down a little, and no guesser escapes. There are enough counters that a flood from a
@@ -12,10 +12,10 @@ use crate::types::UnixSeconds;
 use crate::worker_pool::fair_queue::{ClientNetwork, LoginStanding};
 
 const COUNTERS: usize = 65_536;
-/// What a wrong guess counts. A refusal counts 1: a flood that is refused comes again at once, and must not keep
-/// others out until each of its networks has had a guess judged.
+/// Weight of a wrong guess. A refusal has the weight 1: a refused flood returns immediately, and without that weight it
+/// would keep others out until each of its networks had completed a guess.
 const GUESS: u64 = 8;
-/// A network is doubtful from this count on. Users also try again a few times.
+/// A network is doubtful from this count on. Users also retry a few times.
 const FEW: u64 = GUESS;
 /// A network is suspect from this count on. Single users also mistype.
 const MANY: u64 = 8 * GUESS;

@@ -33,7 +33,6 @@ impl AdminError {
         }
     }
 
-    /// Returns whether `/readyz` reports only problems of `part`.
     #[must_use]
     pub(crate) fn is_ready_but_for(&self, part: &str) -> bool {
         let reasons = self.body.get("reasons").and_then(Value::as_object);

@@ -18,7 +18,7 @@ fn ignore_error(written: Poll<io::Result<usize>>, length: usize) -> Poll<io::Res
                 io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
             ) =>
         {
-            // The server may refuse an upload and close before it has read all of it. Its response is still to be read.
+            // The response of the server is still to be read.
             Poll::Ready(Ok(length))
         }
         other => other,

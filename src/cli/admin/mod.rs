@@ -33,8 +33,8 @@ pub(super) struct Admin {
 }
 
 impl Admin {
-    /// Has the server write a new snapshot, and reads it with `read`. `file_missing` tells from an error that the file
-    /// is gone.
+    /// Lets the server write a new snapshot and reads it with `read`. `file_missing` returns whether an error means
+    /// that the file is gone.
     pub(super) async fn read_new_snapshot<T, E>(
         &mut self,
         mut read: impl FnMut(&Path) -> Result<T, E>,
@@ -52,7 +52,7 @@ impl Admin {
                 .await?;
             let snapshot = PathBuf::from(output::text(&snapshot, "path"));
             match read(&snapshot) {
-                // The next checkpoint has deleted the file: the snapshot that follows is read instead.
+                // The next checkpoint may delete the file before it is read. The snapshot that follows is read instead.
                 Err(error) if tries < TRIES && file_missing(&error) && !snapshot.exists() => {}
                 result => return Ok(result?),
             }
@@ -87,7 +87,7 @@ impl Admin {
         self.call(Method::GET, path, None).await
     }
 
-    /// The catalogue, in the form of its file.
+    /// Returns the catalogue as JSON, in the format of its file.
     pub(super) async fn catalog(&mut self) -> Result<Value, Failure> {
         let target = with_query(path(&["catalog"]), &[("format", Some("json"))]);
         self.get(&target).await
@@ -133,6 +133,7 @@ impl Admin {
             ));
         }
         let mut body = response.into_body();
+        // Printed frame by frame: an export may be larger than the memory.
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| connection_failure(&error))?;
             if let Some(data) = frame.data_ref() {
@@ -177,7 +178,7 @@ impl Admin {
             // HTTP/1.1 requires a host; the administration socket has none.
             .header(HOST, "localhost")
             .header(CONTENT_TYPE, HeaderValue::from_static(content_type))
-            // The kernel reports only the user of this process, and not who called `sudo`.
+            // The kernel reports only the user of this process, and not the user who called `sudo`.
             .header(
                 AUTHORIZATION,
                 format!("{LOCAL_SCHEME}{}", privileges::caller()),
@@ -195,7 +196,6 @@ impl Admin {
     }
 }
 
-/// Waits for a response; after a second, shows the progress on a terminal.
 async fn watched<T>(work: impl Future<Output = T>, say: impl Fn(u64) -> String) -> T {
     let second = Duration::from_secs(1);
     let began = Instant::now();
@@ -220,7 +220,6 @@ async fn watched<T>(work: impl Future<Output = T>, say: impl Fn(u64) -> String) 
     answer
 }
 
-/// Parses the response: JSON, or an error. An empty body is `null`.
 async fn read(response: Response<Incoming>) -> Result<Result<Value, AdminError>, Failure> {
     let status = response.status();
     let body = response
@@ -243,9 +242,8 @@ async fn read(response: Response<Incoming>) -> Result<Result<Value, AdminError>,
     })
 }
 
-/// Converts a connection error. The innermost cause is the most specific, such as a file that cannot be
-/// read.
 fn connection_failure(error: &hyper::Error) -> Failure {
+    // The innermost cause is the most specific, such as a file that cannot be read.
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -263,7 +261,6 @@ pub(super) fn path(segments: &[&str]) -> String {
     path
 }
 
-/// Adds query parameters to a path, without those that have no value.
 pub(super) fn with_query(mut path: String, parameters: &[(&str, Option<&str>)]) -> String {
     let mut separator = if path.contains('?') { '&' } else { '?' };
     for (name, value) in parameters {

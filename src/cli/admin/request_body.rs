@@ -124,7 +124,6 @@ pub(crate) fn file(path: &Path) -> Result<FileBody, Failure> {
     open().map_err(|error| Failure::file(path, &error))
 }
 
-/// A body from memory.
 pub(crate) fn bytes(content: Vec<u8>) -> Result<FileBody, Failure> {
     let length = u64::try_from(content.len()).ok();
     let body = FileBody::start(io::Cursor::new(content), length);

@@ -6,17 +6,16 @@ use serde_json::{Value, json};
 
 use crate::types::LivestreamId;
 
-/// First line of every M3U file.
 const HEAD: &str = "#EXTM3U";
 
-/// Some editors begin a file with it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 pub(super) fn is_m3u(text: &str) -> bool {
     text.trim_start_matches(BYTE_ORDER_MARK).starts_with(HEAD)
 }
 
-/// Entries in their order. Addresses of past programs are not taken over: their templates differ between players.
+/// Converts the entries to livestreams. Addresses for catch-up are left out, because their templates differ between
+/// players.
 pub(super) fn to_catalog(text: &str) -> Result<String, String> {
     let mut livestreams: BTreeMap<String, Value> = BTreeMap::new();
     let mut heading: Option<(u64, &str)> = None;
@@ -49,7 +48,7 @@ pub(super) fn to_catalog(text: &str) -> Result<String, String> {
     Ok(json!({"livestream": all}).to_string())
 }
 
-/// `duration name="value" …,title`.
+/// Parses the text after `#EXTINF:`, which is `duration name="value" …,title`.
 fn livestream(entry: &str, address: &str, group: Option<String>) -> Option<(String, Value)> {
     let mut attributes = BTreeMap::new();
     let mut rest = entry;
@@ -59,7 +58,7 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Option<(Stri
         attributes.insert(name.to_ascii_lowercase(), value.trim());
         rest = more;
     }
-    // After the attributes: a title may contain commas, an attribute too.
+    // Found after the attributes: titles and attributes may both contain commas.
     let title = rest.split_once(',').map_or("", |(_, title)| title.trim());
     let given = |name: &str| {
         attributes
@@ -70,6 +69,7 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Option<(Stri
     let name = Some(title)
         .filter(|title| !title.is_empty())
         .or(given("tvg-name"));
+    // An id that no livestream can have is replaced by one that is made of the name.
     let own = given("tvg-id").filter(|id| LivestreamId::parse(id).is_ok());
     let id = own
         .map(str::to_owned)
@@ -80,6 +80,7 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Option<(Stri
     } else {
         "hls"
     };
+    // A playlist carries no keys: its streams are taken to be unprotected.
     let mut livestream = json!({
         "id": id,
         "name": name.unwrap_or(&id),

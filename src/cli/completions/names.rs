@@ -21,7 +21,7 @@ use crate::config::load;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What an argument names, by the argument's id.
+/// The kind of name that an argument takes, derived from the id of the argument.
 #[derive(Clone, Copy)]
 enum Named {
     /// Entries of a list, by a member of each.
@@ -67,14 +67,14 @@ impl Named {
     }
 }
 
-/// The texts that the entries of a list have as a member.
 fn texts_of(entries: &[Value], member: &str) -> Vec<String> {
     let entries = entries.iter();
     let texts = entries.filter_map(|entry| entry.get(member)?.as_str());
     texts.map(str::to_owned).collect()
 }
 
-/// Completes the arguments of a command and of those below it that name something. `line` is what is typed so far.
+/// Adds completers to all arguments of a command and its sub-commands that take a name. `line` is the line typed so
+/// far.
 pub(super) fn complete(command: Command, line: &[OsString]) -> Command {
     let line = line.iter();
     let words = line.map(|word| word.to_string_lossy().into_owned());
@@ -107,20 +107,20 @@ fn candidates(named: Named, line: &[String], begun: &str) -> Vec<CompletionCandi
         let asking = timeout(PATIENCE, named.ask(&mut admin, begun));
         asking.await.unwrap_or_else(|_| Ok(Vec::new()))
     });
-    // The line that is being typed has no place for a reason.
+    // An error has no place in the line that the user is typing.
     let names = asked.unwrap_or_default().into_iter();
     let fitting = names.filter(|name| name.starts_with(begun));
     fitting.map(CompletionCandidate::new).collect()
 }
 
-/// The global options of the line that is being completed, which does not parse yet.
+/// Finds the global options in the unfinished line, which does not parse yet.
 fn global_options(words: &[String]) -> Global {
     let value = |option: &str| {
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let value = match word.strip_prefix(option) {
                 Some("") => words.next().map(String::as_str),
-                // The rest of a longer option begins with no `=`.
+                // A longer option, such as `--config-x`, has no `=` here.
                 Some(rest) => rest.strip_prefix('='),
                 None => None,
             };

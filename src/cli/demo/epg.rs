@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::types::UnixSeconds;
 
-/// The guide reaches this far back and forth: a day, and what a time-shift of a day needs in addition.
+/// How far the guide reaches back and forward: a day, plus what a time-shift of a day needs.
 const REACH: i64 = 26 * HOUR;
 const HOUR: i64 = 3_600;
 const SLOT: i64 = 1_800;
@@ -38,16 +38,16 @@ pub(super) fn around(now: UnixSeconds) -> Guide {
     }
 }
 
-/// Builds the guide for `now` of a demo that started at `start`. All such guides fit together: the grid of `blackout`
-/// goes on from the start, and the others have one of their own.
+/// Builds the guide for `now` of a demo that started at `start`. All these guides fit together: `blackout` is aligned
+/// to the start of the demo, and the other livestreams to fixed times of day.
 pub(super) fn continued(start: UnixSeconds, now: UnixSeconds) -> Guide {
     const PERIOD: i64 = 2 * BLACKOUT_SLOT;
     let passed = now.since(start);
     around(start + (passed - passed.rem_euclid(PERIOD)))
 }
 
-/// The id depends only on livestream and start, so that a restarted demo recognises the broadcast.
 fn id(livestream: &str, start: i64) -> String {
+    // Depends only on livestream and start, so that a restarted demo recognises the broadcast.
     format!("{livestream}-{}", start / 60)
 }
 
@@ -73,9 +73,9 @@ fn broadcast(
     })
 }
 
-/// Selects an element of a list by number, which may be negative.
 fn pick<T: Copy>(list: &[T], number: i64, otherwise: T) -> T {
     let length = i64::try_from(list.len()).unwrap_or(1).max(1);
+    // The number may be negative: slots before the anchor count down.
     usize::try_from(number.rem_euclid(length))
         .ok()
         .and_then(|at| list.get(at).copied())

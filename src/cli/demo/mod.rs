@@ -65,7 +65,7 @@ impl Demo {
                 pin_code: seed::PIN_CODE,
                 ops_url: ops_url(&server)?,
             };
-            // Nothing else sets it.
+            // Nothing else sets it, so it is still unset.
             let _ = server.http.demo.set(access);
             if self.json {
                 output::json(&members(&server, &filled)?)?;

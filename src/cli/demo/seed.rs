@@ -21,9 +21,7 @@ const NAME: &str = "demo";
 
 pub(super) struct Filled {
     pub partner_token: String,
-    /// A token of an operator with the role `admin`.
     pub operator_token: String,
-    /// Id of a finished broadcast.
     pub catchup: String,
 }
 
@@ -104,7 +102,8 @@ async fn operator(admin: &mut Admin) -> Result<String, Failure> {
     let answer = admin.ask(Method::POST, &operators, Some(&body)).await?;
     let made = match unless_taken(answer)? {
         Some(made) => made,
-        // As for the partner. The name must be free for the new operator.
+        // As for the partner, the token cannot be printed again. The operator is removed first, because its name must
+        // be free.
         None => {
             admin
                 .call(Method::DELETE, &path(&["operators", NAME]), None)

@@ -12,14 +12,13 @@ use crate::ports::{Entropy, SystemEntropy};
 pub(in crate::cli) struct TempDataDir(PathBuf);
 
 impl TempDataDir {
-    /// Creates the directory under an unpredictable name, so that no other user can have prepared it.
     pub(in crate::cli) fn temporary() -> Result<Self, Failure> {
         let entropy: &dyn Entropy = &SystemEntropy::default();
         let name = format!("playgate-demo-{}", HEXLOWER.encode(&entropy.array::<8>()));
         let path = std::env::temp_dir().join(name);
         DirBuilder::new()
-            // Other users of the machine may write to the directory for temporary files. `create` fails if the name
-            // exists, so nobody can prepare the directory.
+            // Other users of the machine may write to the directory for temporary files. The name is random and
+            // `create` fails if it exists, so nobody can prepare the directory.
             .mode(0o700)
             .create(&path)
             .map_err(|error| Failure::file(&path, &error))?;

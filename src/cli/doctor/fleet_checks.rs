@@ -8,7 +8,7 @@ use crate::observe::fleet::FleetReport;
 
 const PART: &str = "fleet";
 
-/// None on a single node.
+/// Returns no findings on a single node.
 pub(super) async fn findings(config: &Config) -> Vec<DoctorFinding> {
     match membership(config) {
         Ok(None) => Vec::new(),

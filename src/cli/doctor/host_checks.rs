@@ -69,7 +69,7 @@ fn space(directory: &Path) -> io::Result<(u64, u64)> {
     // Before the first start the directory does not exist yet.
     let there = directory.ancestors().find(|path| path.exists());
     let disk = statvfs(there.unwrap_or(Path::new("/")))?;
-    // Without the blocks reserved for root, which the service cannot use.
+    // `f_bavail` leaves out the blocks reserved for root, which the service cannot use.
     Ok((disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize))
 }
 
@@ -79,7 +79,7 @@ fn disk(directory: &Path) -> DoctorFinding {
         Ok((free, all)) => {
             let (gib, percent) = (free / GIB, free * 100 / all.max(1));
             let said = format!("{place}: {gib} GiB free, {percent} %");
-            // Both: 10 % of a large disk is much, and 2 GiB of a small one may be all there is.
+            // Both limits: 10 % of a large disk is much, and a small disk may never have 2 GiB free.
             if free < LOW_BYTES && percent < LOW_PERCENT {
                 let fix = "free space, move `data_dir` to a larger disk, or lower `telemetry.retention_days`";
                 DoctorFinding::problem("disk", said, fix)
@@ -177,7 +177,7 @@ fn unit() -> Option<DoctorFinding> {
 
 /// Checks whether apt knows a newer version, from the lists on this machine: nothing asks the network.
 fn version() -> Option<DoctorFinding> {
-    // Exists after an upgrade was refused or rolled back, until the next one.
+    // The file exists after an upgrade was refused or rolled back, until the next one.
     if Path::new("/usr/lib/playgate/replaced/playgate").exists() {
         return Some(DoctorFinding::warning(
             "version",
@@ -185,7 +185,7 @@ fn version() -> Option<DoctorFinding> {
             "dpkg --configure playgate (shows the cause), or install a newer version",
         ));
     }
-    // In English, whatever the locale.
+    // The output is parsed, so it must be in English in every locale.
     newer_version(&output_of(
         "env",
         &["LC_ALL=C", "apt-cache", "policy", "playgate"],

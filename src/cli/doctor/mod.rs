@@ -42,7 +42,6 @@ pub(super) struct DoctorFinding {
     part: &'static str,
     state: CheckState,
     finding: String,
-    /// The command or setting that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
 }
@@ -101,6 +100,7 @@ pub(super) async fn run(doctor: Doctor, global: &Global) -> CommandResult {
     if let Some(file) = &doctor.bundle {
         output::print_note(&format!("wrote {}", file.display()));
     }
+    // Warnings do not fail the command.
     match findings
         .iter()
         .filter(|f| f.state == CheckState::Problem)

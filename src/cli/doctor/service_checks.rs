@@ -114,7 +114,7 @@ async fn mail(config: &Config) -> DoctorFinding {
             "set `smtp.host` and `mail.from`",
         );
     };
-    // Only a connection: a test mail would need a recipient.
+    // Only connects: a test mail would need a recipient.
     match connected(host, smtp.port()).await {
         Ok(finding) => DoctorFinding::ok("mail", finding),
         Err(reason) => DoctorFinding::problem(
@@ -271,7 +271,7 @@ pub(super) async fn countries(
     config: &Config,
 ) -> Result<Option<DoctorFinding>, Failure> {
     const FIX: &str = "set `geo.database`, or `geo.header` if a proxy sends the country";
-    // Another source than the user's own claim is known.
+    // A source other than the user's own claim is configured.
     if config.geo.database.is_some() || config.geo.header.is_some() {
         return Ok(None);
     }

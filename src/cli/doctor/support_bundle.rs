@@ -24,10 +24,6 @@ const LOG_LINES: &str = "2000";
 /// Properties of the systemd unit. The environment is left out: it may hold secrets.
 const UNIT: &str = "--property=ActiveState,SubState,Result,NRestarts,ExecMainStatus,MemoryCurrent,FragmentPath,DropInPaths";
 
-/// Writes the bundle with mode 0600.
-///
-/// # Errors
-/// The file exists already or cannot be written.
 pub(super) async fn write(
     file: &Path,
     findings: &[DoctorFinding],

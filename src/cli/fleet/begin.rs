@@ -1,4 +1,4 @@
-//! How a data directory becomes that of a member: `fleet init`, `invite`, `join`, `reseed`.
+//! Commands that make a data directory that of a member: `fleet init`, `invite`, `join`, `reseed`.
 
 use std::fs;
 use std::path::Path;
@@ -19,8 +19,8 @@ use crate::ports::private_file;
 use crate::store::replication::SharedLog as _;
 use crate::store::{FleetAccess, Join, check_unused};
 
-/// A difference of clocks above which a member gets no store. Tokens and sessions end by the clock of the
-/// owner, whichever that is.
+/// Maximum difference of clocks, in seconds, with which a machine may join. Tokens and sessions expire by the clock of
+/// the owner, and every member can become the owner.
 const CLOCKS_MAX: i64 = 5;
 /// An owner reads the list of members every two seconds.
 const NOTICED_WITHIN: Duration = Duration::from_secs(15);
@@ -44,7 +44,7 @@ impl Fleet {
         self.must_be_in_none()?;
         let store = self.open(FleetAccess::Refuse)?;
         let at = store.position()?;
-        // Its lock, too: the service is started next.
+        // Releases the lock of the store: the service is started next.
         drop(store);
         let Some(at) = at else {
             return Err(Failure::failed("the history of the store is not known")
@@ -57,7 +57,7 @@ impl Fleet {
             key: self.ports.entropy.array(),
         };
         let mut log = self.log(membership.fleet)?;
-        // The membership last: until it is written this is a single node, and `init` can be repeated.
+        // The membership is written last: until then this is a single node, and `init` can be repeated.
         log.create(at.number)?;
         log.register(&self.record(&membership, at.number))?;
         membership.write(self.data_dir())?;
@@ -99,7 +99,7 @@ impl Fleet {
         let format = domain::schema().format();
         let welcome = self.runtime.block_on(peers::join(
             &invitation,
-            // Any key: that of the fleet comes with the answer.
+            // Any seed will do: the key of the fleet comes with the answer.
             &self.ports.entropy.array(),
             format,
             &snapshot,
@@ -110,7 +110,7 @@ impl Fleet {
             .membership(self.ports.entropy.array(), name)
             .ok_or_else(|| Failure::failed("the answer of the member is damaged"))?;
         let mut log = self.log(membership.fleet)?;
-        // Before the store is installed: a second member of this name is refused here, with nothing to undo.
+        // Registered before the store is installed: a second member of this name is refused with nothing to undo.
         let record = self.record(&membership, 0);
         if !log.register(&record)? {
             return Err(
@@ -122,7 +122,7 @@ impl Fleet {
         let joined = Self::wait_until_known(&mut log, &record)
             .and_then(|()| self.install(&membership, &welcome, &snapshot, false));
         if joined.is_err() {
-            // So that the name is free for the next attempt.
+            // Frees the name for the next attempt.
             let _ = log.unregister(&record);
         }
         let number = joined?;
@@ -132,12 +132,12 @@ impl Fleet {
         output::result(&text, &report, json)
     }
 
-    /// Until the owner counts on this member: while etcd does not answer it goes on with reads, if every other member
-    /// has promised not to take over.
+    /// Waits until the owner knows this member. While etcd does not answer, the owner still serves reads if every
+    /// member that it knows has promised not to take over.
     fn wait_until_known(log: &mut EtcdLog, new: &MemberRecord) -> CommandResult {
         let until = Instant::now() + NOTICED_WITHIN;
         while Instant::now() < until {
-            // The record of an older version names nobody, and that version asks for no promises.
+            // The record of an owner of an older version names no members, and that version asks for no promises.
             let knows =
                 |owner: MemberRecord| owner.knows.is_empty() || owner.knows.contains(&new.id);
             if log.owner_record()?.is_some_and(knows) {
@@ -169,7 +169,7 @@ impl Fleet {
                     .hint("stop its service; another member takes over"),
             );
         }
-        // A store that another process uses is not replaced, and the copy may be large.
+        // A store that another process uses must not be replaced. Checked first, because the copy may be large.
         check_unused(self.data_dir())?;
         let snapshot = directory(self.data_dir()).join("incoming.snapshot");
         let client = member::peer_client(&own)?;
@@ -217,7 +217,7 @@ impl Fleet {
             private_file::write(&keys, name, content.as_bytes())
                 .map_err(|error| Failure::file(&keys.join(name), &error))?;
         }
-        // Before the store: without the membership it would open as that of a single node.
+        // Written before the store: without the membership, the store would open as that of a single node.
         membership.write(data)?;
         let join = Join {
             directory: data,
@@ -227,7 +227,7 @@ impl Fleet {
             replace,
         };
         let at = join.run()?;
-        // A file that stays costs space only; the next join overwrites it.
+        // A file that is left behind only costs space; the next join overwrites it.
         let _ = fs::remove_file(snapshot);
         Ok(at.number)
     }

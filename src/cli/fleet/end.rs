@@ -1,4 +1,4 @@
-//! How a member becomes a single node: `fleet leave`, `dissolve`.
+//! Commands that make a member a single node: `fleet leave`, `dissolve`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,14 +36,14 @@ impl Fleet {
             return output::result(&text, &report, json);
         }
         let head = match log.head() {
-            // Nothing can be caught up with, and nobody misses this member.
+            // The fleet has ended: no commits are left to apply, and no record has to be removed.
             Err(SharedLogError::Dissolved { .. }) => None,
             head => Some(head?),
         };
         if let Some(head) = head
             && let Err(error) = self.catch_up(&self.open(FleetAccess::Member)?, &own, head)
         {
-            // The store can be read up to its last commit. Whoever needs more takes a copy first.
+            // The member can still leave with its store up to the last commit that it has.
             output::print_note(&format!(
                 "warning: this member cannot follow: {}",
                 error.message()
@@ -66,7 +66,7 @@ impl Fleet {
         output::result(&text, &report, json)
     }
 
-    /// From here on the store is another one. Returns its last commit.
+    /// Begins a new timeline in the store, which no longer belongs to the fleet. Returns its last commit.
     fn leave_store(&self) -> Result<u64, Failure> {
         let store = self.open(FleetAccess::Leave)?;
         Ok(store.position()?.map_or(0, |at| at.number))
@@ -82,7 +82,7 @@ impl Fleet {
             .hint("stop the services of all members, this one last; then add `--yes` to confirm"));
         }
         let mut log = self.log(own.fleet)?;
-        // An earlier attempt may have ended here.
+        // An earlier attempt may have stopped after this step.
         if !self.has_dissolved(&mut log, &own)? {
             let head = log.head()?;
             self.catch_up(&self.open(FleetAccess::Member)?, &own, head)?;
@@ -98,7 +98,7 @@ impl Fleet {
         output::result(&text, &report, json)
     }
 
-    /// Whether the fleet has ended, and this member continues.
+    /// Returns whether the fleet was dissolved into this member.
     fn has_dissolved(&self, log: &mut EtcdLog, own: &Membership) -> Result<bool, Failure> {
         match log.dissolved()? {
             Some(into) if into.id == own.member_hex() => Ok(true),
@@ -133,7 +133,7 @@ impl Fleet {
         }
     }
 
-    /// Applies what the log has and the store has not.
+    /// Applies the commits of the log that the store does not have yet.
     fn catch_up(&self, store: &Store, own: &Membership, head: u64) -> CommandResult {
         let entropy = Arc::clone(&self.ports.entropy);
         let status = store.replicate(Replication {

@@ -39,7 +39,6 @@ use crate::store::Store;
 use crate::types::UserId;
 
 const WARN_EVERY: Duration = Duration::from_secs(1);
-/// Pause between two examinations of members and etcd.
 const EXAMINE_EVERY: Duration = Duration::from_secs(10);
 const RETENTION_EVERY: Duration = Duration::from_secs(3_600);
 
@@ -93,7 +92,6 @@ pub(super) fn etcd(config: &FleetConfig) -> Result<EtcdSettings, Failure> {
     })
 }
 
-/// Where other members reach this one.
 pub(super) fn address(config: &FleetConfig) -> String {
     config
         .advertise
@@ -101,7 +99,8 @@ pub(super) fn address(config: &FleetConfig) -> String {
         .unwrap_or_else(|| config.listen.to_string())
 }
 
-/// Asks etcd and the members, with the clock of this machine: one that a lab has moved says nothing of it.
+/// Builds the examiner of etcd and the members. It uses the system clock: a lab clock that was moved says nothing about
+/// the clock of the machine.
 pub(in crate::cli) fn examiner(
     config: &Config,
     membership: Membership,
@@ -126,14 +125,15 @@ pub(in crate::cli) struct FleetMember {
     take_over: Arc<Mutex<Option<TakeOver>>>,
     erase: Arc<Mutex<Option<Erase>>>,
     client: PeerClient,
-    /// Accept connections of clients until this member is the owner.
+    /// Tasks that accept connections of clients until this member is the owner.
     accepting: JoinSet<()>,
-    /// From standby to service: a signal between two listeners would have no effect.
+    /// Kept from standby for the service: a signal that arrives while nothing listens for it would be lost.
     signals: Option<Signals>,
 }
 
 impl FleetMember {
-    /// Listens, and joins the log. Connections that come before etcd answers wait as for a new owner.
+    /// Opens the listeners and joins the log. Connections that arrive before etcd answers wait, as they do for a new
+    /// owner.
     pub(in crate::cli) async fn start(
         startup: &Startup,
         membership: Membership,
@@ -255,10 +255,10 @@ impl FleetMember {
                 }
             }
         };
-        // From here on the service has these files.
+        // From here on the telemetry files belong to the service.
         self.erase.lock().take();
         watchdog.abort();
-        // The sockets stay open in this process, and the owner's listeners take them over.
+        // The sockets stay open in this process, and the listeners of the service take them over.
         self.accepting.shutdown().await;
         self.signals = Some(signals);
         owner
@@ -268,7 +268,7 @@ impl FleetMember {
         self.signals.take()
     }
 
-    /// Serves what other members forward, from now on.
+    /// Starts to serve the connections that other members forward.
     pub(in crate::cli) fn begin(&self, http: &HttpState, forwarded: ForwardedConnections) {
         let (others, client) = (self.driver.others(), self.client.clone());
         let runtime = Handle::current();
@@ -276,7 +276,7 @@ impl FleetMember {
             .telemetry
             .erase_elsewhere(Arc::new(move |user| {
                 for member in others().map_err(|error| error.to_string())? {
-                    // Called by jobs, on threads of their own.
+                    // Jobs call this on their own threads, where blocking is allowed.
                     runtime
                         .block_on(client.erase(&member.address, user.as_bytes()))
                         .map_err(|error| {
@@ -297,7 +297,7 @@ impl FleetMember {
         }));
     }
 
-    /// Keeps the report on the fleet, and the warning of `/readyz`.
+    /// Starts the tasks that refresh the fleet report and the warning in `/readyz`.
     fn report(&self, services: &Services) {
         let (fence, readiness) = (self.driver.fence(), Arc::clone(&services.readiness));
         let view = Arc::clone(&services.fleet);
@@ -334,19 +334,18 @@ impl FleetMember {
 
     /// Returns when another member has become the owner.
     pub(in crate::cli) async fn deposed(&mut self) {
-        // The sender lives as long as the threads, which end with a failure that is reported elsewhere.
+        // The sender is dropped only if the threads of the driver end with a failure, which is reported elsewhere.
         let deposed = |standing: &Standing| *standing == Standing::Deposed;
         if self.standing.wait_for(deposed).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Takes no further connections of other members.
+    /// Stops accepting connections from other members.
     pub(in crate::cli) fn end(&self) {
         self.take_over.lock().take();
     }
 
-    /// Gives the ownership up.
     pub(in crate::cli) async fn stop(self) {
         let driver = self.driver;
         // Calls of etcd block.
@@ -354,7 +353,7 @@ impl FleetMember {
     }
 }
 
-/// What a load balancer's operator must know; the rest is for `playgate doctor`.
+/// Returns the severe problems, for `/readyz`; `playgate doctor` lists all.
 fn severe(report: &FleetReport) -> Option<String> {
     let problems = report.problems().into_iter();
     let texts = problems
@@ -363,7 +362,7 @@ fn severe(report: &FleetReport) -> Option<String> {
     Some(texts.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }
 
-/// Passes the connections of all listeners on.
+/// Opens all listeners and passes their connections on.
 async fn accept(startup: &Startup, pass_on: &PassOn) -> Result<JoinSet<()>, Failure> {
     let config = &startup.config;
     let bound = listeners::all(config, startup.tls.as_ref()).await?;

@@ -147,7 +147,7 @@ impl From<PeerError> for Failure {
     }
 }
 
-/// Of a command: its configuration, and a runtime for calls of etcd, which block.
+/// What a fleet command needs: its configuration, and a runtime for calls of etcd, which block.
 struct Fleet {
     loaded: Loaded,
     ports: Ports,
@@ -267,7 +267,7 @@ impl Fleet {
     }
 }
 
-/// Refuses versions of etcd that lack what is used, or can lose data.
+/// Refuses versions of etcd that lack a needed feature or can lose data.
 fn check_version(version: &str) -> CommandResult {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     let mut part = || parts.next().flatten();

@@ -23,18 +23,19 @@ use crate::types::{ConnectionOrigin, ListenerKind};
 /// How long a connection waits for an owner. A takeover is expected to be shorter.
 const HOLD: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(100);
-/// For a client to read its refusal and to close the connection.
+/// Time for a client to read the refusal and to close the connection.
 const LINGER: Duration = Duration::from_secs(1);
-/// Between two looks for the owner, for one call of which etcd has so long.
+/// Interval between two queries for the owner.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Time limit of a call of etcd in such a query.
 const LOOK_TIME: Duration = Duration::from_secs(2);
 
-/// Sent to a connection that no owner has taken. No request was read.
+/// The response to a connection that no owner has accepted. No request was read from it.
 const NO_OWNER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
     Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// For a member that cannot open its store, and so takes no part in the log: asks etcd for the owner until the result
-/// is dropped.
+/// Passes connections on for a member that cannot open its store and so does not follow the log. Asks etcd for the
+/// owner until the result is dropped.
 pub(in crate::cli) fn pass_on_without_store(
     config: &Config,
     membership: &Membership,
@@ -81,7 +82,7 @@ pub(super) fn pass_on(
     })
 }
 
-/// Connects a client with the owner. While there is none it waits: nothing was read, so nothing is lost.
+/// Connects a client with the owner. Without an owner the client waits: nothing was read from it, so nothing is lost.
 async fn forward(
     client: &PeerClient,
     mut standing: watch::Receiver<Standing>,
@@ -93,14 +94,14 @@ async fn forward(
     while Instant::now() < until {
         let address = match &*standing.borrow_and_update() {
             Standing::Standby { owner } => owner.clone(),
-            // A connection that came before.
+            // The connection was accepted before this member became the owner.
             Standing::Owner => Some(own.to_owned()),
             Standing::Deposed => None,
         };
         if let Some(address) = address {
             let connected = tokio::select! {
                 connected = client.forward(&address, origin) => Some(connected),
-                // A machine that was lost does not refuse the connection: the change of the owner ends the wait.
+                // A machine that was lost does not refuse the connection: a change of the owner ends the wait.
                 Ok(()) = standing.changed() => None,
             };
             match connected {
@@ -114,7 +115,7 @@ async fn forward(
                     tokio::select! {
                         // Either side may end it, for any reason.
                         _ = copy_bidirectional(&mut stream, &mut owner) => {}
-                        // An owner that hangs or was cut off answers nothing more; its client may ask again.
+                        // A previous owner that hangs or is cut off answers nothing more; its client may retry.
                         () = async { drop(standing.wait_for(moved).await) } => {}
                     }
                     return;

@@ -30,7 +30,7 @@ pub(in crate::cli) struct Trial {
     json: bool,
 }
 
-/// Ends with its owner.
+/// A child process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -52,9 +52,8 @@ fn failed(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(Exit::Fatal, format!("{what}: {error}"))
 }
 
-/// An address that is free now.
 fn free_address() -> Result<String, Failure> {
-    // Closed again at once: another program may take the port, which a start then reports.
+    // Closed again immediately. Another program may take the port in between; the start then reports it.
     let bound = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let address = bound.map_err(|error| failed("no free port", &error))?;
     Ok(address.to_string())
@@ -130,7 +129,7 @@ impl Trial {
     }
 }
 
-/// The program, started with a configuration; returns what it prints.
+/// Runs this program with a configuration and returns what it prints.
 fn playgate(config: &Path, arguments: &[&str]) -> Result<String, Failure> {
     let done = Command::new(THIS_PROGRAM)
         .arg("--config")
@@ -163,6 +162,7 @@ fn config(folder: &Path, at: usize, endpoints: &[String]) -> Result<PathBuf, Fai
         free_address()?,
         folder.join(name).display(),
         free_address()?,
+        // All members serve the media files that the demo unpacked for the first.
         folder.join("one/media").display(),
         free_address()?,
     );
@@ -198,6 +198,7 @@ fn start_etcd(folder: &Path) -> Result<Vec<(Running, String)>, Failure> {
             .args(["--listen-peer-urls", &peer])
             .args(["--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &cluster])
+            // Half of the defaults of etcd, so that a failover takes less time.
             .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -229,7 +230,7 @@ fn fill(data: &Path) -> Result<Value, Failure> {
     }
     let parsed = serde_json::from_str(&line)
         .map_err(|_| Failure::failed("the demo did not start: run `playgate demo` to see why"))?;
-    // Ended with a signal, so that its store is closed.
+    // SIGTERM, so that the demo closes its store.
     if let Some(pid) = i32::try_from(demo.0.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::TERM);
     }
@@ -274,7 +275,7 @@ fn start_member(name: &'static str, config: &Path) -> Result<Member, Failure> {
     })
 }
 
-/// By a command, which the owner answers.
+/// Waits until the owner answers a command.
 fn wait_until_served(config: &Path) -> CommandResult {
     let began = Instant::now();
     loop {

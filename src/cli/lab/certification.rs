@@ -16,13 +16,13 @@ use crate::cli::output;
 use crate::cli::signals::Signals;
 use crate::cli::time_arg::server_time;
 
-/// Request ids that a rule names as evidence, as in the report of one conversation.
+/// Maximum number of request ids that a rule names as evidence, as in the report of the server.
 const EVIDENCE: usize = 20;
 
 pub(super) struct CertificationOptions {
     pub(super) scenarios: Vec<Scenario>,
     pub(super) waiting: ClientWait,
-    /// Rules that do not apply, as the server takes them.
+    /// Waived rules, in the format of the server.
     pub(super) waived: Option<String>,
     pub(super) html: Option<PathBuf>,
     pub(super) junit: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub(super) async fn run(
         ));
         let waiting = &options.waiting;
         let played = runner.run(scenario, waiting, &mut signals).await?;
-        // By the period of the scenario: faults of the next one must not count for this one.
+        // Judged by the period of this scenario: faults of the next one must not count for it.
         let report = judge(&mut runner, &played.period, options).await?;
         let mut result = step_result::report(scenario, &played.steps);
         if let Some(members) = result.as_object_mut() {
@@ -61,7 +61,7 @@ pub(super) async fn run(
         judged.push((scenario.key.as_str(), report));
         silent &= !played.heard;
         if silent {
-            // Each of the others would wait as long, for nothing.
+            // The client sends nothing: every further scenario would wait in vain.
             break;
         }
     }
@@ -117,7 +117,6 @@ fn is(rule: &Value, result: &str) -> bool {
     text(rule, "result") == result
 }
 
-/// The result of a scenario in a line.
 fn outcome(scenario: &Value) -> String {
     let got_through = check::failure(scenario)
         .map_or_else(|| "passed".to_owned(), |why| format!("failed: {why}"));
@@ -128,7 +127,7 @@ fn outcome(scenario: &Value) -> String {
     }
 }
 
-/// One report with the members of the reports of the scenarios, and theirs as `scenarios`.
+/// Combines the reports of the scenarios into one, which lists their results as `scenarios`.
 fn combine(
     partner: &str,
     (from, to): (i64, i64),
@@ -153,6 +152,7 @@ fn combine(
         wanted.any(|rule| is(rule, result))
     };
     let got_through = not_run.is_empty() && scenarios.iter().all(has_passed);
+    // A required rule that no scenario has shown leaves the verdict open.
     let verdict = match (got_through && !must("failed"), must("notSeen")) {
         (false, _) => "failed",
         (true, true) => "incomplete",
@@ -177,7 +177,6 @@ fn combine(
     })
 }
 
-/// A rule fails if one scenario broke it, and is seen if one scenario has seen it.
 fn combine_rule(of_each: &[(&str, &Value)]) -> Value {
     let find = |result: &str| of_each.iter().find(|(_, rule)| is(rule, result));
     // One breach in any scenario fails the rule; one scenario that shows it passes it.

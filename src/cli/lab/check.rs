@@ -54,13 +54,13 @@ struct ProfileFile {
     waived: BTreeMap<String, String>,
 }
 
-/// Where a report goes, besides standard output.
+/// Files to which a report is written, in addition to standard output.
 pub(super) struct ReportFiles<'a> {
     pub(super) html: Option<&'a Path>,
     pub(super) junit: Option<&'a Path>,
 }
 
-/// The waived rules of a profile, as the server takes them.
+/// Reads the waived rules of a profile, in the format of the server.
 pub(super) fn waived(file: &Path) -> Result<String, Failure> {
     let text = fs::read_to_string(file).map_err(|error| Failure::file(file, &error))?;
     let wrong =
@@ -94,7 +94,7 @@ pub(super) async fn run(command: CheckCommand, global: &Global) -> CommandResult
         html: command.html.as_deref(),
         junit: command.junit.as_deref(),
     };
-    // Before the verdict: a run that fails has its report too.
+    // Written before the verdict decides the exit code: a failed run has its report too.
     write(&report, &files, command.json)?;
     match text(&report, "verdict") {
         "failed" => Err(Failure::failed(BROKEN)),
@@ -119,12 +119,10 @@ pub(super) fn write(report: &Value, files: &ReportFiles<'_>, as_json: bool) -> C
     }
 }
 
-/// Ids of the requests that show how a rule was broken.
 fn evidence(rule: &Value) -> String {
     texts(rule, "evidence").collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the client got through a scenario.
 pub(super) fn has_passed(scenario: &Value) -> bool {
     scenario.get("passed") == Some(&Value::Bool(true))
 }
@@ -136,13 +134,11 @@ fn result_of(scenario: &Value) -> &'static str {
     }
 }
 
-/// Why a scenario failed.
 pub(super) fn failure(scenario: &Value) -> Option<&str> {
     let mut steps = elements(scenario, "steps").iter();
     steps.find_map(step_result::failure)
 }
 
-/// Returns the word for a result in text reports.
 fn name_of(result: &str) -> &str {
     match result {
         "notSeen" => "not seen",
@@ -164,7 +160,6 @@ fn summary(report: &Value) -> String {
     )
 }
 
-/// Failed rules come first, since readers look for them.
 fn print(report: &Value) -> CommandResult {
     for scenario in elements(report, "scenarios") {
         let (result, id) = (result_of(scenario), text(scenario, "id"));
@@ -174,6 +169,7 @@ fn print(report: &Value) -> CommandResult {
     for id in texts(report, "notRun") {
         output::line(&format!("not run   scenario {id}"))?;
     }
+    // Failed rules come first, since readers look for them.
     for wanted in ["failed", "notSeen", "waived", "passed"] {
         let rules = elements(report, "rules").iter();
         for rule in rules.filter(|rule| text(rule, "result") == wanted) {

@@ -13,22 +13,22 @@ use tokio::time::{Instant, sleep};
 use crate::cli::exit::Failure;
 use crate::cli::output;
 
-/// Variable with the name of the scenario. Without the prefix of settings, so that the command may call `playgate`.
+/// Environment variable with the name of the scenario. It lacks the prefix of configuration variables, so that the
+/// command may call `playgate`.
 const VARIABLE: &str = "LAB_SCENARIO";
 /// Time for a command to end after SIGTERM, for example to end its playback session.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) enum Client {
-    /// Follows the run elsewhere.
+    /// The client is operated elsewhere.
     Elsewhere,
-    /// Uses the app by hand, as the terminal says.
+    /// A person operates the app as the terminal says.
     Person,
-    /// Is started with `sh -c` for each scenario.
+    /// A command that is started with `sh -c` for each scenario.
     Command(String),
 }
 
-/// The client during one scenario.
 pub(super) enum ClientActivity {
     Elsewhere,
     Person,
@@ -36,7 +36,7 @@ pub(super) enum ClientActivity {
 }
 
 impl Client {
-    /// Has the client begin to play.
+    /// Lets the client start playback.
     pub(super) fn begin(&self, scenario: &str, prompt: &str) -> Result<ClientActivity, Failure> {
         match self {
             Self::Elsewhere => Ok(ClientActivity::Elsewhere),
@@ -52,7 +52,7 @@ impl Client {
 }
 
 impl ClientActivity {
-    /// Why no more requests will come, if that is known.
+    /// Returns why no more requests will come, if that is known.
     pub(super) fn failure(&mut self) -> Option<String> {
         match self {
             Self::Elsewhere | Self::Person => None,
@@ -60,7 +60,7 @@ impl ClientActivity {
         }
     }
 
-    /// Has the client end playback, so that the end is judged too.
+    /// Lets the client end playback, so that the end is judged too.
     pub(super) async fn end(self) {
         match self {
             Self::Elsewhere => (),
@@ -73,10 +73,10 @@ impl ClientActivity {
     }
 }
 
-/// Waits for a line on standard input, on a thread of its own: a read cannot be cancelled, and the process must be able to
-/// end without it.
 async fn enter_pressed() {
     let (pressed, waits) = oneshot::channel();
+    // On a separate thread: a read of standard input cannot be cancelled, and the process must be able to end without
+    // it.
     let reader = std::thread::Builder::new().spawn(move || {
         let _ = io::stdin().read_line(&mut String::new());
         let _ = pressed.send(());
@@ -86,7 +86,7 @@ async fn enter_pressed() {
     }
 }
 
-/// A started command with its process group. Dropped, it is killed.
+/// A started command with its process group, which is killed on drop.
 pub(super) struct RunningCommand {
     child: Child,
     status: Option<ExitStatus>,
@@ -100,7 +100,7 @@ impl RunningCommand {
             .stdin(Stdio::null())
             // Standard output is for the report.
             .stdout(io::stderr())
-            // The group gets the signals, so that what the shell started ends with it.
+            // Signals go to the group, so that the processes that the shell started end with it.
             .process_group(0)
             .spawn();
         let child = spawned.map_err(|error| Failure::failed(format!("sh: {error}")))?;
@@ -117,8 +117,8 @@ impl RunningCommand {
         self.status
     }
 
-    /// A command that ends well may have started the app on a device. One that fails has not.
     fn failure(&mut self) -> Option<String> {
+        // A command that succeeds may have started the app on a device. A command that fails has not.
         let status = self.status().filter(|status| !status.success())?;
         Some(format!("the command ended with {status}"))
     }
@@ -134,9 +134,8 @@ impl RunningCommand {
         }
     }
 
-    /// The shell may end before the app that it started.
     fn is_over(&mut self) -> bool {
-        // The shell may end before what it started, so the whole group is asked.
+        // The shell may end before the processes that it started, so the whole group is checked.
         let group = self.group();
         self.status().is_some() && group.is_none_or(|group| test_kill_process_group(group).is_err())
     }
@@ -152,7 +151,7 @@ impl RunningCommand {
 
 impl Drop for RunningCommand {
     fn drop(&mut self) {
-        // Also after an error of the run: no player may stay behind. The wait removes the ended process.
+        // No player may be left running, even after an error. `wait` removes the ended process.
         self.signal(Signal::KILL);
         let _ = self.child.wait();
     }

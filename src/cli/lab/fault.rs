@@ -156,7 +156,6 @@ impl AddFault {
     }
 }
 
-/// An object of the members that are present.
 fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
     let present = members.into_iter();
     let present = present.filter_map(|(name, value)| Some((name.to_owned(), value?)));

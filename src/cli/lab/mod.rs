@@ -60,8 +60,8 @@ pub(super) async fn run(command: LabCommand, global: &Global) -> CommandResult {
     }
 }
 
-/// Connects to the running server. Faults and clocks are in its memory: without a server there is nothing that
-/// could have one.
+/// Connects to the running server. Faults and clocks exist only in its memory, so opening the store instead would be
+/// useless.
 pub(super) async fn connect(global: &Global) -> Result<Admin, Failure> {
     let loaded = global.load()?;
     let place = loaded.config.server.data_dir.display().to_string();
@@ -71,7 +71,7 @@ pub(super) async fn connect(global: &Global) -> Result<Admin, Failure> {
     })
 }
 
-/// The lab partner that is named, or else the only one.
+/// Returns the named lab partner, or else the only one.
 async fn partner(admin: &mut Admin, named: Option<String>) -> Result<String, Failure> {
     if let Some(named) = named {
         return Ok(named);

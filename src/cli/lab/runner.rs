@@ -1,4 +1,4 @@
-//! Runs scenarios: does their steps, follows what the client is answered, and undoes what lasts.
+//! Runs scenarios: performs their steps, follows the responses to the client, and undoes lasting changes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,27 +21,24 @@ use crate::types::format_span;
 /// Seconds for which the server may hold a request for new records of the journal.
 const WAIT: &str = "1";
 const INTERRUPTED: &str = "the run was interrupted";
-/// Requests of a playback that goes on from an earlier scenario.
+/// Routes of requests that continue a playback of an earlier scenario.
 const GOING_ON: [&str; 4] = ["heartbeat", "end_playback", "telemetry", "cmcd"];
 
-/// How a run waits for the first request of the client.
 pub(super) struct ClientWait {
     /// Whether the time starts with the client's first request.
     pub(super) for_client: bool,
-    /// How long it waits for that request.
     pub(super) limit: Duration,
-    /// Whether that request has to begin something, instead of going on with an earlier playback.
+    /// Whether the first request has to begin something, and not continue an earlier playback.
     pub(super) for_start: bool,
 }
 
-/// A response that the client got.
 struct ClientAnswer {
     route: String,
     status: u64,
 }
 
-/// The requests of a run in the journal. The number separates them from those of an earlier run, which the moved clock may
-/// have had at the same time.
+/// The period of a run in the request journal. The number separates its requests from those of an earlier run: a moved
+/// clock can pass the same times twice.
 pub(super) struct Period {
     pub(super) after: u64,
     pub(super) from: i64,
@@ -51,7 +48,6 @@ pub(super) struct Period {
 pub(super) struct Played {
     pub(super) steps: Vec<StepResult>,
     pub(super) period: Period,
-    /// Whether the client sent a request.
     pub(super) heard: bool,
 }
 
@@ -61,14 +57,13 @@ pub(super) struct ScenarioRunner<'a> {
     pub(super) partner: String,
     user: String,
     client: Client,
-    /// Number of the last record of the request journal that was read.
+    /// Number of the last record that was read from the request journal.
     last: u64,
-    /// Answers to the client that no step has seen, in their order.
+    /// Responses to the client that no step has looked at yet, oldest first.
     unread: VecDeque<ClientAnswer>,
     heard: bool,
     /// Server time when the client could begin.
     from: i64,
-    /// Ids of the faults that were added.
     faults: Vec<String>,
     moved_clock: bool,
     disabled: bool,
@@ -100,14 +95,14 @@ impl<'a> ScenarioRunner<'a> {
         }
     }
 
-    /// Runs a scenario, and leaves the partner undisturbed also after a failure or a signal.
+    /// Runs a scenario and undoes its changes to partner and clock, even after a failure or a signal.
     pub(super) async fn run(
         &mut self,
         scenario: &Scenario,
         waiting: &ClientWait,
         signals: &mut Signals,
     ) -> Result<Played, Failure> {
-        // From the newest record on: requests before the run must not count as answers to it.
+        // Starts after the newest record: requests before the run must not count.
         let newest = self.admin.get("/admin/v1/requests?limit=1").await?;
         let after = newest.pointer("/0/number").and_then(Value::as_u64);
         let after = after.unwrap_or(0);
@@ -119,9 +114,9 @@ impl<'a> ScenarioRunner<'a> {
             steps = self.play_and_end(scenario, waiting) => steps,
             _ = signals.next() => Err(Failure::failed(INTERRUPTED)),
         };
-        // On a new connection, because the old one may be in the middle of an answer.
+        // Uses a new connection, because the old one may be in the middle of a response.
         self.admin = super::connect(self.global).await?;
-        // Before the clock is moved back.
+        // Read before the clock is moved back.
         let to = server_time(&mut self.admin).await;
         let undone = self.undo().await;
         if let (Err(failure), Some(report)) = (&steps, self.last_report.as_object_mut()) {
@@ -171,9 +166,10 @@ impl<'a> ScenarioRunner<'a> {
         let mut results = Vec::with_capacity(scenario.steps.len());
         for step in &scenario.steps {
             let mut failure = None;
+            // Steps at 0s prepare the server, so they run before the client begins.
             if !has_begun && step.trigger != Trigger::At(Duration::ZERO) {
                 has_begun = true;
-                // A step before may have moved the clock.
+                // An earlier step may have moved the clock.
                 self.from = server_time(&mut self.admin).await?;
                 *activity = Some(self.client.begin(&scenario.key, &scenario.prompt)?);
                 failure = self.wait_for_client(waiting, activity).await?;
@@ -193,7 +189,7 @@ impl<'a> ScenarioRunner<'a> {
             let failed = result.failure.is_some();
             results.push(result);
             self.report(scenario, &results).await?;
-            // What follows depends on this step.
+            // The steps that follow depend on this one.
             if failed {
                 break;
             }
@@ -231,7 +227,7 @@ impl<'a> ScenarioRunner<'a> {
                 let limit = format_span(waiting.limit);
                 return Ok(Some(format!("no request of the client within {limit}")));
             }
-            // Its last requests may not have been read yet.
+            // The last requests of a client that has ended are read before the run fails.
             failure = activity.as_mut().and_then(ClientActivity::failure);
             self.read_answers(WAIT).await?;
         }
@@ -264,7 +260,7 @@ impl<'a> ScenarioRunner<'a> {
         Ok(())
     }
 
-    /// Waits for the trigger of a step. Returns why it did not come.
+    /// Waits for the trigger of a step. Returns why it did not occur.
     async fn wait_for(
         &mut self,
         trigger: &Trigger,
@@ -281,7 +277,7 @@ impl<'a> ScenarioRunner<'a> {
         };
         let mut failure = None;
         loop {
-            // Up to the trigger only, so that the next step misses no response.
+            // Responses are consumed only up to the trigger, so that the next step misses none.
             while let Some(answer) = self.unread.pop_front() {
                 missing -= u64::from(trigger.is_met_by(&answer.route, answer.status));
                 if missing == 0 {
@@ -295,7 +291,7 @@ impl<'a> ScenarioRunner<'a> {
                 let end = format_span(end);
                 return Ok(Some(format!("its trigger did not occur within {end}")));
             }
-            // Its last requests may not have been read yet.
+            // The last requests of a client that has ended are read before the run fails.
             failure = activity.as_mut().and_then(ClientActivity::failure);
             self.read_answers(WAIT).await?;
         }
@@ -325,10 +321,9 @@ impl<'a> ScenarioRunner<'a> {
         Ok(())
     }
 
-    /// Performs the action of a step. Returns why it failed.
     async fn act(&mut self, step: &Step) -> Result<Option<Failure>, Failure> {
-        // A step that only waits for an answer is done with that answer. After any other, what came before it is no
-        // longer waited for.
+        // A step that only waits consumes just the response that it waits for. Any other step discards the earlier
+        // responses.
         if step.action.is_some() || matches!(step.trigger, Trigger::At(_)) {
             self.skip_answers().await?;
         }
@@ -354,7 +349,7 @@ impl<'a> ScenarioRunner<'a> {
                 let faults = path(&["partners", &self.partner, "faults"]);
                 let added = self.admin.call(Method::POST, &faults, Some(fault)).await?;
                 let id = added.get("faultId").and_then(Value::as_str);
-                // Recorded at once, so that an interruption undoes what has been done so far.
+                // Recorded immediately, so that an interruption undoes what has been done so far.
                 self.faults.extend(id.map(str::to_owned));
             }
             StepAction::Clock(clock) => {
@@ -391,7 +386,7 @@ impl<'a> ScenarioRunner<'a> {
         let user = self.admin.get(&self.user_path(&[])).await?;
         let sessions = self.admin.get(&path(&["sessions"])).await?;
         let own = all(&sessions).iter();
-        // Of this user only: other tests may run at the same time on the same server.
+        // Only the sessions of this user: other tests may run on the same server at the same time.
         let own = own.filter(|session| session.get("userId") == user.get("userId"));
         for id in own.filter_map(|session| session["sessionId"].as_str()) {
             self.admin
@@ -401,11 +396,12 @@ impl<'a> ScenarioRunner<'a> {
         Ok(())
     }
 
-    /// Removes faults, the offset of the clock and the lock of the account. Grants stay as the scenario left them.
+    /// Removes the faults and the offset of the clock, and enables the account again. Grants stay as the scenario left
+    /// them.
     async fn undo(&mut self) -> CommandResult {
         for fault in std::mem::take(&mut self.faults) {
             let fault = path(&["partners", &self.partner, "faults", &fault]);
-            // A fault may have ended by itself.
+            // A fault may have expired.
             let _ = self.admin.ask(Method::DELETE, &fault, None).await?;
         }
         if self.moved_clock {

@@ -35,13 +35,13 @@ pub(super) struct Scenario {
     pub key: String,
     pub name: String,
     pub text: String,
-    /// What a person does in the app.
+    /// Instruction for a person who operates the app.
     pub prompt: String,
     pub end: Duration,
     pub steps: Vec<Step>,
 }
 
-/// Steps run one after the other: a step waits for its trigger from the moment when the step before is done.
+/// Steps run in sequence: a step waits for its trigger once the previous step is done.
 #[derive(Debug)]
 pub(super) struct Step {
     pub trigger: Trigger,
@@ -105,14 +105,13 @@ struct OnFile {
     count: Option<u64>,
 }
 
-/// Most steps that the server accepts in a report.
+/// Maximum number of steps that the server accepts in a report.
 const STEPS_MAX: usize = 50;
 const WORDS_MAX: usize = 200;
 const END: Duration = Duration::from_secs(300);
 const PROMPT: &str = "Start a livestream or a film, and let it play.";
 
 impl Scenario {
-    /// Reads a shipped scenario, by its name, or a file.
     pub(super) fn read(file: &str) -> Result<Self, Failure> {
         let shipped = SHIPPED.iter().find(|(name, _)| *name == file);
         let scenario = match shipped {
@@ -129,7 +128,7 @@ impl Scenario {
         scenario.map(|scenario| Self { key, ..scenario })
     }
 
-    /// Has the scenario end after this time at the latest.
+    /// Limits the time until the end of the scenario.
     pub(super) fn end_within(&mut self, limit: Duration) -> Result<(), Failure> {
         self.end = self.end.min(limit);
         let late = |step: &&Step| matches!(step.trigger, Trigger::At(at) if at > limit);
@@ -168,7 +167,8 @@ impl Scenario {
             let wrong = |why: String| wrong(format!("step {}: {why}", number + 1));
             let step = step.check().map_err(&wrong)?;
             if let Trigger::At(at) = step.trigger {
-                // Steps run in the order of the file: one that lies before its predecessor could not come in time.
+                // Steps run in the order of the file, so a step with an earlier time than its predecessor would be
+                // late.
                 if at < last {
                     return Err(wrong(format!(
                         "can never happen: {at:?} is before the step before it, at {last:?}"
@@ -263,7 +263,7 @@ fn json_of(table: toml::Table) -> Result<Value, String> {
 /// `now` may be a date of TOML, `advance` a span.
 fn clock_change(mut table: toml::Table) -> Result<Value, String> {
     if let Some(toml::Value::Datetime(now)) = table.get("now") {
-        // A date of TOML may lack its zone, which would leave the moment open.
+        // A TOML date may lack its zone, and then does not name an instant.
         let at = chrono::DateTime::parse_from_rfc3339(&now.to_string())
             .map_err(|_| "clock.now: needs date, time and zone".to_owned())?;
         table.insert("now".to_owned(), at.timestamp().into());
@@ -335,7 +335,7 @@ impl StepAction {
     }
 }
 
-/// For output: name, text and number of steps.
+/// Lists key, name and text of the shipped scenarios, for output.
 pub(super) fn shipped() -> Value {
     let all = SHIPPED.iter().filter_map(|(name, text)| {
         let scenario = Scenario::parse(text).ok()?;

@@ -38,7 +38,6 @@ impl StepResult {
     }
 }
 
-/// The result of a run: `scenario`, `passed`, `steps`.
 pub(super) fn report(scenario: &Scenario, results: &[StepResult]) -> Value {
     let steps: Vec<Value> = results
         .iter()
@@ -73,7 +72,7 @@ pub(super) fn suite(report: &Value) -> String {
         let (trigger, action) = (text(step, "trigger"), text(step, "action"));
         let case = escaped(&format!("{}. {trigger}: {action}", number + 1));
         let seconds = step["seconds"].as_f64().unwrap_or_default();
-        // The time starts again when the client comes.
+        // The clock of the run restarts when the client begins.
         let time = if seconds < last {
             seconds
         } else {

@@ -20,10 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum output read from a candidate, in bytes.
 const OUTPUT_MAX: u64 = 1024 * 1024;
-/// The binary in the package.
 const BINARY: &str = "./usr/bin/playgate";
 
-/// Runs `upgrade check` of a binary. Whatever prevents that is a problem of the binary.
+/// Runs `upgrade check` of a binary. If that is impossible, the report says so as a problem of the binary.
 pub(super) async fn check_binary(binary: &Path, global: &Global) -> UpgradeReport {
     let name = binary.display();
     // The version judges itself: only it knows which formats it can read.
@@ -144,7 +143,7 @@ fn not_a_package(deb: &Path, why: &str) -> UpgradeReport {
     UpgradeReport::failed(format!("{} cannot be installed: {why}", deb.display()))
 }
 
-/// Runs a tool of Debian and returns its output, or what it said when it failed.
+/// Runs a Debian tool and returns its output, or its error text if it failed.
 fn tool(command: &mut Command) -> Result<Result<String, String>, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| {
@@ -193,14 +192,14 @@ fn unpack(deb: &Path, target: &Path) -> io::Result<()> {
     }
 }
 
-/// A new directory in `TMPDIR` that nobody else can write to, removed at the end.
+/// A new directory in `TMPDIR` that no other user can write to, removed on drop.
 struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
     fn create() -> Result<Self, Failure> {
         let name = format!("playgate-upgrade.{}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // Fails if it exists: somebody else may own it.
+        // Fails if the directory exists: another user may own it.
         let made: CommandResult = DirBuilder::new()
             .mode(0o700)
             .create(&path)
@@ -211,7 +210,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // What is left is removed with the other temporary files.
+        // A directory that cannot be removed is left to the cleanup of temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

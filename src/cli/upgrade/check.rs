@@ -28,10 +28,9 @@ const DIRECTORY: &str = "upgrade-check";
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct UpgradeReport {
-    /// Whether the version can serve.
     pub ok: bool,
     pub version: String,
-    /// Why it cannot.
+    /// Why the version cannot serve; empty if it can.
     pub problems: Vec<String>,
     pub records: u64,
     /// Time to open the store, upgrade its format and fill the tables in memory.
@@ -39,7 +38,6 @@ pub(super) struct UpgradeReport {
     pub verify_seconds: f64,
     /// Peak memory of the check. A server needs about as much.
     pub memory_bytes: u64,
-    /// Size of the copy after the check.
     pub disk_bytes: u64,
 }
 
@@ -94,7 +92,7 @@ pub(super) async fn check(global: &Global) -> Result<UpgradeReport, Failure> {
                 .map(|problem| format!("configuration: {problem}"))
                 .collect();
         }
-        // Also drops root privileges before a file is created.
+        // `Global::load` also drops root privileges, before a file is created.
         Ok(_) => match try_store(&global.load()?, &mut report).await {
             Ok(()) => report.ok = true,
             Err(failure) => report
@@ -107,11 +105,11 @@ pub(super) async fn check(global: &Global) -> Result<UpgradeReport, Failure> {
 
 async fn try_store(loaded: &Loaded, report: &mut UpgradeReport) -> CommandResult {
     let config = &loaded.config;
-    // A new installation: there is only the configuration to check.
+    // A new installation has no store: only the configuration is checked.
     if !has_store(config) {
         return Ok(());
     }
-    // On the disk of the data: the copy then shows whether there is room for the upgrade.
+    // On the same disk as the data, so that the copy shows whether there is room for the upgrade.
     let directory = CheckDirectory::create(&config.server.data_dir)?;
     let mut copied = config.clone();
     // The server's own data and backups must not be touched.
@@ -143,6 +141,7 @@ async fn copy(loaded: &Loaded, to: &Config) -> CommandResult {
     for entry in fs::read_dir(&keys).map_err(failed(&keys))? {
         let entry = entry.map_err(failed(&keys))?;
         let target = to_data.join("keys").join(entry.file_name());
+        // `copy` keeps the mode, so the copied keys stay private.
         fs::copy(entry.path(), target).map_err(failed(&entry.path()))?;
     }
     Ok(())
@@ -208,12 +207,10 @@ fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult 
     ))
 }
 
-/// Returns seconds with three decimals.
 fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 1000.0).round() / 1000.0
 }
 
-/// Returns the peak resident memory of this process in bytes.
 fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let peak = status
@@ -223,7 +220,7 @@ fn peak_memory() -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// A directory for the copy. One check at a time; what a killed check left is removed.
+/// The directory for the copy. A lock allows one check at a time; leftovers of a killed check are removed.
 struct CheckDirectory {
     path: PathBuf,
     _lock: File,
@@ -265,12 +262,11 @@ impl CheckDirectory {
 
 impl Drop for CheckDirectory {
     fn drop(&mut self) {
-        // Left files cost space until the next check removes them.
+        // Leftovers only cost space, until the next check removes them.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Creates a directory for secrets, if it does not exist.
 fn create_private(path: &Path) -> CommandResult {
     let made = DirBuilder::new().mode(0o700).recursive(true).create(path);
     made.map_err(|error| Failure::file(path, &error))

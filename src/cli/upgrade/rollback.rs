@@ -1,4 +1,4 @@
-//! Goes back to the version before, by hand. The package does the same by itself when a new version is not ready in
+//! Returns to the previous version on request. The package does the same by itself if a new version is not ready in
 //! time; both use the script below.
 
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::cli::{Global, output};
 
 /// The binary that the last upgrade of the package replaced.
 const PREVIOUS: &str = "/usr/lib/playgate/previous/playgate";
-/// Puts binary and unit of the version before in place and restarts.
+/// Installs binary and unit of the previous version and restarts.
 const SCRIPT: &str = "/usr/lib/playgate/rollback";
 const QUESTION: &str = "The server restarts with the version before. Data are kept. Go back?";
 const QUESTION_WITH_BACKUP: &str = "The server restarts with the version before and the backup that the upgrade made: no client has changed \
     anything since. Go back?";
 
-/// Whether the version before only lacks the store from before the upgrade.
+/// Returns whether the previous version can serve with the backup that the upgrade made.
 fn is_reversible() -> bool {
     let status = Command::new(SCRIPT).arg("reversible").status();
     status.is_ok_and(|status| status.success())

@@ -14,7 +14,7 @@ struct Auth0User {
     given_name: Option<String>,
     #[serde(alias = "Family Name")]
     family_name: Option<String>,
-    /// bcrypt.
+    /// A bcrypt hash.
     #[serde(rename = "passwordHash", alias = "password_hash")]
     password_hash: Option<String>,
     custom_password_hash: Option<CustomHash>,
@@ -22,7 +22,7 @@ struct Auth0User {
     blocked: bool,
 }
 
-/// How users were once imported into Auth0. Those who have logged in since have a `passwordHash`.
+/// The hash of a user who was imported into Auth0. After the first login there, the user has a `passwordHash`.
 #[derive(Deserialize)]
 struct CustomHash {
     algorithm: String,
@@ -48,14 +48,14 @@ pub(super) fn read(text: &str) -> ForeignUsers {
 
 fn convert(user: Auth0User) -> Result<ForeignUser, String> {
     let custom = user.custom_password_hash.map(|custom| {
-        // Only these carry their own parameters.
+        // Only the hashes of these algorithms contain their own parameters.
         match custom.algorithm.as_str() {
             "bcrypt" | "argon2" | "pbkdf2" => Ok(custom.hash.value),
             other => Err(format!("the hash is {other}, which cannot be imported")),
         }
     });
     let names = full_name(user.given_name, user.family_name);
-    // Where nothing is known, Auth0 takes the address as the name.
+    // Auth0 uses the address as the name if it knows no other.
     let named = user.name.filter(|name| user.email.as_deref() != Some(name));
     Ok(ForeignUser {
         password_hash: user.password_hash.map(Ok).or(custom).transpose()?,

@@ -14,7 +14,7 @@ struct Export<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FirebaseUser {
-    /// Every user has one. A file of another service has not.
+    /// Required, so that a file of another service is rejected.
     #[serde(rename = "localId")]
     _local_id: String,
     email: Option<String>,
@@ -60,7 +60,7 @@ impl HashConfig {
     /// Reads `name: value` lines, with or without the braces and commas of the console.
     fn parse(text: &str) -> Result<Self, String> {
         let value = |name: &str| {
-            // The form in which the Firebase console shows the parameters: like JSON, and not JSON.
+            // The Firebase console shows the parameters in this form, which resembles JSON but is not JSON.
             let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
             let found = pairs.find(|(key, _)| key.trim().trim_matches('"') == name);
             let (_, value) = found.ok_or_else(|| format!("--hash-config: `{name}` is missing"))?;
@@ -81,7 +81,7 @@ impl HashConfig {
             phc_base64(&value(name)?).map_err(|_| format!("--hash-config: `{name}` is not base64"))
         };
         let algorithm = value("algorithm")?;
-        // The other algorithms are those of users who were imported into Firebase and have not logged in since.
+        // Other algorithms belong to users who were imported into Firebase and have not logged in since.
         if algorithm != "SCRYPT" {
             return Err(format!(
                 "--hash-config: the algorithm is {algorithm}, not SCRYPT"
@@ -103,8 +103,8 @@ impl HashConfig {
             rounds,
             mem_cost,
         } = self;
-        // Firebase has one set of parameters for a project. A stored hash has its own, because users of several projects
-        // may be imported.
+        // Firebase has one set of parameters per project. A stored hash carries its own, because users of several
+        // projects may be imported.
         Ok(format!(
             "$firebase-scrypt$ln={mem_cost},r={rounds}${salt}${separator}${signer_key}${hash}"
         ))

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::cli::members::number;
 
-/// A user record of another service, as far as it can be imported.
 pub(super) struct ForeignUser {
     pub(super) email: Option<String>,
     pub(super) name: Option<String>,
@@ -15,11 +14,11 @@ pub(super) struct ForeignUser {
     pub(super) disabled: bool,
 }
 
-/// The users of a file. A user that cannot be imported as it was is left out, with the line and the reason.
+/// The users of a file. A user that cannot be imported unchanged is left out, with its line and the reason.
 #[derive(Default)]
 pub(super) struct ForeignUsers {
     body: Vec<u8>,
-    /// The line of each user of the body in the file.
+    /// For each user of the body, its line in the file.
     lines: Vec<u64>,
     problems: Vec<(u64, String)>,
 }
@@ -28,7 +27,7 @@ impl ForeignUsers {
     pub(super) fn push(&mut self, line: u64, user: Result<ForeignUser, String>) {
         let converted = user.and_then(|user| {
             if user.disabled {
-                // An import creates active accounts.
+                // An import creates only active accounts.
                 return Err("the account is disabled; enable it there, or leave it out".to_owned());
             }
             let email = user.email.filter(|email| !email.is_empty());
@@ -63,11 +62,11 @@ impl ForeignUsers {
         // The elements are slices of the text, in its order.
         let (mut line, mut counted) = (1, 0);
         for user in users {
+            // The position of the slice in its text, found without a second parse.
             let at = user
                 .get()
                 .as_ptr()
                 .addr()
-                // The position of a slice in its text, without a second parse.
                 .saturating_sub(text.as_ptr().addr());
             let between = text.as_bytes().get(counted..at).unwrap_or_default();
             line += super::request_body::line_ends(between);
@@ -95,7 +94,7 @@ impl ForeignUsers {
         let Some(failed) = failed else { return };
         for failure in failed.iter_mut() {
             let sent = number(failure, "line");
-            // The server counts the lines that it got; the user looks for lines of the file.
+            // The server counts the lines that it received; the user looks for lines of the file.
             let nth = usize::try_from(sent.saturating_sub(1)).unwrap_or(usize::MAX);
             if let (Some(line), Some(place)) = (self.lines.get(nth), failure.get_mut("line")) {
                 *place = json!(line);
@@ -113,19 +112,18 @@ impl ForeignUsers {
     }
 }
 
-/// Describes the error of a JSON text without its position, which would count from the start of a part.
 pub(super) fn json_problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
+    // The position would count from the start of a part of the file.
     let text = text.split(" at line ").next().unwrap_or_default();
     format!("not a user of this service: {text}")
 }
 
-/// Describes the error of a whole file.
 pub(super) fn file_problem(error: &serde_json::Error) -> String {
     format!("line {}: {}", error.line(), json_problem(error))
 }
 
-/// Base64 as PHC strings have it, from either alphabet, padded or not.
+/// Converts base64 of either alphabet, padded or not, to the form of PHC strings.
 pub(super) fn phc_base64(text: &str) -> Result<String, String> {
     let text: String = text
         .trim_end_matches('=')

@@ -16,7 +16,7 @@ struct Realm<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct KeycloakUser {
-    /// Every user has one. A file of another service has not.
+    /// Required, so that a file of another service is rejected.
     #[serde(rename = "username")]
     _username: String,
     email: Option<String>,
@@ -28,7 +28,7 @@ struct KeycloakUser {
     credentials: Vec<Credential>,
 }
 
-/// Secret and parameters are JSON texts within the JSON.
+/// Secret and parameters are JSON texts inside JSON strings.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Credential {
@@ -64,7 +64,7 @@ pub(super) fn read(text: &str) -> Result<ForeignUsers, String> {
 
 fn convert(user: KeycloakUser) -> Result<ForeignUser, String> {
     let mut credentials = user.credentials.iter();
-    // Others are one-time codes and keys, which have no place here.
+    // Other credentials are one-time codes and keys, which are not imported.
     let password = credentials.find(|credential| credential.kind == "password");
     Ok(ForeignUser {
         email: user.email,
@@ -90,7 +90,7 @@ fn hash(credential: &Credential) -> Result<String, String> {
                 let first = list.and_then(|list| list.first());
                 first.ok_or_else(|| format!("the argon2 credential has no `{name}`"))
             };
-            // The PHC form has the version as a number: 0x13 and 0x10.
+            // PHC strings contain the version as a number: 0x13 or 0x10.
             let version = match parameter("version")?.as_str() {
                 "1.3" => 19,
                 "1.0" => 16,

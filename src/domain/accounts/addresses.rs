@@ -31,7 +31,8 @@ struct AddressState {
 }
 
 impl KnownAddresses {
-    /// `false` is certain. Only for the writer thread, which sees every new user.
+    /// Returns `false` only if the address is certainly unused. Only the writer thread may call this, because it sees
+    /// every new user.
     pub(super) fn may_contain(&self, address: &Address) -> bool {
         let state = self.state.lock();
         if !state.complete {
@@ -44,8 +45,7 @@ impl KnownAddresses {
             .is_some()
     }
 
-    /// Called before the write batch commits. If the batch fails, the stale hash costs only an engine
-    /// lookup.
+    /// Called before the write batch commits. If the batch fails, the stale hash costs only an engine lookup.
     pub(super) fn add(&self, address: &Address) {
         let mut state = self.state.lock();
         // Nothing reads the filter unless an import is running, so it stays empty.
@@ -75,12 +75,13 @@ const fn spread_bits(hash: u32) -> u64 {
     ((hash as u64) << 32) | hash as u64
 }
 
-/// Keeps the filter filled while it is held.
+/// Keeps the filter filled until it is dropped.
 pub struct AddressFilterGuard(Accounts);
 
 impl Drop for AddressFilterGuard {
     fn drop(&mut self) {
         let mut state = self.0.0.addresses.state.lock();
+        // Imports may overlap, so they are counted.
         state.imports = state.imports.saturating_sub(1);
         // The last import frees the memory.
         if state.imports == 0 {
@@ -90,13 +91,13 @@ impl Drop for AddressFilterGuard {
 }
 
 impl Accounts {
-    /// Takes some seconds per million users. Blocking.
+    /// Fills the filter. Blocking: it takes some seconds per million users.
     pub fn collect_addresses(&self) -> Result<AddressFilterGuard, AccountsError> {
         let known = &self.0.addresses;
         known.state.lock().imports += 1;
         let held = AddressFilterGuard(self.clone());
-        // From here on every write batch adds its address itself. An earlier batch may not be visible to
-        // readers yet; it is once this empty batch is answered.
+        // From here on every write batch adds its address itself. Earlier batches are visible to readers once
+        // this empty batch is answered.
         let before = self
             .0
             .store

@@ -11,11 +11,11 @@ use crate::types::text::check_visible;
 use crate::types::{Malformed, PartnerId, Token, TokenKind, UnixSeconds, UserId};
 
 const TAGS_MAX: usize = 32;
-/// Characters.
+/// In characters.
 const TAG_LENGTH_MAX: usize = 64;
 
 impl Accounts {
-    /// Per partner; scans all users in memory.
+    /// Counts the users of each partner. Scans all users in memory.
     #[must_use]
     pub fn counts(&self) -> HashMap<PartnerId, usize> {
         let mut counts = HashMap::new();
@@ -27,7 +27,7 @@ impl Accounts {
         counts
     }
 
-    /// Includes fields that users cannot change. Enabling parental control without a PIN creates one
+    /// Changes a user, including fields that users cannot change. Enabling parental control without a PIN creates one
     /// and mails it. Disabling the account ends its logins and reset tokens.
     pub async fn change_by_operator(
         &self,
@@ -56,7 +56,7 @@ impl Accounts {
                 disabled: change.disabled.unwrap_or(record.disabled),
                 ..record
             };
-            // In the same commit, so that no login outlives the account's access.
+            // In the same commit, so that a disabled account has no login.
             if record.disabled {
                 inner.revoke(txn, &id, now)?;
                 password_reset::void(txn, &id)?;

@@ -25,7 +25,7 @@ pub enum PoolError {
     Lost,
 }
 
-/// Bounded; hashes passwords and PINs on blocking threads.
+/// A bounded pool of blocking threads that hash passwords and PINs.
 pub trait HashPool: Sync {
     fn run<T: Send + 'static>(
         &self,
@@ -62,10 +62,11 @@ impl Undecided {
         }
     }
 
-    /// `None` if no attempt of the subject is undecided.
+    /// Returns `None` if no attempt of the subject is undecided.
     fn wait_for(&self, subject: &AttemptSubject) -> Option<AsyncReceiver<()>> {
         let mut all = self.0.lock();
         let pending = all.get_mut(&subject.key())?;
+        // Registered under the lock, so that a decision in between is not missed.
         let (sender, receiver) = oneshot::async_channel();
         pending.waiting.push(sender);
         Some(receiver)
@@ -97,7 +98,7 @@ impl Drop for Hold {
     }
 }
 
-/// Refunded if it is dropped before any work, because the pool was full or the client disconnected.
+/// A counted attempt. Dropping it before its job has started refunds it: the pool was full, or the client disconnected.
 pub(super) struct Attempt {
     accounts: Accounts,
     reservation: Arc<Reservation>,
@@ -111,7 +112,7 @@ impl Attempt {
         Arc::clone(&self.reservation)
     }
 
-    /// The attempt counts as soon as the job starts.
+    /// Runs the job in the pool. The attempt counts as soon as the job starts.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         pool: &impl HashPool,
@@ -163,6 +164,7 @@ impl Accounts {
         now: UnixSeconds,
     ) -> Result<Attempt, Refused> {
         loop {
+            // Each decision wakes the waiters, which try again; the deadline of a request ends its rounds.
             let (this, subjects) = (self.clone(), subjects.clone());
             // Login priority: guesses must be counted as long as logins are possible.
             let counted = self

@@ -8,18 +8,18 @@ use crate::store::Record;
 use crate::types::UnixSeconds;
 use crate::types::time::HOUR;
 
-/// Seconds after a lock in which the next one is longer.
+/// Seconds after a lock during which a further lock is longer.
 const ESCALATION_WINDOW: i64 = HOUR;
-/// Distinct instants in a counter, approximately: its record stays below 4 KiB.
+/// Approximate maximum of distinct instants in a counter, which keeps its record below 4 KiB.
 const INSTANTS_MAX: i64 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptRule {
-    /// Within the window; 0 disables the limit.
+    /// Attempts within the window; 0 disables the limit.
     pub limit: u32,
-    /// Seconds.
+    /// In seconds.
     pub window: i64,
-    /// Seconds: of the first lock, the second, … If empty, there is no lock and the window slides.
+    /// Lengths of the first lock, the second and so on, in seconds. Without locks the window slides.
     pub locks: &'static [i64],
 }
 
@@ -28,8 +28,7 @@ impl AttemptRule {
         if i64::from(self.limit) <= INSTANTS_MAX {
             1
         } else {
-            // Large limits are counted in steps, rounded up, so that the size of a counter does not grow with
-            // its limit.
+            // Large limits are counted in steps, so that the size of a counter does not grow with its limit.
             (self.window / INSTANTS_MAX).max(1)
         }
     }
@@ -83,7 +82,7 @@ impl AttemptCounter {
         Ok(CountedAttempt { at, locked_until })
     }
 
-    /// Lifts the lock that the attempt caused or helped to cause.
+    /// Takes an attempt back, and lifts the lock that it caused or helped to cause.
     pub(super) fn refund(&mut self, rule: &AttemptRule, mark: CountedAttempt, now: UnixSeconds) {
         if let Some((_, count)) = self.marks.iter_mut().find(|(at, _)| *at == mark.at) {
             *count = count.saturating_sub(1);
@@ -98,7 +97,7 @@ impl AttemptCounter {
         }
     }
 
-    /// `None` if it is allowed now. `self` must be tidy.
+    /// Returns the seconds until an attempt is allowed, or `None` if it is allowed now. `self` must be tidy.
     fn refusal(&self, rule: &AttemptRule, now: UnixSeconds) -> Option<i64> {
         if rule.limit == 0 {
             return None;
@@ -106,6 +105,7 @@ impl AttemptCounter {
         if now < self.locked_until {
             return Some(self.locked_until.since(now));
         }
+        // Below the limit the attempt is allowed.
         let mut over = self.count().checked_sub(rule.limit)?;
         // With locks, one attempt is allowed after each lock.
         if !rule.locks.is_empty() {
@@ -121,14 +121,14 @@ impl AttemptCounter {
         None
     }
 
-    /// Seconds until an attempt is allowed; `None` if it is allowed now.
+    /// Like [`Self::refusal`], for a counter that need not be tidy.
     pub(super) fn refusal_at(&self, rule: &AttemptRule, now: UnixSeconds) -> Option<i64> {
         let mut tidy = self.clone();
         tidy.tidy(rule, now);
         tidy.refusal(rule, now)
     }
 
-    /// Failures that are left before the lock.
+    /// Returns the number of failures before the lock.
     pub(super) fn left(&self, rule: &AttemptRule) -> u32 {
         rule.limit.saturating_sub(self.count())
     }
@@ -145,7 +145,7 @@ impl AttemptCounter {
             .fold(0, |sum: u32, (_, count)| sum.saturating_add(*count))
     }
 
-    /// Drops expired marks.
+    /// Drops expired marks and ends the escalation of old locks.
     fn tidy(&mut self, rule: &AttemptRule, now: UnixSeconds) {
         // Marks and locks too far in the future were left by a clock that ran ahead; they would lock the
         // account for as long.

@@ -13,7 +13,7 @@ use crate::store::Txn;
 use crate::types::{Password, UnixSeconds, UserId};
 
 impl Accounts {
-    /// In one commit it also ends the user's other logins, voids reset tokens and queues a notice.
+    /// Changes the password. The same commit ends the user's other logins, voids reset tokens and queues a notice.
     pub async fn change_password(
         &self,
         who: Login,
@@ -46,7 +46,7 @@ impl Accounts {
 }
 
 impl Inner {
-    /// At most three per hour.
+    /// Queues a notice, unless the account has reached its limit of notices.
     pub(super) fn queue_password_notice(
         &self,
         txn: &mut Txn<'_>,

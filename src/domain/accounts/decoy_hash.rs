@@ -13,7 +13,7 @@ use super::{Accounts, hashing};
 use crate::store::{StoreError, Txn};
 use crate::types::{Email, PartnerId, UserId};
 
-/// Users searched for one of the same partner.
+/// Number of users that are searched for one of the same partner.
 const NEAR: usize = 32;
 
 /// Keyed, so that an attacker can neither predict nor become the decoy of an address.
@@ -24,13 +24,14 @@ impl DecoyHashes {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    /// In the order of user ids; the search starts there.
+    /// Returns the user id at which the search starts.
     fn position(&self, partner: &PartnerId, email: &Email) -> UserId {
         let mut context = hmac::Context::with_key(&self.0);
         // The id of the partner has a fixed length, so no two pairs give the same input.
         context.update(partner.as_bytes());
         context.update(email.as_str().as_bytes());
         let mut id = [0; 16];
+        // The first 16 bytes of the HMAC.
         for (to, from) in id.iter_mut().zip(context.sign().as_ref()) {
             *to = *from;
         }
@@ -39,7 +40,7 @@ impl DecoyHashes {
 }
 
 impl Accounts {
-    /// A dummy hash at the current cost if no user is found.
+    /// Returns the hash of the decoy of an address, or a dummy hash at the current cost if no user is found.
     pub(super) fn decoy(
         &self,
         txn: &Txn<'_>,
@@ -57,6 +58,7 @@ impl Accounts {
         let mut hashes = near
             .into_iter()
             .filter(|(id, _)| of_partner(id))
+            // Damaged records are `None` and are skipped.
             .filter_map(|(_, credentials)| Some(credentials?.password));
         let decoy = hashes.next();
         Ok(decoy.unwrap_or_else(|| hashing::dummy(self.0.settings.cost)))

@@ -14,7 +14,7 @@ use crate::types::{PartnerId, Password, UnixSeconds, UserId};
 const BATCH: usize = 50;
 
 impl Accounts {
-    /// Reads from disk.
+    /// Returns all account data of a user. Reads from disk.
     pub fn export(&self, id: &UserId, now: UnixSeconds) -> Result<AccountExport, AccountsError> {
         let (record, credentials) = self.0.store.read(|txn| {
             let credentials = super::credentials(txn, id)?;
@@ -25,11 +25,12 @@ impl Accounts {
             user: record.into_user(*id),
             logins: self.logins(id, now)?,
             password_set: credentials.password_set,
+            // Without the texts, which may hold a PIN or a reset link.
             mails: mails.into_iter().map(|letter| letter.summary).collect(),
         })
     }
 
-    /// Confirmed by password. Erases the data in all modules in one commit.
+    /// Erases a user who confirms it by password. One commit erases the data in all modules.
     pub async fn erase(
         &self,
         user: &UserId,
@@ -76,7 +77,7 @@ impl Accounts {
         }
     }
 
-    /// Users of removed partners, which earlier versions could leave behind; returns their number.
+    /// Erases the users of removed partners, which earlier versions could leave behind; returns their number.
     pub fn remove_orphans(&self, now: UnixSeconds) -> Result<usize, AccountsError> {
         let mut orphans = Vec::new();
         self.0.users.for_each(|id, user| {
@@ -87,12 +88,13 @@ impl Accounts {
             }
         });
         let mut removed = 0;
+        // In batches, so that other commits do not wait for all of them.
         for batch in orphans.chunks(BATCH) {
             let batch = batch.to_vec();
             let erased = self.change(move |inner, txn| {
                 let mut removed = 0;
                 for (user, partner) in &batch {
-                    // Found in memory, so checked again here.
+                    // The orphans were found in memory, so each is checked again here.
                     let gone = partners::status(txn, partner)? == PartnerStatus::Unknown;
                     if gone && super::exists(txn, user)? {
                         inner.erase(txn, user, now)?;
@@ -119,7 +121,7 @@ impl Accounts {
                 for (_, user) in &users {
                     let email = user_record(txn, user)?.email;
                     inner.erase(txn, user, now)?;
-                    // A lab starts again: unlike elsewhere, also the counters of mails go.
+                    // An erasure keeps the counters of mails. A lab must start without them.
                     for subject in [
                         AttemptSubject::account(AttemptKind::ResetMailAccount, &partner, &email),
                         AttemptSubject::user(AttemptKind::PinMail, user),

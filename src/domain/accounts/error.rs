@@ -77,6 +77,7 @@ impl From<IdentityError> for AccountsError {
     fn from(error: IdentityError) -> Self {
         match error {
             IdentityError::Store(error) => Self::Store(error),
+            // Accounts only disable and remove partners, which fails only for a missing one.
             IdentityError::NotFound(_)
             | IdentityError::NameMalformed
             | IdentityError::LabelMalformed

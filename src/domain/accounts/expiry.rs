@@ -70,6 +70,7 @@ impl Accounts {
     ) -> Result<usize, StoreError> {
         let mut done = 0;
         loop {
+            // Small commits, so that other commits do not wait for the whole sweep.
             let batch = self.0.store.write(Durability::Logged, batch_fn).wait()?;
             done += batch;
             if batch < BATCH {

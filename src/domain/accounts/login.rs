@@ -12,7 +12,6 @@ use crate::domain::decision::DecisionTrace;
 use crate::store::{Durability, StoreError, WritePriority};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
-/// What a client gave to log in.
 pub struct LoginAttempt {
     pub email: Email,
     pub password: Password,
@@ -58,9 +57,9 @@ impl Accounts {
             if present.generation != found.generation || record.disabled {
                 return Err(AccountsError::InvalidCredentials);
             }
-            // Counted as a failure before the check; the right password takes it back.
+            // The attempt was counted as a failure before the check.
             throttle::refund(txn, &inner.settings.limits, &reservation, now)?;
-            // The plain password is known only now: the one moment to replace an imported hash or one of an older cost.
+            // Only a login has the plain password, so an imported hash or one of an older cost is replaced here.
             if let Some(password) = rehashed {
                 txn.put::<CredentialTable>(
                     &id,
@@ -79,7 +78,7 @@ impl Accounts {
         Ok(NewLogin { token, login, user })
     }
 
-    /// Also returns a new hash if the stored one is outdated.
+    /// Checks the password. Also returns a new hash if the stored one is outdated.
     fn check_login(
         &self,
         partner: PartnerId,
@@ -90,8 +89,8 @@ impl Accounts {
         let cost = self.0.settings.cost;
         let PasswordVerdict { matches, outdated } =
             hashing::verify(given.password.reveal(), &stored, cost, memory)?;
-        // Not after the answer: the account may be disabled or get another password in between. The reasons differ in
-        // nanoseconds of tracing, after milliseconds of hashing.
+        // Traced here, because the account may be disabled or get another password before the answer. The reasons differ
+        // by nanoseconds of tracing, which the milliseconds of hashing hide.
         trace_check(&given.trace, found.as_ref(), matches);
         // A disabled account is rejected only after the hash, so that it takes the same time.
         let Some(found) = found.filter(|found| matches && !found.disabled) else {
@@ -103,7 +102,7 @@ impl Accounts {
         Ok((found, rehashed))
     }
 
-    /// Returns the hash to check, the decoy's if no user has the address.
+    /// Returns the user and the hash to check, which is the decoy's if no user has the address.
     fn look_up(
         &self,
         partner: PartnerId,
@@ -117,6 +116,7 @@ impl Accounts {
             };
             let (record, credentials) = (txn.get::<Users>(&id)?, txn.get::<CredentialTable>(&id)?);
             Ok(match record.zip(credentials) {
+                // The user was removed between the two reads.
                 None => (None, decoy),
                 Some((record, credentials)) => {
                     let found = FoundUser {
@@ -131,7 +131,7 @@ impl Accounts {
     }
 }
 
-/// Notes for operators why a login failed: the client gets the same error for each reason.
+/// Records for operators why a login failed; the client gets the same error for each reason.
 fn trace_check(trace: &DecisionTrace, found: Option<&FoundUser>, matches: bool) {
     let Some(found) = found else {
         return trace.step(

@@ -15,7 +15,7 @@ pub(super) fn is_alive(created: UnixSeconds, expires: UnixSeconds, now: UnixSeco
 }
 
 impl Accounts {
-    /// From memory. `None` if the token is unknown, expired, revoked or of another partner.
+    /// Authenticates a user token from memory. Returns `None` if it is unknown, expired, revoked or of another partner.
     #[must_use]
     pub fn authenticate(
         &self,
@@ -24,8 +24,9 @@ impl Accounts {
         now: UnixSeconds,
     ) -> Option<Login> {
         let found = self.0.logins.get(token)?;
+        // Token time, so that a clock that goes back does not revive an expired token.
         let at = self.0.expiry.at(now);
-        // A token is worth nothing with the key of another partner.
+        // A token is not valid with the access token of another partner.
         let good = found.partner == partner && is_alive(found.created, found.expires, at);
         good.then_some(Login {
             user: found.user,
@@ -33,7 +34,7 @@ impl Accounts {
         })
     }
 
-    /// Reads from disk.
+    /// Returns one login session. Reads from disk.
     pub fn login(
         &self,
         user: &UserId,
@@ -47,7 +48,7 @@ impl Accounts {
             .ok_or(AccountsError::LoginNotFound)
     }
 
-    /// Oldest first; reads from disk.
+    /// Lists the login sessions of a user, oldest first. Reads from disk.
     pub fn logins(&self, user: &UserId, now: UnixSeconds) -> Result<Vec<LoginInfo>, StoreError> {
         let expiry = &self.0.expiry;
         let at = expiry.at(now);
@@ -69,6 +70,7 @@ impl Accounts {
     /// The token is rejected from the next request on.
     pub fn end_login(&self, user: UserId, login: LoginId) -> Commit<(), AccountsError> {
         self.change_for(WritePriority::Login, move |_, txn| {
+            // Only among the logins of this user: an id of another user's login is not found.
             let (token, _) = logins_of_user(txn, &user)?
                 .into_iter()
                 .find(|(_, found)| found.login == login)
@@ -85,7 +87,7 @@ impl Accounts {
     }
 }
 
-/// Ends the oldest ones over the limit. `at` is token time.
+/// Stores a login session, and ends the oldest ones over the limit. `at` is token time.
 pub(super) fn begin(
     txn: &mut Txn<'_>,
     settings: &AccountSettings,
@@ -95,7 +97,7 @@ pub(super) fn begin(
     at: UnixSeconds,
 ) -> Result<(), StoreError> {
     let present = txn.scan_index::<LoginsByUser>(&user.id, usize::MAX)?;
-    // Room for this login, whatever the setting.
+    // At least one, so that this login always has room.
     let surplus = (present.len() + 1).saturating_sub(settings.logins_per_user.max(1));
     // The index is sorted by creation time, so the first entries are the oldest.
     for (_, oldest) in present.iter().take(surplus) {
@@ -112,7 +114,7 @@ pub(super) fn begin(
 }
 
 impl Inner {
-    /// Includes, through the revokers, the activity in other modules.
+    /// Ends all logins of a user and, through the revokers, the activity in other modules.
     pub(super) fn revoke(
         &self,
         txn: &mut Txn<'_>,
@@ -149,6 +151,7 @@ pub(super) fn logins_of_user(
     let tokens = txn.scan_index::<LoginsByUser>(user, usize::MAX)?;
     let mut logins = Vec::with_capacity(tokens.len());
     for (_, token) in tokens {
+        // Outside of a write batch the login may have ended since the index was read.
         logins.extend(txn.get::<Logins>(&token)?.map(|login| (token, login)));
     }
     Ok(logins)

@@ -80,12 +80,12 @@ pub type Eraser = fn(&mut Txn<'_>, &UserId, UnixSeconds) -> Result<(), StoreErro
 
 pub struct Dependencies {
     pub mail: Mail,
-    /// Their names are not accepted as passwords.
+    /// The name of a partner is not accepted as a password of its users.
     pub partners: Partners,
     pub erasers: Vec<Eraser>,
     /// Called after a password reset, or when an operator disables the account.
     pub revokers: Vec<Eraser>,
-    /// Survives restarts; selects decoy hashes.
+    /// Selects decoy hashes. It must survive restarts, or the decoy of an address would change.
     pub key: [u8; 32],
     pub expiry: Arc<ExpiryClock>,
 }
@@ -128,6 +128,7 @@ impl Accounts {
         let users = Arc::new(tables::user_table());
         let logins = Arc::new(MemoryTable::default());
         let throttles = Arc::new(MemoryTable::default());
+        // Fills the tables in memory; from then on commits keep them current.
         store.attach_packed(Arc::clone(&users))?;
         store.attach::<Logins>(Arc::clone(&logins) as _)?;
         store.attach::<Throttles>(Arc::clone(&throttles) as _)?;
@@ -159,7 +160,7 @@ impl Accounts {
         self.0.users.len()
     }
 
-    /// Reads from disk.
+    /// Looks up a user by address. Reads from disk.
     pub fn find(&self, partner: PartnerId, email: &Email) -> Result<Option<UserId>, StoreError> {
         let key = (partner, email.clone());
         self.0.store.read(|txn| txn.find::<UsersByEmail>(&key))
@@ -177,7 +178,6 @@ impl Accounts {
         self.check_limits(&guesses(partner, email, from), now)
     }
 
-    /// For the network address only.
     pub fn check_login_rate_of_address(
         &self,
         from: IpAddr,
@@ -245,7 +245,7 @@ impl Accounts {
         Some(limits.reached(subject.kind(), retry_after))
     }
 
-    /// Durable before it is answered.
+    /// Runs a write batch that is durable before it is answered.
     fn change<T: Send + 'static>(
         &self,
         batch: impl FnOnce(&Inner, &mut Txn<'_>) -> Result<T, AccountsError> + Send + 'static,
@@ -312,6 +312,7 @@ impl Accounts {
             .await?;
         let (user, password) = (*user, password.clone());
         let work = move |this: &Self, memory: &mut HashMemory| {
+            // Read in the pool, because the read may wait for the disk.
             let credentials = this.0.store.read(|txn| credentials(txn, &user))?;
             let cost = this.0.settings.cost;
             let verdict = hashing::verify(password.reveal(), &credentials.password, cost, memory)?;
@@ -331,8 +332,8 @@ impl Accounts {
 
 struct Confirmed {
     attempt: Attempt,
-    /// Compared with the current one by the write batch, so that an old password has no effect after a
-    /// concurrent change.
+    /// The write batch compares it with the current one, so that an old password has no effect after a concurrent
+    /// change.
     generation: u32,
 }
 
@@ -359,6 +360,7 @@ impl Proof {
         user: &UserId,
         now: UnixSeconds,
     ) -> Result<CredentialRecord, AccountsError> {
+        // If the check below fails, its error discards the refund as well.
         throttle::refund(txn, &inner.settings.limits, &self.reservation, now)?;
         let credentials = credentials(txn, user)?;
         // Otherwise the password was changed after this proof was checked against the earlier one.
@@ -371,19 +373,20 @@ impl Proof {
 }
 
 fn guesses(partner: PartnerId, email: &Email, from: IpAddr) -> [AttemptSubject; 2] {
+    // Both limits: an attacker may guess at one account from many addresses, or at many accounts from one.
     [
         AttemptSubject::account(AttemptKind::LoginAccount, &partner, email),
         AttemptSubject::address(AttemptKind::LoginAddress, from),
     ]
 }
 
-/// For write batches that store data of a user: the account may have been erased since the token
-/// was checked, and then nothing would ever erase the new data.
+/// Checked by write batches that store data of a user. The account may have been erased since the token was checked,
+/// and nothing would ever erase the new data.
 pub fn exists(txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError> {
     Ok(txn.get::<Users>(user)?.is_some())
 }
 
-/// For modules that must not depend on this one.
+/// The signature of [`exists`], for modules that must not depend on this one.
 pub type UserExists = fn(&Txn<'_>, &UserId) -> Result<bool, StoreError>;
 
 fn user_record(txn: &Txn<'_>, user: &UserId) -> Result<UserRecord, AccountsError> {

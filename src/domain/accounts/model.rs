@@ -66,7 +66,7 @@ pub struct NewUser {
     pub birth_date: Option<BirthDate>,
 }
 
-/// Of a user added by an operator.
+/// The password of a user whom an operator adds.
 pub enum FirstPassword {
     /// The user sets one with a reset.
     None,
@@ -88,16 +88,13 @@ pub struct UserChange {
 
 #[derive(Clone, Default)]
 pub struct OperatorChange {
-    /// No PIN is needed here.
     pub own: UserChange,
     pub country: Option<Country>,
     pub tags: Option<Vec<String>>,
-    /// Disabling ends the logins.
     pub disabled: Option<bool>,
 }
 
-/// Mails come without their text: a person holding the viewer's device must not find a PIN or reset
-/// link here.
+/// Mails come without their text: a person who holds the viewer's device must not find a PIN or a reset link here.
 pub struct AccountExport {
     pub user: User,
     pub logins: Vec<LoginInfo>,
@@ -121,18 +118,19 @@ impl Swept {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountSettings {
-    /// Seconds.
+    /// In seconds.
     pub token_life: i64,
-    /// Seconds.
+    /// In seconds.
     pub reset_life: i64,
     pub password_min: usize,
-    /// Not accepted as passwords, in addition to data of the user: names of the service, its owner, its
-    /// town.
+    /// Words that are not accepted as passwords, in addition to data of the user: names of the service, its owner and
+    /// its town.
     pub password_words: Vec<String>,
     pub cost: Cost,
-    /// Of new users. Parental control itself starts disabled: enabling it mails the PIN that it needs.
+    /// The age limit of new users. Their parental control is disabled: enabling it mails the PIN that it needs.
     pub parental_limit: u8,
-    /// Per user; a further login ends the oldest. High enough for a client that logs in at each start.
+    /// Maximum of login sessions per user; a further login ends the oldest. It must be high enough for clients that log
+    /// in at each start.
     pub logins_per_user: usize,
     pub limits: AttemptLimits,
 }

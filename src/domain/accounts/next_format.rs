@@ -1,5 +1,5 @@
-//! Store formats that no release has: a debug build has them up to the number in `PLAYGATE_NEXT_FORMAT`, so that tests can
-//! upgrade a fleet. Each gives every user a tag.
+//! Store formats that no release has, so that tests can upgrade a fleet. A debug build has them up to the number in
+//! `PLAYGATE_NEXT_FORMAT`. The upgrade to each of them gives every user a tag.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::tables::{UserRecord, Users};
 use crate::store::{Durability, Schema, Store, StoreError};
 use crate::types::UserId;
 
-/// So many users in one commit, with a pause after each: faults come in the middle.
+/// Users per commit. A pause after each commit lets the faults of a test come in the middle of an upgrade.
 const PART: usize = 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -42,7 +42,7 @@ fn tag_users(store: &Store) -> Result<(), StoreError> {
             Ok::<_, StoreError>(last)
         });
         let last = part.wait()?;
-        // The next part begins with the last one of this part.
+        // Each part begins with the last user of the one before, so an unchanged last user is the end.
         if last == from {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::AccountsError;
 use crate::types::Password;
 
-/// In lower case, one per line.
+/// The file has one password per line, in lower case.
 static COMMON: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     include_str!("../../../data/common-passwords.txt")
         .lines()
@@ -14,7 +14,7 @@ static COMMON: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Characters. Shorter words would reject passwords by accident.
+/// In characters. Shorter words would reject passwords by accident.
 const WORD_MIN: usize = 4;
 
 /// Public knowledge about the user and the service, reduced to letters and digits.
@@ -24,10 +24,11 @@ pub(super) struct Known(HashSet<String>);
 impl Known {
     pub(super) fn add(&mut self, text: &str) {
         let lower = text.to_lowercase();
-        // With dots, because the local parts of addresses have them: `ann.smith`.
+        // Words may contain dots, as the local part of `ann.smith@example.com`.
         let words = lower.split(|c: char| !c.is_alphanumeric() && c != '.');
         let parts = lower.split(|c: char| !c.is_alphanumeric());
         let all = words.chain(parts).chain([lower.as_str()]);
+        // `core` makes `karl` of `karl1990`, so that `karl1991` is rejected as well.
         for word in all.flat_map(|word| [word, core(word)]) {
             let word = alphanumeric(word);
             if word.chars().count() >= WORD_MIN {
@@ -58,7 +59,7 @@ pub(super) fn check(password: &Password, min: usize, known: &Known) -> Result<()
     Ok(())
 }
 
-/// Without digits and punctuation around it.
+/// Strips digits and punctuation from both ends.
 fn core(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphabetic())
 }

@@ -45,7 +45,7 @@ impl Accounts {
         })
     }
 
-    /// Of any partner. Blocking.
+    /// Checks a reset token of any partner. Blocking.
     pub fn check_reset_token(
         &self,
         token: &TokenHash,
@@ -67,6 +67,7 @@ impl Accounts {
         pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
         let subject = AttemptSubject::address(AttemptKind::ResetAddress, from);
+        // Not refunded after a success: the limit counts all completions from an address.
         let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
         let (of_token, new) = (token, new.clone());
         let work = move |this: &Self, memory: &mut HashMemory| {
@@ -87,9 +88,10 @@ impl Accounts {
             // Of concurrent requests only the first batch finds the token.
             let user = redeemable(txn, &token, partner, inner.expiry.at(now))?;
             void(txn, &user)?;
+            // A new generation, which voids logins that have checked the old password.
             let credentials = credentials(txn, &user)?.with_password(password, now);
             txn.put::<CredentialTable>(&user, &credentials)?;
-            // Whoever knew the old password is logged out everywhere.
+            // A person who knew the old password is logged out everywhere.
             inner.revoke(txn, &user, now)?;
             let known = user_record(txn, &user)?;
             let account =
@@ -147,14 +149,14 @@ fn redeemable(
     at: UnixSeconds,
 ) -> Result<UserId, AccountsError> {
     txn.get::<ResetTokens>(token)?
-        // The page behind the link of a mail knows no partner; the API passes its own.
+        // The reset page has no partner token; a request of the API must come from the partner of the token.
         .filter(|reset| partner.is_none_or(|partner| partner == reset.partner))
         .filter(|reset| is_alive(reset.created, reset.expires, at))
         .map(|reset| reset.user)
         .ok_or(AccountsError::ResetTokenInvalid)
 }
 
-/// Withdraws their mails as well.
+/// Deletes the reset tokens of a user and withdraws their mails.
 pub(super) fn void(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (_, token) in txn.scan_index::<ResetsByUser>(user, usize::MAX)? {
         txn.delete::<ResetTokens>(&token)?;

@@ -22,14 +22,14 @@ pub(super) struct GeneratedPin {
 pub(super) struct PinConfirmed(String);
 
 impl PinConfirmed {
-    /// Whether the PIN is unchanged since.
+    /// Returns whether the PIN is unchanged since it was confirmed.
     pub(super) fn holds(&self, credentials: &CredentialRecord) -> bool {
         credentials.pin.as_ref() == Some(&self.0)
     }
 }
 
 impl Accounts {
-    /// A wrong PIN is counted durably; five wrong ones lock PIN entry.
+    /// Checks a PIN. A wrong one is counted durably, and too many lock PIN entry.
     pub async fn check_pin(
         &self,
         user: &UserId,
@@ -84,7 +84,7 @@ impl Accounts {
         Ok(confirmed)
     }
 
-    /// The first with the password, later ones with the current PIN.
+    /// Sets a PIN. `proof` is the current PIN and the password: the first PIN needs the password, later ones the PIN.
     pub async fn set_pin(
         &self,
         user: &UserId,
@@ -139,6 +139,7 @@ impl Accounts {
     ) -> Result<(), AccountsError> {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
         let attempt = self.reserve_pin_mail(&known, now).await?;
+        // Not refunded after a success: the limit counts mails.
         let generated = attempt.work(pool, Self::generate_pin).await??;
         // A lock on PIN entry remains: a person holding the viewer's device must not get more guesses by
         // requesting mails.
@@ -156,7 +157,7 @@ impl Accounts {
         Ok(self.attempt(Durability::Logged, vec![subject], now).await?)
     }
 
-    /// For an operator; not rate limited.
+    /// Mails a new PIN at an operator's request, without a rate limit.
     pub async fn renew_pin(
         &self,
         user: &UserId,
@@ -209,6 +210,7 @@ impl Accounts {
             field: "pinCode",
             why,
         })?;
+        // Hashed like a chosen PIN; only the mail holds the digits, sealed.
         let hash = self.hash(pin.reveal(), memory)?;
         Ok(GeneratedPin { pin, hash })
     }

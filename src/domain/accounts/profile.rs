@@ -17,7 +17,7 @@ impl UserChange {
             enabled: self.parental_enabled.unwrap_or(parental.enabled),
             limit: self.parental_limit.unwrap_or(parental.limit),
         };
-        // Filled up with the present values, so that clients that send an unchanged record need no PIN.
+        // Absent members take the present values, so that a client that sends an unchanged record needs no PIN.
         (self.birth_date.or(birth_date), parental)
     }
 

@@ -22,7 +22,7 @@ pub enum UserOrder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserSearch {
     pub partner: Option<PartnerId>,
-    /// A part of the e-mail address, the name or the id. The case is ignored, except in the id.
+    /// Part of the e-mail address, the name or the id. The case is ignored, except in the id.
     pub text: Option<String>,
     pub country: Option<Country>,
     pub disabled: Option<bool>,
@@ -30,7 +30,7 @@ pub struct UserSearch {
     pub order: UserOrder,
     pub descending: bool,
     pub after: Option<UserId>,
-    /// Skips this many users of the order.
+    /// Number of users to skip in this order.
     pub offset: usize,
     pub limit: usize,
     /// Counts all users that match. Without it, a list by id decodes only the users of its page.
@@ -77,6 +77,7 @@ impl UserSearch {
             let text = self.text.as_deref().unwrap_or_default();
             user.id.to_string().contains(text)
         };
+        // Stored addresses are in lower case.
         user.email.as_str().contains(lower) || name() || id()
     }
 }
@@ -84,6 +85,7 @@ impl UserSearch {
 impl Accounts {
     #[must_use]
     pub fn search(&self, search: &UserSearch) -> UserPage {
+        // The skipped users must be sorted, too, so the page holds them.
         let kept = search.offset.saturating_add(search.limit);
         let lower = search.text.as_ref().map(|text| text.to_lowercase());
         let mut page = BTreeMap::<SortKey, User>::new();
@@ -101,10 +103,12 @@ impl Accounts {
             }
             let matching = user().filter(|user| search.matches(user, lower.as_deref()));
             let Some(user) = matching else { return };
+            // Counted even if the user is not on this page.
             total += 1;
             if follows && fits {
                 page.insert(search.key(&user), user);
             }
+            // A user more than the page needs: the last one in this order goes.
             if page.len() > kept {
                 let _ = if search.descending {
                     page.pop_first()

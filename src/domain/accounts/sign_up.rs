@@ -55,7 +55,7 @@ impl Accounts {
         Ok(NewLogin { token, login, user })
     }
 
-    /// For an operator; no rate limit, no login.
+    /// Adds a user for an operator, without a rate limit and without a login.
     pub async fn add(
         &self,
         partner: PartnerId,
@@ -92,7 +92,7 @@ impl Accounts {
             }
             // The policy is not applied: only the hash is known.
             FirstPassword::Hashed(hash) => hash.into_stored(),
-            // A hash that no password matches.
+            // No password matches this hash; the user sets one with a reset.
             FirstPassword::None => hashing::dummy(self.0.settings.cost),
         };
         check_birth_date(new.birth_date.as_ref(), now)?;
@@ -114,14 +114,14 @@ impl Accounts {
         Ok(account)
     }
 
-    /// In one commit; returns the number of new users. Users with an existing address are skipped and
-    /// not changed.
+    /// Adds users in one commit and returns the number of new ones. Users with an existing address are skipped and not
+    /// changed.
     pub fn add_many(&self, accounts: Vec<NewAccount>) -> Commit<u64, AccountsError> {
         self.change(move |inner, txn| {
             let mut added = 0;
             let mut partner = None;
             for account in accounts {
-                // Once per batch suffices: no other write runs in between.
+                // Once per partner suffices: no other write runs during the batch.
                 if partner != Some(account.record.partner) {
                     check_partner(txn, &account.record.partner)?;
                     partner = Some(account.record.partner);
@@ -137,7 +137,7 @@ impl Accounts {
         })
     }
 
-    /// Held during a bulk import.
+    /// A bulk import holds the guard while it runs.
     #[must_use]
     pub fn bulk_writes(&self) -> BulkWrites {
         self.0.store.bulk_writes()
@@ -219,7 +219,6 @@ impl Unhashed {
         self.account.address()
     }
 
-    /// For a dry run, which stores nothing.
     #[must_use]
     pub fn without_password(self) -> NewAccount {
         self.account

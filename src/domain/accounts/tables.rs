@@ -22,7 +22,7 @@ pub(super) struct UserRecord {
     pub(super) created: UnixSeconds,
     pub(super) tags: Vec<String>,
     pub(super) parental: ParentalControl,
-    /// [`CredentialRecord::pin`] is set. Kept here because entitlement needs it on each request.
+    /// Whether [`CredentialRecord::pin`] is set. It is kept here because requests check it from memory.
     pub(super) has_pin: bool,
     pub(super) disabled: bool,
 }
@@ -97,7 +97,7 @@ impl Index for UsersByEmail {
     type Key = (PartnerId, Email);
 }
 
-/// In memory; inactive users stay encoded.
+/// The users in memory. Only recently read ones are decoded.
 pub(super) type UserTable = PackedTable<Users, User>;
 
 pub(super) fn user_table() -> UserTable {
@@ -126,7 +126,7 @@ impl CredentialRecord {
         Self {
             password: hash,
             password_set: now,
-            // Voids log-ins that have checked the earlier password and are not stored yet.
+            // Voids logins that have checked the earlier password and are not stored yet.
             generation: generation.wrapping_add(1),
             pin,
         }
@@ -169,8 +169,9 @@ impl Table for Logins {
             created,
             expires,
         } = record;
+        // Sorted by creation: a login over the limit ends the oldest.
         entries.add::<LoginsByUser>(&(*user, *created), key);
-        // Begins with the time: a job deletes what has expired, from the first entry on.
+        // The time comes first: the sweep deletes expired logins from the first entry on.
         entries.add::<LoginsByExpiry>(&(*expires, *user), key);
     }
 }
@@ -221,7 +222,7 @@ impl Table for ResetTokens {
     }
 }
 
-/// At most one, because a newer token voids the older.
+/// Has at most one entry per user, because a newer token voids the older one.
 pub(super) struct ResetsByUser;
 
 impl Index for ResetsByUser {
@@ -238,7 +239,7 @@ impl Index for ResetsByExpiry {
     type Key = (UnixSeconds, UserId);
 }
 
-/// Kept in memory so that a flood is rejected before it costs a hash.
+/// Also held in memory, so that a flood is rejected before it costs a hash.
 pub(super) struct Throttles;
 
 impl Table for Throttles {

@@ -40,7 +40,7 @@ impl AttemptKind {
         Self::NoticeMail,
     ];
 
-    /// Stored in keys: never change it.
+    /// The number is stored in keys and must never change.
     const fn number(self) -> u8 {
         match self {
             Self::LoginAccount => 1,
@@ -80,13 +80,14 @@ pub(super) struct AttemptSubject {
 }
 
 impl AttemptSubject {
-    /// The address need not have an account.
+    /// Also for an address without an account.
     pub(super) fn account(kind: AttemptKind, partner: &PartnerId, email: &Email) -> Self {
         // Hashed, so that the table does not collect typed addresses.
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(partner.as_bytes());
         context.update(email.as_str().as_bytes());
         let mut id = [0; 16];
+        // The first 16 bytes of the hash.
         for (to, from) in id.iter_mut().zip(context.finish().as_ref()) {
             *to = *from;
         }
@@ -94,6 +95,7 @@ impl AttemptSubject {
     }
 
     pub(super) fn address(kind: AttemptKind, address: IpAddr) -> Self {
+        // An IPv4 client may also appear under its IPv4-mapped IPv6 address.
         let id = match address.to_canonical() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
             // The first 64 bits, the usual size of one subscriber's network: a client can change the
@@ -212,7 +214,7 @@ impl From<StoreError> for Refused {
 #[derive(Debug)]
 pub(super) struct Reservation(Vec<(AttemptSubject, CountedAttempt)>);
 
-/// For each of the subjects, or for none of them.
+/// Counts an attempt for each of the subjects, or for none of them.
 pub(super) fn reserve(
     txn: &mut Txn<'_>,
     limits: &AttemptLimits,
@@ -258,7 +260,7 @@ pub(super) fn at_limit(
     Ok(at_limit)
 }
 
-/// For actions that are dropped silently at their limit; returns whether this one may proceed.
+/// Counts an action that is dropped silently at its limit, and returns whether it may proceed.
 pub(super) fn admit(
     txn: &mut Txn<'_>,
     limits: &AttemptLimits,
@@ -280,6 +282,7 @@ pub(super) fn refund(
 ) -> Result<(), StoreError> {
     for (subject, mark) in &reservation.0 {
         let rule = limits.rule(subject.kind);
+        // A reset may have deleted the counter meanwhile.
         let Some(mut counter) = txn.get::<Throttles>(&subject.key())? else {
             continue;
         };

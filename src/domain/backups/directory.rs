@@ -38,7 +38,7 @@ pub struct Restoring {
     pub instance: [u8; 16],
     pub timeline: [u8; 16],
     pub adopt: bool,
-    /// The restored store receives it.
+    /// The audit entry of the restore, which the restored store receives.
     pub change: AuditedChange,
 }
 
@@ -117,6 +117,7 @@ impl BackupDirectory {
 
     #[must_use]
     pub fn new_offline(settings: BackupSettings) -> Self {
+        // Read from the files, because the store may not open.
         let instance = store::instance_of(&settings.data);
         Self { settings, instance }
     }
@@ -126,7 +127,7 @@ impl BackupDirectory {
         self.settings.key.as_deref()
     }
 
-    /// Newest first; files with an unreadable header are left out.
+    /// Lists the backups, newest first. Files with an unreadable header are left out.
     pub fn list(&self) -> Result<Vec<Backup>, BackupError> {
         let directory = &self.settings.directory;
         match fs::read_dir(directory) {
@@ -148,7 +149,7 @@ impl BackupDirectory {
             .collect())
     }
 
-    /// Does not verify the file.
+    /// Returns the path of a backup. Does not verify the file.
     pub fn find(&self, name: &str) -> Result<PathBuf, BackupError> {
         let path = self.settings.directory.join(name);
         // Reject names with separators or `..`, which would leave the directory.
@@ -208,10 +209,10 @@ impl BackupDirectory {
         self.settings.directory.starts_with(&self.settings.data)
     }
 
-    /// A missing directory outside the data directory is an error.
+    /// Returns an error if the directory is outside of the data directory and missing.
     pub(super) fn ensure_exists(&self) -> Result<(), BackupError> {
         let directory = &self.settings.directory;
-        // It is never created: its disk may not be mounted, and the backups would fill the mount point.
+        // The directory is never created: if its disk is not mounted, backups would fill the disk of the mount point.
         if self.is_inside() || directory.is_dir() {
             Ok(())
         } else {
@@ -252,7 +253,7 @@ impl BackupDirectory {
         }
     }
 
-    /// Names the directory in errors that its disk usually causes.
+    /// Adds the directory to errors that its disk usually causes.
     pub(super) fn with_directory(&self, error: StoreError) -> BackupError {
         match error {
             StoreError::Full

@@ -36,6 +36,7 @@ impl From<BackupError> for StoreError {
             BackupError::Newer { found, known } => Self::Newer { found, known },
             BackupError::Foreign => Self::Foreign,
             BackupError::Store(error) => error,
+            // The store knows no backup directory.
             BackupError::NotFound | BackupError::NoDirectory(_) | BackupError::Directory { .. } => {
                 Self::Io(error.to_string())
             }

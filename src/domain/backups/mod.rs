@@ -31,9 +31,9 @@ use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
 use nightly::last_night;
 
-/// Seconds. An operator may delete backups, so the listing expires.
+/// Seconds for which a listing is cached. It expires, because an operator may delete backups.
 const LISTING_CACHED: i64 = HOUR;
-/// First and longest delay, in seconds.
+/// First and longest delay after a failure, in seconds.
 const RETRY_DELAYS: (i64, i64) = (60, HOUR);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,14 +98,14 @@ impl Backups {
         self.0.state.lock().status
     }
 
-    /// Existing backups are kept if this fails.
+    /// Makes a backup. Existing backups are kept if this fails.
     pub fn create(&self, now: UnixSeconds) -> Result<Backup, BackupError> {
         let _busy = self.0.busy.lock();
         self.0.create(now)
     }
 
-    /// Returns the number of backups made. A missed or failed night is made up for; a store without
-    /// backups gets one at once.
+    /// Makes the nightly backup if it is due, and returns the number of backups made. A missed or failed night is made
+    /// up for. A store without backups gets one immediately.
     pub fn run_scheduled(&self, now: UnixSeconds) -> Result<usize, BackupError> {
         let inner = &self.0;
         let BackupSettings { at, zone, .. } = inner.directory.settings;
@@ -121,6 +121,7 @@ impl Backups {
         let Some(at) = at else {
             return Ok(0);
         };
+        // Without a listing it is not known whether this night has a backup.
         inner.record_result(now, looked)?;
         let night = last_night(now, at, zone);
         let newest = self.status().newest.map(|newest| newest.created);
@@ -131,13 +132,14 @@ impl Backups {
             return Ok(0);
         }
         inner.create(now)?;
-        // Remembered apart from the listing: an operator who deletes the backup does not get another one
-        // the same night.
+        // Stored apart from the listing, so that an operator who deletes the backup does not get another one the
+        // same night.
         inner.state.lock().nightly = Some(now);
         Ok(1)
     }
 
     pub fn verify(&self, name: &str) -> Result<BackupContents, BackupError> {
+        // No lock: a finished backup never changes.
         (self.0.examine)(&self.0.directory.find(name)?)
     }
 
@@ -225,7 +227,7 @@ impl Inner {
                 "backup created and verified"
             );
         }
-        // The next line must read the directory and not the cached listing.
+        // Expires the cached listing, so that the next line reads the directory.
         self.state.lock().looked = None;
         // If the listing fails, the next run reads it again.
         let _ = self.refresh_listing(now);

@@ -20,7 +20,7 @@ impl ContentKeySealer {
         Self(Sealer::new(master))
     }
 
-    /// The key opens under no other id.
+    /// Seals a key. It opens under no other id.
     #[must_use]
     pub fn seal(&self, id: &KeyId, key: &ContentKey, entropy: &dyn Entropy) -> SealedKey {
         SealedKey(self.0.seal(id.as_bytes(), key.reveal(), entropy))
@@ -28,14 +28,13 @@ impl ContentKeySealer {
 
     #[must_use]
     pub fn open(&self, id: &KeyId, sealed: &SealedKey) -> Option<ContentKey> {
-        // Bound to the id: a key that was changed, moved, or sealed under another master key does not
-        // open.
+        // A key that was changed, moved to another id, or sealed under another master key does not open.
         let key = self.0.open(id.as_bytes(), &sealed.0)?;
         key.try_into().ok().map(ContentKey::from_bytes)
     }
 }
 
-/// Detects a lost master key: the number of stored keys if there are any and none opens.
+/// Detects a lost master key: returns the number of stored keys if there are any and none of them opens.
 pub fn keys_of_another_master(
     store: &Store,
     master: Option<&[u8; 32]>,
@@ -58,7 +57,7 @@ pub fn drop_keys(store: &Store, master: Option<&[u8; 32]>) -> Result<usize, Stor
         let mut dropped = 0;
         for (id, key) in tables::sealed_keys(txn)? {
             let sealer = sealer.as_ref();
-            // Without a master key all are removed: none could be opened again.
+            // Without a master key no key can ever be opened, so all are removed.
             if sealer.is_none_or(|sealer| sealer.open(&id, &key).is_none()) {
                 tables::drop_key(txn, &id)?;
                 dropped += 1;

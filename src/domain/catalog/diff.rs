@@ -78,6 +78,7 @@ impl fmt::Display for ObjectChange {
                     after,
                 } = change;
                 let lead = if at == 0 { ": " } else { "; " };
+                // Quoted, so that an empty value is visible.
                 write!(f, "{lead}{member} {before:?} -> {after:?}")?;
             }
         }
@@ -88,7 +89,7 @@ impl fmt::Display for ObjectChange {
 impl CatalogDiff {
     pub(super) fn between(old: &CatalogContents, new: &CatalogContents) -> Self {
         let mut difference = Self::default();
-        // Each kind in the order in which a file lists it.
+        // The kinds in the order of a catalogue file.
         difference.maps(
             ObjectKind::Livestream,
             &old.livestreams,
@@ -135,7 +136,7 @@ impl CatalogDiff {
                 ),
             }
         }
-        // Last, so that a reader sees at the end what the import takes away.
+        // Removals last, so that a reader sees at the end what the import takes away.
         for id in old.keys().filter(|id| !new.contains_key(id)) {
             add(id, What::Removed);
         }
@@ -183,12 +184,13 @@ impl CatalogDiff {
     }
 }
 
-/// Each version of an object lists the same names in the same order.
+/// Names and values of an object. All objects of a kind list the same names in the same order.
 type ObjectMembers = Vec<(&'static str, String)>;
 
 fn changed_members(before: ObjectMembers, after: ObjectMembers) -> Vec<MemberChange> {
     before
         .into_iter()
+        // Pairs equal names: both lists have the same order.
         .zip(after)
         .filter(|(before, after)| before != after)
         .map(|((member, before), (_, after))| MemberChange {
@@ -350,6 +352,7 @@ fn one_line(rule: &Rule) -> String {
         ("rating", option(rating)),
     ];
     members.extend(effects(&rule.effects));
+    // An empty value means that the rule does not set the member.
     let given = members.into_iter().filter(|(_, value)| !value.is_empty());
     shorten(list(
         given.map(|(member, value)| format!("{member} {value}")),

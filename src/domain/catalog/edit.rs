@@ -44,6 +44,7 @@ impl CatalogEdit {
                 to.broadcasts.remove(&id);
             }
             Self::DropRule(number) => {
+                // Rules are numbered from 1.
                 let at = number.checked_sub(1).filter(|at| *at < to.rules.len());
                 to.rules.remove(at.ok_or(CatalogError::NoRule)?);
             }
@@ -52,7 +53,7 @@ impl CatalogEdit {
     }
 }
 
-/// `catchup` has no default: `catchup_days` = 0 disables catch-up.
+/// Sets the defaults of a livestream. `catchup` has none: `catchup_days` = 0 disables catch-up.
 fn set_defaults(livestream: &mut Livestream, effects: &Effects) {
     // Effects apply to defaults exactly as a rule would apply them.
     let mut draft = RightsDraft::from_livestream(livestream);

@@ -14,7 +14,7 @@ pub enum CatalogError {
         rows: usize,
         most: usize,
     },
-    /// Waits for confirmation. Nothing was imported.
+    /// The import waits for confirmation. Nothing was imported.
     #[error("the import looks implausible")]
     Held(super::CatalogImported),
     #[error("no stored version of the catalogue has this number")]

@@ -40,7 +40,7 @@ impl ExplainedRight {
 }
 
 impl CatalogSnapshot {
-    /// Like [`Rights::rights`](crate::domain::schedule::Rights::rights), with the layers.
+    /// Evaluates rights like [`Rights::rights`](crate::domain::schedule::Rights::rights), and returns the layers.
     #[must_use]
     pub fn explain(
         &self,
@@ -53,9 +53,9 @@ impl CatalogSnapshot {
             effects: Effects::defaults_of(&livestream),
             mismatch: None,
         }];
+        // Numbered like the rules that an edit removes.
         for (rule, number) in self.rules().zip(1..) {
-            // Rules for other livestreams would only hide the answer; those that do not match are listed with
-            // the reason.
+            // Rules for other livestreams are left out. Rules that do not match are listed with the reason.
             if rule.condition.concerns(&livestream.id) {
                 layers.push(Layer {
                     source: Source::Rule(number, Arc::clone(rule)),

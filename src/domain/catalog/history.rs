@@ -19,12 +19,11 @@ use super::{Catalog, CatalogDiff, CatalogError, Mode};
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::UnixSeconds;
 
-/// The oldest is removed first.
+/// Maximum number of versions; the oldest is removed first.
 pub const VERSIONS_MAX: u64 = 20;
-/// Bytes, unpacked. Every importable catalogue is smaller; a longer text was not written by this
-/// program.
+/// Maximum size of an unpacked text in bytes. Every importable catalogue is smaller, so a longer text is damaged.
 const TEXT_MAX: u64 = 64 * 1024 * 1024;
-/// Bytes per record, below the store's limit for a value.
+/// Bytes of a text per record, below the store's limit for a value.
 const CHUNK: usize = 12 * 1024;
 
 pub(super) fn schema(schema: Schema) -> Schema {
@@ -109,7 +108,7 @@ impl Table for VersionKeys {
 pub type WriteText<'a> = &'a dyn Fn(&CatalogSnapshot) -> String;
 pub type ReadText<'a> = &'a dyn Fn(&str) -> CatalogImport;
 
-/// Prepared before the write batch, since packing takes time.
+/// A version that is ready to be stored. It is packed before the write batch, because packing takes time.
 pub(super) struct ReplacedVersion {
     record: VersionRecord,
     chunks: Vec<TextRecord>,
@@ -146,7 +145,7 @@ impl ReplacedVersion {
         })
     }
 
-    /// Removes the oldest if there are more than [`VERSIONS_MAX`].
+    /// Stores the version, and removes the oldest if there are more than [`VERSIONS_MAX`].
     pub(super) fn insert(&self, txn: &mut Txn<'_>) -> Result<(), StoreError> {
         let newest = txn.scan::<Versions>(&All, 1)?;
         // Numbers only grow, so that a number always means the same version.
@@ -211,7 +210,7 @@ impl Catalog {
         let import = (undo.read)(&text);
         let next = |current: &CatalogContents| {
             let mut next = current.clone();
-            // Keys sealed under a lost master key are useless, so they are not restored.
+            // Keys that were sealed under a lost master key do not open, so they are not restored.
             let opens = |(id, key): &(KeyId, SealedKey)| self.0.sealer.open(id, key).is_some();
             next.keys.extend(keys.into_iter().filter(opens));
             // Validated again: the schedule may use an id by now that the version gives to a livestream.
@@ -219,6 +218,7 @@ impl Catalog {
             if !mistakes.is_empty() {
                 return Err(CatalogError::Invalid(mistakes));
             }
+            // The text contains no keys, so `apply` keeps those of `next` that its objects name.
             Ok(import.apply(&next, Mode::Replace, &self.0.sealer, &*self.0.entropy))
         };
         // The current catalogue becomes the newest version, so an undo can be undone.

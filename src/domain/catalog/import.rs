@@ -28,15 +28,15 @@ pub struct Reference {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Objects that the file does not contain are removed.
+    /// Removes objects that the file does not contain.
     Replace,
-    /// Other objects are kept. Objects in the file replace the old ones completely. Rules are appended;
-    /// duplicates are skipped.
+    /// Keeps objects that the file does not contain, and replaces the others completely. Rules are appended; duplicates
+    /// are skipped.
     Merge,
 }
 
-/// Objects with mistakes are included, so that references to them are not reported as well; any
-/// entry in [`CatalogImport::problems`] stops the import.
+/// Objects with mistakes are included, so that references to them are not reported as well. Any entry in
+/// [`CatalogImport::problems`] stops the import.
 #[derive(Default)]
 pub struct CatalogImport {
     pub livestreams: Vec<Spanned<Livestream>>,
@@ -69,7 +69,7 @@ impl CatalogImport {
         check.namespace(is_broadcast);
         check.offers();
         check.keys();
-        // What is missing may stand in the part that could not be parsed.
+        // The missing objects may be in the part that could not be parsed.
         if !self.incomplete {
             check.references();
         }
@@ -109,7 +109,7 @@ impl CatalogImport {
                 next.rules.push(Arc::new(rule.item));
             }
         }
-        // Last, since the key ids are those of the new objects.
+        // Keys last: only the ids that the new objects name are kept.
         let given = self.keys.into_iter().map(|placed| placed.item).collect();
         next.keys = keys(&next, current, &given, sealer, entropy);
         next
@@ -190,6 +190,7 @@ impl Check<'_> {
                 }
             });
             let taken = existing.or_else(|| {
+                // An override names a broadcast of the schedule and is no conflict.
                 let broadcast = kind != "broadcast" && is_broadcast(id);
                 broadcast.then_some("a broadcast of the schedule")
             });

@@ -51,10 +51,10 @@ use crate::store::{Derived, Durability, Store, StoreError};
 use crate::types::UnixSeconds;
 use history::ReplacedVersion;
 
-/// Rows of all tables: one import is one commit, which occupies the writer thread.
+/// Maximum number of rows in all tables. An import is one commit, which occupies the writer thread.
 pub const ROWS_MAX: usize = 100_000;
 
-/// Each rule is evaluated for every broadcast it may match, and a diff compares all with all.
+/// Maximum number of rules. Each is evaluated for every broadcast that it may match, and a diff compares all with all.
 pub const RULES_MAX: usize = 2_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -135,13 +135,13 @@ impl Catalog {
         self.0.catch_up()
     }
 
-    /// In clear text, for a license. `None` if no key is stored under the id, or if it was sealed under
+    /// Returns a key in clear text, for a license. `None` if no key is stored under the id, or if it was sealed under
     /// another master key.
     #[must_use]
     pub fn content_key(&self, id: &KeyId) -> Option<ContentKey> {
         let snapshot = self.0.snapshot.load();
         let sealed = snapshot.contents.keys.get(id)?;
-        // Opened for each license: no key lies in memory in clear text.
+        // Opened for each license, so that memory holds no key in clear text.
         let key = self.0.sealer.open(id, sealed);
         if key.is_none() {
             tracing::error!(kid = %id, "failed to open a content key; was the master key replaced?");
@@ -162,7 +162,6 @@ impl Catalog {
         self.change(dry_run, next, |_, _| Ok(None))
     }
 
-    /// Returns the catalogue with the import, or all mistakes of it.
     fn apply(
         &self,
         import: CatalogImport,
@@ -239,7 +238,7 @@ impl Catalog {
                         replaced.insert(txn)?;
                     }
                     tables::save(txn, &old.contents, &new.contents)?;
-                    // By the commit: requests must not see a catalogue that is not durable.
+                    // Published by the commit, because requests must not see a catalogue that is not durable.
                     txn.publish(&snapshot, new);
                     Ok::<_, StoreError>(())
                 })

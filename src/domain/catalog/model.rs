@@ -12,15 +12,14 @@ use crate::domain::schedule::Image;
 use crate::media::loop_channel;
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds};
 
-/// Bytes. This and the next limits keep a record below the 16 KiB that the store accepts as one
-/// value.
+/// In bytes. This and the next limits keep a record below the 16 KiB that the store accepts as one value.
 pub const NAME_MAX: usize = 500;
 pub const GROUP_MAX: usize = 100;
 pub const CHANNEL_NUMBER_MAX: u16 = 9_999;
 pub const IMAGES_MAX: usize = 8;
-/// Bytes.
+/// In bytes.
 pub(super) const LOCATION_MAX: usize = 1_500;
-/// Enough for one per track and quality.
+/// Enough for one key per track and quality.
 pub const KEYS_MAX: usize = 64;
 /// Bytes of the livestream ids in one rule.
 pub const RULE_IDS_MAX: usize = 12 * 1024;
@@ -75,7 +74,7 @@ impl Unrated {
         match self {
             Self::Pin => true,
             Self::Allow => false,
-            // The rating is the age from which no PIN is needed.
+            // `limit` is the lowest rating that needs the PIN.
             Self::Age(age) => age >= limit,
         }
     }
@@ -98,18 +97,17 @@ pub struct Livestream {
     pub images: Vec<Image>,
     #[serde(with = "zone_name")]
     pub own_zone: Option<Tz>,
-    /// `own_zone`, else the configured one. Not stored, so that a change of the configuration takes
-    /// effect.
+    /// `own_zone`, else the configured one. It is not stored, so that a change of the configuration takes effect.
     #[serde(skip, default = "utc")]
     pub zone: Tz,
     pub live_rights: bool,
-    /// Days; 0 disables catch-up.
+    /// In days; 0 disables catch-up.
     pub catchup_days: u16,
     pub start_over: bool,
     pub extended: ExtendedRights,
-    /// The `watershed` rule then also checks the age rating.
+    /// Whether the `watershed` rule also checks the age rating.
     pub verify_age: bool,
-    /// Per user, if lower than the general limit.
+    /// Limit of streams per user, if lower than the general one.
     pub streams: Option<u32>,
     pub playlist: Playlists,
     /// Whether the streams are encrypted. If not, requests that name a DRM system are rejected.
@@ -118,7 +116,6 @@ pub struct Livestream {
     pub unrated: Option<Unrated>,
     /// The place on the remote control.
     pub number: Option<u16>,
-    /// The heading under which lists show it.
     pub group: Option<String>,
 }
 
@@ -132,8 +129,7 @@ impl Livestream {
             images: Vec::new(),
             own_zone: None,
             zone: Tz::UTC,
-            // Live rights only: recording and trick play must be granted explicitly; what is broadcast anyway
-            // need not be.
+            // Live rights only: catch-up, start-over and trick play must be granted explicitly.
             live_rights: true,
             catchup_days: 0,
             start_over: false,
@@ -154,7 +150,7 @@ fn utc() -> Tz {
     Tz::UTC
 }
 
-/// Enum numbers change with the tz database.
+/// Stores a zone by its name, because the enum numbers change with the tz database.
 mod zone_name {
     use super::{Deserialize, Tz};
     use serde::{Deserializer, Serialize, Serializer, de::Error};
@@ -183,7 +179,7 @@ pub struct Asset {
     pub streams: Option<u32>,
 }
 
-/// Half open; an absent end is unbounded.
+/// A half-open interval; an absent end is unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     pub from: Option<UnixSeconds>,
@@ -250,7 +246,7 @@ pub struct Offer {
     pub pack: Pack,
     /// Sorted; empty means everywhere.
     pub countries: Vec<Country>,
-    /// When it can be bought. A default offer is valid only in this window.
+    /// The time in which it can be bought. A default offer is valid only in this window.
     pub sale: Window,
     pub duration_days: Option<u32>,
 }
@@ -354,8 +350,8 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// Held only between import or unsealing and the license. Never printed or stored; it has no
-/// `Debug`.
+/// A content key in clear text. It exists only between import or unsealing and the license. It has no `Debug`, so that
+/// it is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ContentKey([u8; 16]);
 
@@ -374,6 +370,7 @@ impl ContentKey {
     /// 16 bytes, or 32 hexadecimal digits with surrounding white space.
     pub fn read_file(content: &[u8]) -> Result<Self, Malformed> {
         let malformed = Malformed("must hold 16 bytes or 32 hexadecimal digits");
+        // 16 bytes are never hexadecimal digits: those are 32.
         if let Ok(bytes) = content.try_into() {
             return Ok(Self(bytes));
         }
@@ -393,6 +390,7 @@ fn sixteen_bytes(hex: &str) -> Option<[u8; 16]> {
     if hex.len() != 32 {
         return None;
     }
+    // Upper-case digits are accepted, too.
     let bytes = HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).ok()?;
     bytes.try_into().ok()
 }

@@ -1,5 +1,5 @@
-//! Plausibility check of catalogue files: an import that removes much waits for confirmation. A truncated file,
-//! or one with the channels of a single region, is well-formed.
+//! Plausibility check of catalogue files: an import that removes much waits for confirmation. A truncated file, or one
+//! with the channels of a single region, can be well-formed.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(super) fn issues(
         ("offers", removed(&old.offers, &new.offers)),
     ];
     let removes = kinds.into_iter().filter_map(|(kind, (removed, present))| {
-        // A few objects of many go with every clean-up.
+        // Removing up to 30 % is normal maintenance.
         (removed * 10 > present * 3).then_some(CatalogIssue::Removes {
             kind,
             removed,

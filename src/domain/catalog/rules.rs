@@ -34,7 +34,7 @@ pub struct Condition {
     pub rating: Option<(u8, u8)>,
 }
 
-/// Daily hours are in the livestream's time zone.
+/// Hours of the day are in the livestream's time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeWindow {
     Window(Window),
@@ -169,6 +169,7 @@ impl RightsDraft {
         } else {
             broadcast.stop
         };
+        // The days count from the stop, even if the window opens at the start.
         let ends = broadcast.stop + i64::from(self.catchup_days) * DAY;
         let window = self.catchup && self.catchup_days > 0;
         BroadcastRights {

@@ -77,12 +77,13 @@ impl CatalogSnapshot {
         let mut unrestricted = Vec::new();
         for offer in contents.offers.values() {
             match &offer.pack {
-                // Kept separately: otherwise every entry would list these offers.
+                // Kept separately, or every entry of `by_item` would list these offers.
                 Pack::All => unrestricted.push(Arc::clone(offer)),
                 Pack::Listed {
                     livestreams,
                     assets,
                 } => {
+                    // Livestreams and assets share one namespace, so one map holds both.
                     let ids = livestreams.iter().map(AssetId::from);
                     for id in ids.chain(assets.iter().cloned()) {
                         by_item.entry(id).or_default().push(Arc::clone(offer));
@@ -133,7 +134,7 @@ impl CatalogSnapshot {
         self.contents.broadcasts.iter()
     }
 
-    /// Broadcasts belong to the offers of their livestream.
+    /// Returns the offers that include an asset or a livestream. Broadcasts belong to the offers of their livestream.
     pub fn offers_of(&self, id: &AssetId) -> impl Iterator<Item = &Arc<Offer>> {
         self.by_item
             .get(id)

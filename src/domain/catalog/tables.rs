@@ -158,6 +158,7 @@ pub(super) fn load(txn: &Txn<'_>) -> Result<CatalogContents, StoreError> {
         };
     }
     let offer = |(id, record): (OfferId, OfferRecord)| {
+        // An empty pack has no rows.
         let (livestreams, assets) = packs.remove(&id).unwrap_or_default();
         let pack = if record.all {
             Pack::All
@@ -206,7 +207,6 @@ pub(super) fn save(
     old: &CatalogContents,
     new: &CatalogContents,
 ) -> Result<(), StoreError> {
-    // Only the records that differ are written.
     update_table::<Livestreams, _>(txn, &old.livestreams, &new.livestreams, |row| &**row)?;
     update_table::<Assets, _>(txn, &old.assets, &new.assets, |row| &**row)?;
     update_table::<Broadcasts, _>(txn, &old.broadcasts, &new.broadcasts, |row| row)?;
@@ -225,7 +225,7 @@ fn update_table<T: Table, V: PartialEq>(
     new: &BTreeMap<T::Key, V>,
     record: impl Fn(&V) -> &T::Record,
 ) -> Result<(), StoreError> {
-    // Only changed rows are written, so that a usual import is a small commit.
+    // Only changed rows are written, so that most imports are small commits.
     for key in old.keys().filter(|key| !new.contains_key(key)) {
         txn.delete::<T>(key)?;
     }

@@ -9,7 +9,7 @@ use crate::types::UnixSeconds;
 /// it converted to wall time.
 #[derive(Debug)]
 pub struct ExpiryClock {
-    /// In seconds, as of the last check; a background task checks every second.
+    /// Token time in seconds at the last check; a background task checks every second.
     latest: AtomicI64,
     /// Seconds by which a reading may be ahead of `latest`; `i64::MAX` accepts every reading.
     reach: i64,
@@ -42,7 +42,7 @@ impl ExpiryClock {
         UnixSeconds(now.0.max(latest))
     }
 
-    /// For the end of a broadcast, for example.
+    /// Converts a wall-clock time, such as the end of a broadcast, to token time.
     #[must_use]
     pub fn wall_to_token(&self, wall: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
         // Both clocks advance alike from now on, so their difference converts a future time.
@@ -55,7 +55,7 @@ impl ExpiryClock {
     }
 
     pub(super) fn raise(&self, token: i64) {
-        // A maximum and not a store: two checks may overtake each other.
+        // A maximum, because a concurrent check may have stored a later time.
         self.latest
             .fetch_max(token.div_euclid(1_000), Ordering::Relaxed);
     }

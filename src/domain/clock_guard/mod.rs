@@ -1,4 +1,4 @@
-//! Protects everything that depends on the time against clock jumps.
+//! Protects expiry and deletions by age against clock jumps.
 //!
 //! - Expiry uses [`ExpiryClock`], which never goes back and ignores a jump until it is trusted.
 //! - Tasks that delete by age call [`ClockGuard::check`] and pause while the clock is not trusted.
@@ -80,7 +80,7 @@ impl ClockGuard {
         self.clock.now()
     }
 
-    /// May block for a commit. Fails while nothing may be deleted by age.
+    /// Reads the clock. The error means that nothing may be deleted by age. May block for a commit.
     pub fn check(&self) -> Result<UnixSeconds, ClockJump> {
         let mut state = self.state.lock();
         let reading = Reading::read(&*self.clock);
@@ -98,9 +98,10 @@ impl ClockGuard {
         }
     }
 
-    /// An operator's request; blocks for a commit.
+    /// Trusts the clock at an operator's request. Blocks for a commit.
     pub fn accept(&self) {
         let mut state = self.state.lock();
+        // A new reading: the operator accepts the clock as it is now.
         state.trusted_time.accept(Reading::read(&*self.clock));
         // Durable: the operator must not have to repeat it after a crash.
         self.publish(&mut state, Durability::Durable);
@@ -114,8 +115,8 @@ impl ClockGuard {
 
     fn publish(&self, state: &mut GuardState, class: Durability) {
         let token = state.trusted_time.token();
-        // The store first: after a kill and a clock that went back, expired tokens must stay expired.
-        // Steps below MARK_EVERY are not written; a start adds that much if it cannot tell the downtime.
+        // The store first: expired tokens must stay expired after a kill, even if the clock goes back.
+        // Steps below MARK_EVERY are not written; a start that cannot tell the downtime adds that much.
         let due = state
             .marked
             .is_none_or(|marked| token.saturating_sub(marked) >= MARK_EVERY);
@@ -126,7 +127,7 @@ impl ClockGuard {
             };
             match self
                 .store
-                // The highest priority: without the mark a start cannot tell expired tokens.
+                // The highest priority: without the mark, a start on a clock set back would revive expired tokens.
                 .write_for(WritePriority::Login, class, batch)
                 .wait()
             {
@@ -134,8 +135,9 @@ impl ClockGuard {
                     state.marked = Some(token);
                     state.failed = false;
                 }
-                // The expiry clock advances all the same, so that tokens expire during this process.
+                // Not returned: the expiry clock advances all the same, so that tokens expire in this process.
                 Err(error) => {
+                    // Logged once, because the check runs every second.
                     if !std::mem::replace(&mut state.failed, true) {
                         tracing::warn!(%error, "failed to record the highest time seen; will retry");
                     }

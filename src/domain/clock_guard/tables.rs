@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::{Record, Schema, Table};
 
+/// All times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
     pub(super) token: i64,
@@ -36,7 +37,6 @@ pub(crate) fn schema(schema: Schema) -> Schema {
 mod tests {
     use super::*;
 
-    /// A change of these bytes needs a new record version.
     #[test]
     fn record_bytes_are_stable() {
         let mark = Mark {

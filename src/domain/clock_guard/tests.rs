@@ -84,7 +84,7 @@ fn token_time_follows_the_wall_clock_until_it_jumps() {
     let (store, machine) = (store(), Machine::new());
     let guard = guard(&store, &machine, "a");
     pass(&machine, &guard, 5 * SECOND);
-    // A request between two checks.
+    // A request between two checks sees the wall clock advance.
     machine.run(SECOND);
     assert_eq!(token(&guard), 6 * SECOND);
     // Time servers correct by less than a jump, either way.
@@ -193,14 +193,14 @@ fn the_mark_survives_a_restart() {
     pass(&machine, &first, SECOND);
     machine.set(400 * DAY);
     first.accept();
-    // Killed immediately; then the clock is set back.
+    // The process is killed immediately, and the clock is set back.
     drop(first);
     machine.set(-400 * DAY);
     machine.run(30 * SECOND);
     let second = guard(&store, &machine, "a");
     assert!(second.untrusted_jump().is_some());
     assert_eq!(token(&second), 400 * DAY + 31 * SECOND);
-    // After a reboot the uptime is no help.
+    // After a reboot the uptimes cannot be compared.
     machine.uptime.store(5 * SECOND, Ordering::SeqCst);
     let third = guard(&store, &machine, "b");
     assert!(third.untrusted_jump().is_some());
@@ -215,6 +215,7 @@ fn begin(gap: i64, boot: &str, downtime: i64) -> TrustedTime {
         uptime: Some(uptime),
     };
     let mark = TrustedTime::begin(None, Some("a"), reading(NOW, 100 * SECOND)).mark(Some("a"));
+    // After a reboot the uptime begins at zero.
     let uptime = if boot == "a" {
         100 * SECOND + downtime
     } else {

@@ -1,4 +1,4 @@
-//! Decides which time is trusted. Pure: each clock reading is passed in, nothing is stored.
+//! Decides which time is trusted. It is pure: clock readings are arguments, and nothing is stored.
 //!
 //! All numbers are milliseconds.
 
@@ -11,7 +11,7 @@ use crate::types::time::{DAY, HOUR};
 
 /// A larger difference between wall clock and uptime counts as a jump. NTP corrects by less.
 pub(super) const JUMP: i64 = HOUR * 1_000;
-/// How long a clock must run consistently after a jump before it is trusted.
+/// The time that a clock must run consistently after a jump before it is trusted.
 pub(super) const CONSISTENT_FOR: i64 = 10 * 60 * 1_000;
 /// The longest downtime that a start accepts. A longer one cannot be distinguished from a clock that is ahead:
 /// then deletions wait for [`CONSISTENT_FOR`], while the service works normally.
@@ -126,13 +126,13 @@ impl TrustedTime {
             Some(downtime) => (downtime, gap.saturating_sub(downtime)),
             // After a reboot the exact downtime is unknown; a plausible one is accepted.
             None if (-JUMP..=DOWNTIME).contains(&gap) => (gap.max(0), 0),
-            // The downtime is unknown. Count what the last process may have seen after its last mark.
+            // The downtime is unknown. Count the time that the last process may have run after its last mark.
             None => (MARK_EVERY, gap),
         };
         trusted_time.token = mark.token.saturating_add(passed);
         trusted_time.wall = mark.wall.saturating_add(passed);
         match reading.uptime {
-            // Without an uptime, as in tests, every reading is trusted.
+            // Without an uptime, as on a manual clock, every reading is trusted.
             Some(since) if jump.abs() > JUMP => {
                 trusted_time.untrusted_jump = Some(ClockJump {
                     jump,
@@ -148,15 +148,16 @@ impl TrustedTime {
     pub(super) fn observe(&mut self, reading: Reading) -> Option<TrustChange> {
         let (before, moved) = (self.last, self.last.moved != reading.moved);
         self.last = reading;
-        // The last reading without uptime was trusted as well.
+        // Without two uptimes a jump cannot be detected, so the reading is trusted.
         let (Some(up), Some(last_up)) = (reading.uptime, before.uptime) else {
             self.trust();
             return None;
         };
         let elapsed = up.saturating_sub(last_up).max(0);
-        // Advances with the uptime, so that a wall clock that goes back does not revive expired tokens.
+        // Token time advances with the uptime, so that a wall clock that goes back does not revive expired tokens.
         self.token = self.token.saturating_add(elapsed);
         self.wall = self.wall.saturating_add(elapsed);
+        // Compared with the previous reading only, so that slow corrections by NTP do not add up to a jump.
         let jump = reading.wall() - before.wall().saturating_add(elapsed);
         let mut change = None;
         if moved {
@@ -173,7 +174,7 @@ impl TrustedTime {
             };
             self.untrusted_jump = Some(untrusted_jump);
             change = Some(TrustChange::JumpFound(untrusted_jump));
-        // Ten consistent minutes outweigh the jump: a clock that was corrected by NTP stays where it is.
+        // After ten consistent minutes the clock is trusted: NTP, for example, has corrected it.
         } else if self
             .untrusted_jump
             .is_some_and(|untrusted_jump| up - untrusted_jump.since >= CONSISTENT_FOR)
@@ -207,7 +208,6 @@ impl TrustedTime {
         self.untrusted_jump
     }
 
-    /// The mark that the next start compares its clock with.
     pub(super) fn mark(&self, boot: Option<&str>) -> Mark {
         Mark {
             token: self.token,

@@ -1,8 +1,8 @@
-//! What the rules judge: the requests of clients with their answers, and the telemetry of their players.
+//! The input of the rules: the requests of clients with their answers, and the telemetry of their players.
 
 use std::collections::BTreeMap;
 
-/// Between an entitlement and the preflight that uses it.
+/// Maximum milliseconds between an entitlement and the preflight that uses it.
 const START: i64 = 60_000;
 /// Milliseconds for which a session lives after its last heartbeat.
 pub(super) const ALIVE: i64 = 35_000;
@@ -18,10 +18,9 @@ pub struct Program {
 /// A request and its answer. Times are milliseconds since 1970.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// The request id: the evidence that a report names.
+    /// The request id, which reports name as evidence.
     pub id: String,
     pub at: i64,
-    /// Label of the route.
     pub route: String,
     pub status: u16,
     pub code: Option<String>,
@@ -87,10 +86,9 @@ impl Call {
         self.code.as_deref() == Some(code)
     }
 
-    /// A value of the query.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
-        // The text of the record: nothing is percent-encoded in the values that rules read.
+        // Not percent-decoded: the values that rules read are never encoded.
         let mut pairs = self
             .query
             .split('&')
@@ -102,7 +100,7 @@ impl Call {
     #[must_use]
     pub fn position(&self) -> Option<f64> {
         let number: f64 = self.headers.get("timestamp")?.parse().ok()?;
-        // The interface tells milliseconds by their size.
+        // The interface recognises milliseconds by their size.
         Some(if number > 1e11 {
             number / 1_000.0
         } else {
@@ -110,7 +108,7 @@ impl Call {
         })
     }
 
-    /// Whether the other call asks for the same once more.
+    /// Whether both calls ask for the same.
     #[must_use]
     pub fn repeats(&self, other: &Self) -> bool {
         self.route == other.route
@@ -133,15 +131,15 @@ impl Conversation {
     #[must_use]
     pub fn new(mut calls: Vec<Call>, mut events: Vec<Event>) -> Self {
         calls.sort_by_key(|call| call.at);
-        // By the client's clock: it says in which order things happened, while uploads come in batches.
+        // By the client's clock, which shows the order of events: uploads come in batches.
         events.sort_by_key(|event| (event.timestamp, event.sequence));
         let mut conversation = Self { calls, events };
-        // Refused calls have no user in the journal, and the rules about tokens need them.
+        // Calls with a refused token have no user in the journal, but the rules about tokens need it.
         conversation.attribute_users();
         conversation
     }
 
-    /// A request whose user token was refused has no user. Its session or its device tells whose it was.
+    /// Finds the user of each request whose user token was refused, by its session or device.
     fn attribute_users(&mut self) {
         let mut owners: BTreeMap<String, String> = BTreeMap::new();
         for call in &self.calls {
@@ -159,8 +157,7 @@ impl Conversation {
         }
     }
 
-    /// Keeps what belongs to one session: its own calls, those of its user that name no other session, and the events
-    /// of its device.
+    /// Keeps the calls of one session, those of its user that name no other session, and the events of its device.
     #[must_use]
     pub fn of_session(&self, session: &str) -> Self {
         let own = |call: &&Call| call.session.as_deref() == Some(session);
@@ -198,7 +195,7 @@ impl Conversation {
         }
     }
 
-    /// When the period ends.
+    /// Returns the time of the last call.
     #[must_use]
     pub fn end(&self) -> i64 {
         self.calls.last().map_or(0, |call| call.at)
@@ -209,7 +206,6 @@ impl Conversation {
         group(&self.calls, |call| call.user.as_deref())
     }
 
-    /// The calls of each playback session.
     #[must_use]
     pub fn sessions(&self) -> BTreeMap<&str, Session<'_>> {
         let calls = group(&self.calls, |call| call.session.as_deref());
@@ -222,8 +218,8 @@ impl Conversation {
         group(&self.events, |event| event.device.as_deref())
     }
 
-    /// The entitlements that a session rests on: those that name it, and those of its user and asset that name none, from
-    /// its start on.
+    /// Returns the entitlements that a session rests on: those that name it, and those of its user and asset that name
+    /// none, from its start on.
     #[must_use]
     pub fn entitlements<'a>(&'a self, session: &Session<'a>) -> Vec<&'a Call> {
         let Some(first) = session.calls.first() else {

@@ -1,7 +1,7 @@
 //! Judges how a client uses the interface, from its requests and its telemetry.
 //!
-//! The rules are a table ([`rules`](rules::rules)); each is a pure function of a [`Conversation`]. What a client never came to
-//! do is "not seen", which is no pass. A [`Profile`] waives rules for a client, each with a reason.
+//! The rules are a table ([`rules`](rules::rules)); each is a pure function of a [`Conversation`]. A rule without an
+//! occasion is "not seen", which does not count as passed. A [`Profile`] waives rules for a client, each with a reason.
 
 mod conversation;
 mod profile;
@@ -13,13 +13,13 @@ pub use conversation::{Call, Conversation, Event, Program};
 pub use profile::{Profile, ProfileError};
 pub use rules::{Level, Rule, find, rules};
 
-/// Changes with each rule, threshold or meaning.
+/// Increased with each change of a rule, a threshold or a meaning.
 pub const RULES_VERSION: u32 = 1;
 
-/// Request ids that a result names as evidence; more would not say more.
+/// Maximum request ids that a result names as evidence.
 const EVIDENCE: usize = 20;
 
-/// What a rule found: how many cases it could judge, and those that broke it.
+/// The result of a rule: how many cases it could judge, and the breaches.
 #[derive(Debug, Default)]
 pub struct Finding {
     pub checked: usize,
@@ -50,7 +50,7 @@ pub enum Outcome {
     Passed,
     Failed,
     NotSeen,
-    /// With the reason of the profile.
+    /// Has the reason from the profile.
     Waived(String),
 }
 
@@ -60,7 +60,7 @@ pub struct RuleResult {
     pub outcome: Outcome,
     pub checked: usize,
     pub breaches: usize,
-    /// What the first breach was.
+    /// Describes the first breach.
     pub what: Option<String>,
     pub evidence: Vec<String>,
 }
@@ -69,7 +69,7 @@ pub struct RuleResult {
 pub enum Verdict {
     /// Every rule of the level `must` was seen or waived, and none failed.
     Passed,
-    /// None failed, but rules of the level `must` were not seen.
+    /// None failed, but a rule of the level `must` was not seen.
     Incomplete,
     Failed,
 }
@@ -111,7 +111,6 @@ impl Report {
     }
 }
 
-/// Judges a conversation by all rules.
 #[must_use]
 pub fn judge(conversation: &Conversation, profile: &Profile) -> Report {
     let results = rules().iter().map(|rule| {

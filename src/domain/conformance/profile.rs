@@ -16,7 +16,7 @@ pub enum ProfileError {
 pub struct Profile(BTreeMap<String, String>);
 
 impl Profile {
-    /// Takes the waived rules with their reasons.
+    /// `waived` maps the id of a rule to the reason.
     ///
     /// # Errors
     /// A rule is unknown, or its reason is empty.

@@ -12,7 +12,7 @@ use crate::domain::decision::{DecisionTrace, RightsSource};
 use crate::domain::schedule::{Program, Schedule};
 use crate::types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
-/// From memory only. Cheap to clone.
+/// Decides from memory only. Cheap to clone.
 #[derive(Clone)]
 pub struct EntitlementService {
     catalog: Catalog,
@@ -32,7 +32,7 @@ pub(super) enum OfferState {
     Yes(Option<UnixSeconds>),
     /// A default offer outside its sale window.
     NotOnSale,
-    /// The time of the last grant's end.
+    /// The end of the last grant.
     Expired(UnixSeconds),
     Revoked(UnixSeconds),
     No,
@@ -71,9 +71,9 @@ impl EntitlementService {
         }
     }
 
-    /// `address` is the country of the request by IP address, if known. `offset` is the position on a
-    /// livestream and is ignored for everything else. The error is the first reason, in the order of
-    /// [`Denied`]; the steps continue behind it if there is more to show.
+    /// Decides whether a user may play an asset. `address` is the country of the IP address, if known. `offset` is the
+    /// position on a livestream and is ignored for everything else. The error is the first reason, in the order of
+    /// [`Denied`]; the trace continues after it if there is more to show.
     pub fn decide(
         &self,
         user: &User,
@@ -122,7 +122,7 @@ impl EntitlementService {
         })
     }
 
-    /// Whatever the current program is.
+    /// Returns whether an offer gives access to the asset, whatever the current program is.
     #[must_use]
     pub fn is_entitled(
         &self,
@@ -143,7 +143,7 @@ impl EntitlementService {
         &self.settings
     }
 
-    /// A broadcast whose livestream is not in the catalogue does not resolve.
+    /// Resolves an asset id. A broadcast whose livestream is not in the catalogue does not resolve.
     pub(super) fn subject(&self, snapshot: &CatalogSnapshot, id: &AssetId) -> Option<Subject> {
         // The order does not matter: the three share one namespace.
         if let Some(livestream) = snapshot.livestream(&LivestreamId::from(id)) {
@@ -208,7 +208,7 @@ impl EntitlementService {
                     program,
                     at,
                 };
-                // A channel has no end: heartbeats check each program.
+                // Without end: heartbeats check each program.
                 Ok((playing, None))
             }
             Subject::Broadcast(livestream, program) => {
@@ -269,8 +269,8 @@ impl Playing {
     }
 }
 
-/// Live while it is on air and has live rights; otherwise from its start, while on air by its
-/// start-over right, later by its catch-up.
+/// Decides how a broadcast is played: live while it is on air and has live rights; otherwise from its start, by
+/// start-over while it is on air and by catch-up afterwards.
 fn broadcast(
     livestream: Arc<Livestream>,
     program: Program,
@@ -289,7 +289,7 @@ fn broadcast(
         return Ok((playing, Some(end)));
     }
     let end = if on_air {
-        // From its start: that is start-over, a right of its own.
+        // Played from its start while on air, it needs the right of start-over.
         PositionRights::for_program(&livestream, &program).check(program.start(), now)?;
         catchup_end.unwrap_or(program.stop())
     } else {
@@ -319,7 +319,7 @@ pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Of
     if let Some(until) = active.map(|grant| grant.expiry).reduce(later) {
         return OfferState::Yes(until);
     }
-    // Only the last grant explains why there is none now.
+    // Without an active grant, the last one explains why.
     of_offer().next_back().map_or(OfferState::No, |last| {
         let revoked = last.revoked.map(|revoked| OfferState::Revoked(revoked.at));
         let expired = last.expiry.map(OfferState::Expired);
@@ -327,8 +327,8 @@ pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Of
     })
 }
 
-/// `GeoBlocked` if the user has an offer that does not cover this country, or if no offer covers
-/// it; `NotEntitled` if an offer that covers it could be bought.
+/// Combines the offers. The error is `GeoBlocked` if the user has an offer that does not cover this country, or if no
+/// offer covers it; `NotEntitled` if an offer that covers it could be bought.
 pub(super) fn access(user: &User, evaluations: &[OfferEvaluation]) -> Result<Access, Denied> {
     let has = |evaluation: &&OfferEvaluation| matches!(evaluation.held, OfferState::Yes(_));
     let mut open = evaluations

@@ -9,10 +9,10 @@ use crate::domain::schedule::Program;
 use crate::types::{AssetId, Country, LiveOffset, UnixSeconds};
 
 pub struct EntitlementExplanation {
-    /// They continue after a denial if there is more to show.
+    /// The steps continue after a denial if there is more to show.
     pub steps: Vec<DecisionStep>,
     pub denied: Option<Denied>,
-    /// Whose rights deny it.
+    /// The source of the rights that deny it.
     pub refused_by: Option<RightsSource>,
     /// `None` if the viewer is denied.
     pub pin_needed: Option<bool>,
@@ -50,6 +50,7 @@ impl EntitlementService {
                 let [from, to] = self.settings().night.texts();
                 format!("rule `watershed`, {from} to {to}")
             }
+            // Videos on demand follow the age rule under either setting.
             (PinRule::Age | PinRule::Watershed, _) => "rule `age`".to_owned(),
         };
         let rating = playing.pg_age();
@@ -86,6 +87,7 @@ pub(super) fn country(
 ) -> DecisionStep {
     let country = settings.viewer_country(user, address);
     let finding = match country {
+        // First, because the tag overrides any country.
         _ if any_country(user) => "a tag switches the country check off".to_owned(),
         None if user.country.is_some() => {
             "unknown: GeoIP has no country for the address, and `geo.profile_fallback` is off"

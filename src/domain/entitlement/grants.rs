@@ -12,7 +12,7 @@ use crate::store::{Commit, Durability, Store, StoreError, Txn};
 use crate::types::time::DAY;
 use crate::types::{OfferId, OperatorId, UnixSeconds, UserId};
 
-/// Per user, including history. The oldest inactive grants make room.
+/// Maximum number of grants per user, including history. New grants replace the oldest inactive ones.
 pub(crate) const GRANTS_MAX: usize = 200;
 
 #[derive(Clone)]
@@ -24,7 +24,6 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// `exists` looks up users in the same store.
     pub fn open(store: Store, catalog: Catalog, exists: UserExists) -> Result<Self, StoreError> {
         let memory = Arc::new(GrantsInMemory::default());
         store.attach::<tables::GrantTable>(Arc::clone(&memory) as _)?;
@@ -36,13 +35,13 @@ impl Grants {
         })
     }
 
-    /// Current and past ones, oldest first.
+    /// Returns current and past grants, oldest first.
     #[must_use]
     pub fn for_user(&self, user: &UserId) -> Vec<Arc<Grant>> {
         self.memory.of(user)
     }
 
-    /// Walks over all users: for imports, not for viewer requests.
+    /// Counts the users who hold each offer. It walks over all users, so viewer requests must not call it.
     #[must_use]
     pub fn holders(&self, now: UnixSeconds) -> HashMap<OfferId, usize> {
         let mut holders = HashMap::new();
@@ -57,8 +56,7 @@ impl Grants {
         holders
     }
 
-    /// Grants an offer to a user: until `expiry`, otherwise for the offer's duration, otherwise until
-    /// revoked. Durable.
+    /// Durably grants an offer to a user: until `expiry`, otherwise for the offer's duration, otherwise until revoked.
     pub fn grant(
         &self,
         user: UserId,
@@ -112,7 +110,7 @@ impl Grants {
         })
     }
 
-    /// Durable. [`GrantError::NotGranted`] if there is none.
+    /// Durably revokes the active grants of an offer. [`GrantError::NotGranted`] if there are none.
     pub fn revoke(
         &self,
         user: UserId,
@@ -122,7 +120,7 @@ impl Grants {
     ) -> Commit<(), GrantError> {
         self.store.write(Durability::Durable, move |txn| {
             let mut found = false;
-            // All of them, should the offer have more than one active grant.
+            // An offer may have more than one active grant.
             for (key, mut grant) in txn.scan::<tables::GrantTable>(&user, usize::MAX)? {
                 if grant.offer == offer && grant.is_active(now) {
                     grant.revoked = Some(Revocation { at: now, by });
@@ -135,7 +133,7 @@ impl Grants {
     }
 }
 
-/// At the limit the oldest inactive grant is deleted.
+/// Returns the number of a new grant. At the limit, the oldest inactive grant is deleted.
 fn make_room(
     txn: &mut Txn<'_>,
     grants: &[((UserId, u32), Grant)],
@@ -151,7 +149,7 @@ fn make_room(
     Ok(last.map_or(0, |last| last.saturating_add(1)))
 }
 
-/// Part of the transaction that erases the account.
+/// Deletes the grants of a user in the transaction that erases the account.
 pub(crate) fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (key, _) in txn.scan::<tables::GrantTable>(user, usize::MAX)? {
         txn.delete::<tables::GrantTable>(&key)?;

@@ -15,10 +15,10 @@ pub(crate) const TAG_ANY_DEVICE: &str = "no-device-limit";
 /// Expired and revoked grants are kept as history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// If it has left the catalogue, the grant gives no access.
+    /// If the offer has left the catalogue, the grant gives no access.
     pub offer: OfferId,
     pub purchased_at: UnixSeconds,
-    /// `None`: until revoked.
+    /// `None` means until revoked.
     pub expiry: Option<UnixSeconds>,
     /// `None` for the administrator of the installation.
     pub granted_by: Option<OperatorId>,
@@ -50,9 +50,9 @@ pub enum PinRule {
 pub struct EntitlementSettings {
     pub rule: PinRule,
     pub night: Hours,
-    /// Unless the livestream overrides it.
+    /// The treatment of unrated programs, unless the livestream overrides it.
     pub unrated: Unrated,
-    /// Used if the address has no country.
+    /// Whether the country of the account counts if that of the address is unknown.
     pub profile_country: bool,
 }
 
@@ -87,14 +87,14 @@ pub enum Playing {
 pub struct Decision {
     pub playing: Playing,
     pub pg_age: Option<u8>,
-    /// The earliest end of offer, catch-up and asset window.
+    /// The earliest end of the offer, the catch-up window and the asset's window.
     pub valid_until: Option<UnixSeconds>,
     pub pin_needed: bool,
     /// Sorted; empty means everywhere.
     pub countries: Vec<Country>,
 }
 
-/// The order is the precedence: the first that applies is returned.
+/// Ordered by precedence: the first denial that applies is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Denied {
     #[error("no asset has this id")]
@@ -141,17 +141,17 @@ impl EntitlementSettings {
     /// `unrated` is the livestream's override.
     fn is_rated_above(&self, user: &User, pg_age: Option<u8>, unrated: Option<Unrated>) -> bool {
         pg_age
+            // The first one that is known: the rating, the livestream's override, the setting.
             .map(Unrated::Age)
             .or(unrated)
             .unwrap_or(self.unrated)
             .needs_pin(user.parental.limit)
     }
 
-    /// Of the address, otherwise of the account.
+    /// Returns the country of the address, otherwise that of the account.
     #[must_use]
     pub fn viewer_country(&self, user: &User, address: Option<Country>) -> Option<Country> {
-        // Users cannot change the country of their account after sign-up, or they could choose it for each
-        // title.
+        // Users cannot change the country of their account after sign-up, or they could choose it for each title.
         address.or(user.country.filter(|_| self.profile_country))
     }
 }

@@ -9,10 +9,10 @@ use crate::domain::schedule::{self, Program};
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
 
-/// Seconds. Players buffer some segments, and clocks differ.
+/// Seconds around now that count as the live point: players buffer some segments, and clocks differ.
 const LIVE: i64 = 60;
-/// Seconds. `offset` reaches back a day, and a player that pauses there falls further behind. A
-/// position before that is not a Unix time (some players count from their start).
+/// Maximum time-shift in seconds. `offset` reaches back a day, and a player that pauses there falls further behind. An
+/// earlier position is not a Unix time: some players count from their start.
 const SHIFT_MAX: i64 = 25 * HOUR;
 
 #[must_use]
@@ -20,7 +20,7 @@ pub(crate) fn checked_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSe
     if (-SHIFT_MAX..=LIVE).contains(&claimed.since(now)) {
         claimed
     } else {
-        // No player can be there, so the live point is what it shows.
+        // No player can be at this position, so it is treated as the live point.
         now
     }
 }
@@ -33,7 +33,7 @@ pub struct PositionRights {
     pub start_over: bool,
     /// Has an effect only with `live`.
     pub rewind: bool,
-    /// Half open: the end does not belong to it.
+    /// A half-open interval.
     pub catchup: Option<(UnixSeconds, UnixSeconds)>,
     pub live_by_default: bool,
 }
@@ -44,7 +44,7 @@ pub enum Withheld {
         /// Other programs of the livestream may be watched live.
         by_default: bool,
     },
-    /// It is behind the live point, and no right reaches back to it.
+    /// The position is behind the live point, and no right covers it.
     NotAvailable,
 }
 
@@ -88,8 +88,8 @@ impl PositionRights {
     // The livestream's defaults apply, as if the gap were a program.
     fn in_gap(livestream: &Livestream, (from, to): (UnixSeconds, UnixSeconds)) -> Self {
         let days = i64::from(livestream.catchup_days);
-        // A livestream without a schedule is one endless gap: its catch-up does not wait for the end of it,
-        // unless that would show what may not be watched live.
+        // A livestream without a schedule is one endless gap. Its catch-up opens at the start of the gap, unless
+        // that would show what may not be watched live.
         let opens = if livestream.live_rights || livestream.start_over {
             from
         } else {

@@ -10,7 +10,7 @@ use crate::types::{AssetId, Country, LivestreamId, UnixSeconds};
 
 pub struct PublicLivestream {
     pub livestream: Arc<Livestream>,
-    /// That of the offer, or the start of the first broadcast without live rights.
+    /// The end of the offer, or the start of the next broadcast without live rights.
     pub until: UnixSeconds,
 }
 
@@ -92,6 +92,7 @@ impl EntitlementService {
                 OfferState::Yes(end) if here => {
                     ends = Some(ends.map_or(end, |known| later(known, end)))
                 }
+                // Only this case is a refusal by country.
                 OfferState::Yes(_) => elsewhere = true,
                 OfferState::NotOnSale
                 | OfferState::Expired(_)
@@ -103,7 +104,7 @@ impl EntitlementService {
             true => Denied::GeoBlocked,
             false => Denied::NotEntitled,
         })?;
-        // There is no license without a session.
+        // Encrypted streams need a license, and a license needs a session.
         if livestream.encrypted {
             return Err(Denied::NotAvailable);
         }

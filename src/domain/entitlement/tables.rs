@@ -14,7 +14,7 @@ pub(crate) fn schema(schema: Schema) -> Schema {
     schema.with::<GrantTable>()
 }
 
-/// Keys are user and number, in the order of granting.
+/// Grants by user and number. The numbers follow the order of granting.
 pub(super) struct GrantTable;
 
 impl Record for Grant {}

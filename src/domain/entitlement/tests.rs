@@ -321,7 +321,7 @@ fn the_country_comes_first_after_the_asset() {
     );
     world.give("north", None, EVENING).unwrap();
     assert_eq!(world.denied(&from(Some("SE")), "nordic", 0), None);
-    // The user's offer does not cover that country.
+    // The user's own offer does not cover that country.
     assert_eq!(
         world.denied(&from(Some("IT")), "nordic", 0),
         Some(Denied::GeoBlocked)
@@ -654,7 +654,7 @@ fn the_night_follows_the_clock_of_the_channel_over_its_changes() {
         ("2026-03-29T03:59:59Z", true),
         ("2026-03-29T04:00:00Z", false),
         ("2026-03-29T20:00:00Z", true),
-        // And ends on 25 October: an hour later.
+        // It ends on 25 October: six o'clock comes an hour later.
         ("2026-10-24T20:00:00Z", true),
         ("2026-10-25T04:59:59Z", true),
         ("2026-10-25T05:00:00Z", false),

@@ -58,7 +58,7 @@ impl From<StoreError> for EpgSourceError {
     }
 }
 
-/// Makes the guide around a time, in the JSON form of an import.
+/// Generates a guide around a time, in the JSON form of imports.
 pub(crate) type GuideMaker = Box<dyn Fn(UnixSeconds) -> String + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -198,21 +198,21 @@ impl EpgSources {
             // between.
             let _running = self.0.running.lock();
             let before = self.state(source);
-            // With other settings the same guide gives another schedule, so it must be fetched in full.
+            // After a change of the settings the same guide may give another schedule, so it must be fetched in full.
             let known = Some(&before).filter(|state| state.fingerprint == self.fingerprint(source));
             let known = known.map_or_else(Validators::default, |state| Validators {
                 etag: state.etag.clone(),
                 modified: state.modified.clone(),
             });
             let result = self.fetch_and_import(source, &known, Refresh::default(), now);
-            // Failures are recorded and retried; they must not stop the other sources.
+            // Failures are recorded and retried. They must not stop the other sources.
             imported += usize::from(matches!(result, Ok(Some(_))));
             self.record_result(source, before, &result, now)?;
         }
         Ok(imported)
     }
 
-    /// Ignores the validators, so the guide is read in full.
+    /// Fetches and imports a guide now. The request is unconditional, so the guide is read in full.
     pub fn refresh(
         &self,
         name: &str,
@@ -223,7 +223,7 @@ impl EpgSources {
         let _running = self
             .0
             .running
-            // With a limit: a fetch may take minutes, and the request of the operator has a deadline.
+            // A fetch may take minutes, but the request of the operator has a deadline.
             .try_lock_for(LOCK_TIMEOUT)
             .ok_or(EpgSourceError::Busy)?;
         let result = self.fetch_and_import(source, &Validators::default(), how, now);

@@ -30,7 +30,7 @@ impl Record for EpgSourceState {
     }
 }
 
-/// Lacks the new channels of a guide.
+/// Version 1, which lacks the new channels of a guide.
 mod v1 {
     use serde::Deserialize;
 

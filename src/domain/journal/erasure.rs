@@ -41,7 +41,6 @@ pub fn request_erasure(
     txn.put::<JournalErasures>(user, &JournalErasure { since: now })
 }
 
-/// The user or partner whose records are erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ErasureSubject {
     User(UserId),
@@ -70,17 +69,17 @@ impl ErasureSubject {
 }
 
 impl RequestJournal {
-    /// Runs the recorded erasures. Returns how many were done; what fails is tried again.
+    /// Runs the recorded erasures. Returns how many were done. A failed one is tried again by the next run.
     pub fn run_erasures(&self) -> Result<usize, JournalError> {
         let store = &self.shared.store;
         let pending = store.read(|txn| txn.scan::<JournalErasures>(&All, USERS_AT_ONCE))?;
         for (user, JournalErasure { since }) in &pending {
             let user = *user;
-            // Its requests may still be answered, so later records are dropped, too.
+            // Requests of the user may still be in progress, so their later records are dropped, too.
             self.writer
                 .run(JournalJob::Forget(ErasureSubject::User(user)))?;
             self.erase(ErasureSubject::User(user))?;
-            // The entry goes last, when nothing of the user is left.
+            // The entry is deleted last, when nothing of the user is left.
             let done = move |txn: &mut Txn<'_>| txn.delete::<JournalErasures>(&user);
             store
                 .write::<_, StoreError, _>(Durability::Durable, done)
@@ -106,7 +105,9 @@ impl RequestJournal {
         for first in finished {
             // One segment at a time, so that retention and the writer wait for milliseconds only.
             let _rewriting = shared.rewriting.lock();
+            // The index excludes most segments, which then need no rewrite.
             let ruled_out = |index: super::index::SegmentIndex| !index.may_contain(subject.key());
+            // Retention may have deleted the segment since it was listed.
             let deleted = !shared.segments.lock().contains_key(&first);
             if deleted || shared.directory.index(first).is_some_and(ruled_out) {
                 continue;

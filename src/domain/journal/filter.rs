@@ -57,6 +57,7 @@ impl StatusFilter {
 impl JournalFilter {
     #[must_use]
     pub fn selects(&self, record: &JournalRecord) -> bool {
+        // An absent condition selects every record.
         fn is<T: PartialEq>(wanted: Option<&T>, is: Option<&T>) -> bool {
             wanted.is_none() || wanted == is
         }
@@ -78,7 +79,7 @@ impl JournalFilter {
             && self.after.is_none_or(|after| record.number > after)
     }
 
-    /// Whether a segment can contain a selected record, judged by its bounds.
+    /// Whether a segment can contain a selected record, by its bounds.
     pub(super) fn reaches(&self, segment: &SegmentSummary) -> bool {
         self.from.is_none_or(|from| segment.last_at >= millis(from))
             && self.to.is_none_or(|to| segment.first_at < millis(to))
@@ -86,7 +87,7 @@ impl JournalFilter {
             && self.after.is_none_or(|after| segment.last > after)
     }
 
-    /// The values that a segment's index can rule out.
+    /// Returns the values that the index of a segment can exclude.
     pub(super) fn keys(&self) -> Vec<IndexKey> {
         let texts = [
             self.id.as_deref().map(IndexKey::of_id),

@@ -1,5 +1,5 @@
 //! The index of a finished segment: its bounds, and a Bloom filter over the values that readers filter by. It is a file
-//! next to the segment. Without a sound index the segment is read instead.
+//! next to the segment. If it is missing or damaged, the segment is read instead.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::types::{AssetId, PartnerId, SessionId, UserId};
 
 /// Start of the file. The last byte is the version.
 const MARK: [u8; 4] = *b"PGi\x01";
-/// With ten bits for each value and five probes, about one value in a hundred is found by mistake.
+/// With ten bits for each value and five probes, the false positive rate is about 1 %.
 const BITS_PER_KEY: usize = 10;
 const PROBES: u64 = 5;
 
@@ -19,8 +19,8 @@ const PROBES: u64 = 5;
 pub(super) struct IndexKey(u64);
 
 impl IndexKey {
-    /// The hash is stored, so it must be the same in every version: not that of the standard library.
     fn new(kind: u8, value: &[u8]) -> Self {
+        // Not the hash of the standard library: this one is stored, so it must be the same in every version.
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(&[kind]);
         context.update(value);
@@ -88,7 +88,7 @@ pub(super) struct SegmentBounds {
     pub(super) last: u64,
     pub(super) first_at: i64,
     pub(super) last_at: i64,
-    /// How many records the segment has. Fewer that can be read mean damage.
+    /// Number of records in the segment. If fewer can be read, it is damaged.
     pub(super) count: u64,
 }
 
@@ -100,6 +100,7 @@ pub(super) struct SegmentIndex {
 
 impl SegmentIndex {
     pub(super) fn new(bounds: SegmentBounds, keys: &SegmentKeys) -> Self {
+        // At least 8 bytes: the number of bits is a divisor and must not be 0.
         let mut bloom = vec![0; (keys.0.len() * BITS_PER_KEY).div_ceil(8).max(8)];
         let bits = bloom.len() as u64 * 8;
         for bit in keys.0.iter().flat_map(|key| key.bits(bits)) {

@@ -1,6 +1,6 @@
-//! The request journal: what was asked, what was answered, and why at that moment.
+//! The request journal: records of requests, their answers, and the decisions behind them.
 //!
-//! Records are queued by requests, which never wait, and written by one thread to append-only segments. A finished
+//! Requests queue their records without waiting, and one thread writes them to append-only segments. A finished
 //! segment is compressed and gets an index. The journal explains the service; nothing in the service depends on it, so
 //! a failure of its files costs records and never a request.
 
@@ -70,7 +70,7 @@ pub struct JournalCounts {
 #[derive(Clone)]
 pub struct RequestJournal {
     shared: Arc<Shared>,
-    /// The thread writes what is queued and stops when the last handle is dropped.
+    /// The thread writes the queued records and stops when the last handle is dropped.
     writer: Arc<WriterThread>,
 }
 
@@ -80,7 +80,7 @@ struct Shared {
     directory: SegmentDirectory,
     /// Every segment by the number of its first record, the open one included.
     segments: Mutex<BTreeMap<u64, SegmentSummary>>,
-    /// Whether the segments that exist are known: otherwise a new one could replace one of them.
+    /// Whether the existing segments are known. If not, nothing is recorded: a new segment could replace one of them.
     usable: bool,
     /// Held while finished files are replaced or deleted, so that an erasure cannot bring back a deleted segment.
     rewriting: Mutex<()>,
@@ -97,14 +97,14 @@ impl RequestJournal {
     /// Finishes the segment that the last process left open.
     ///
     /// # Errors
-    /// The thread cannot be started. If the files cannot be read, the error is logged and nothing is recorded: a
-    /// service without its journal serves.
+    /// The thread cannot be started. If the files cannot be read, the error is logged and nothing is recorded: the
+    /// service also runs without its journal.
     pub fn open(store: Store, settings: JournalSettings) -> io::Result<Self> {
         let directory = SegmentDirectory::new(&settings.directory, settings.sync);
         let (segments, usable) = match directory.load() {
             Ok(segments) => (segments, true),
             Err(error) => {
-                // Not an error of the start: the service does not depend on its journal.
+                // Does not fail the start: the service does not depend on its journal.
                 tracing::error!(%error, "failed to open the request journal; nothing is recorded until the next start");
                 (BTreeMap::new(), false)
             }
@@ -131,7 +131,7 @@ impl RequestJournal {
         })
     }
 
-    /// Queues a record and never waits. A record that finds no place is dropped and counted.
+    /// Queues a record without waiting. If the queue is full, the record is dropped and counted.
     pub fn record(&self, record: JournalRecord) {
         self.record_with(record, None);
     }
@@ -146,7 +146,6 @@ impl RequestJournal {
         }
     }
 
-    /// Number of the last record that readers can see.
     #[must_use]
     pub fn last_number(&self) -> u64 {
         self.shared.last.load(Relaxed)
@@ -157,8 +156,7 @@ impl RequestJournal {
         self.writer.run(JournalJob::Flush)
     }
 
-    /// Deletes what is too old and, oldest first, what exceeds the size limit. Returns how many segments were
-    /// deleted.
+    /// Deletes expired segments and, oldest first, those beyond the size limit. Returns how many were deleted.
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, JournalError> {
         let oldest = (now.0 - self.shared.settings.keep).saturating_mul(1_000);
         Ok(self.shared.drop_expired(oldest)? + self.shared.make_room()?)
@@ -194,7 +192,7 @@ impl Shared {
     }
 
     fn make_room(&self) -> io::Result<usize> {
-        // The open segment grows, and its compressed form is written next to it.
+        // Leaves room for the open segment and for its compressed form, which is written next to it.
         let most = self
             .settings
             .max_bytes
@@ -202,12 +200,12 @@ impl Shared {
         self.drop_segments(|_, total| total > most)
     }
 
-    /// Deletes finished segments from the oldest on while `condemned`, which gets the bytes that are left.
+    /// Deletes finished segments, oldest first, while `condemned` is true of the segment and the bytes that are left.
     fn drop_segments(&self, condemned: impl Fn(&SegmentSummary, u64) -> bool) -> io::Result<usize> {
         let mut dropped = 0;
         loop {
-            // One segment at a time under the lock, so that an erasure or the end of a segment waits for one removal
-            // only. Taken before `segments`, here and wherever both are held.
+            // Taken for one segment at a time, so that erasures and the writer wait for one removal only. Lock order:
+            // before `segments`.
             let _rewriting = self.rewriting.lock();
             let total = self.bytes();
             let oldest = {
@@ -218,8 +216,8 @@ impl Shared {
             let Some(oldest) = oldest else {
                 return Ok(dropped);
             };
-            // The files first: a segment that is still listed is read as missing, one that is not listed would never be
-            // removed.
+            // The files first: a listed segment without files reads as missing, but files of a segment that is not listed
+            // would never be removed.
             self.directory.remove(oldest.first)?;
             self.segments.lock().remove(&oldest.first);
             dropped += 1;
@@ -227,7 +225,7 @@ impl Shared {
     }
 }
 
-/// Bounds the records of refusals whose sender no partner token identifies.
+/// Limits the records of refused requests without a valid partner token.
 struct RefusalRate {
     left: u32,
     second: i64,
@@ -255,7 +253,7 @@ impl RefusalRate {
             self.left = self.left.saturating_add(more).min(REFUSALS_BURST);
             self.second = second;
         }
-        // A burst is kept whole, because the first refusals of an incident explain it; after it a steady rate.
+        // The burst keeps the first refusals of an incident, which explain it. A steady rate follows.
         let admitted = self.left > 0;
         self.left = self.left.saturating_sub(1);
         admitted

@@ -10,8 +10,8 @@ use super::segment::SegmentSummary;
 use super::{JournalError, RequestJournal, Shared};
 
 impl RequestJournal {
-    /// The selected records, newest first. It waits for records that are being gathered, and each step may read a file:
-    /// call it on a thread that may block.
+    /// Returns the selected records, newest first. Waits for records that are being gathered, and each step may read a
+    /// file: call it on a blocking thread.
     #[must_use]
     pub fn records(&self, filter: JournalFilter) -> JournalRecords {
         self.writer.flush_for_reader();
@@ -20,15 +20,15 @@ impl RequestJournal {
         JournalRecords {
             segments: reached.cloned().collect(),
             shared: Arc::clone(&self.shared),
-            // A later record is not part of this reading, so that pages do not overlap.
+            // Later records are left out, so that pages do not overlap.
             upto: self.shared.last.load(Relaxed),
             filter,
             loaded: Vec::new(),
         }
     }
 
-    /// Up to `limit` of the selected records, newest first. With `after` they are the first ones behind it, so that a
-    /// reader who follows misses none.
+    /// Returns up to `limit` of the selected records, newest first. With `after` these are the first records behind it, so
+    /// that a reader who follows the journal misses none.
     pub fn list(
         &self,
         filter: JournalFilter,
@@ -39,7 +39,7 @@ impl RequestJournal {
         let mut listed = Vec::new();
         for record in &mut records {
             listed.push(record?);
-            // Old records first: as many as are wanted, and no more held than twice as many.
+            // A follower gets the oldest records. Dropping newer ones here bounds the list to twice the limit.
             if follows && listed.len() >= 2 * limit {
                 listed.drain(..listed.len() - limit);
             } else if !follows && listed.len() == limit {
@@ -78,12 +78,12 @@ impl JournalRecords {
             true => None,
             false => self.shared.directory.index(segment.first),
         };
-        // A segment without a readable index is read.
+        // A segment without a valid index is read.
         if index.is_some_and(|index| !keys.iter().all(|key| index.may_contain(*key))) {
             return Ok(());
         }
         let records = match self.shared.directory.read(segment.first) {
-            // Deleted since.
+            // Retention has deleted the segment in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             records => records?,
         };

@@ -1,7 +1,7 @@
 //! The record of a request, and its form in a segment.
 //!
-//! What may be in a record is decided by its author, from lists of allowed names. This module bounds it and removes
-//! control characters, which no frame may contain.
+//! The HTTP layer decides by lists of allowed names what a record contains. This module limits lengths and removes control
+//! characters, which no frame may contain.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,12 @@ use crate::domain::segment_file::frame::FrameBody;
 use crate::store::{Record, VALUE_MAX, decode_note};
 use crate::types::{AssetId, PartnerId, SessionId, UserId};
 
-/// Characters of most texts.
+/// Maximum characters of most texts.
 const TEXT_MAX: usize = 256;
 const MESSAGE_MAX: usize = 512;
-/// Steps of a record that is too long.
+/// Steps that a shortened record keeps.
 const STEPS_KEPT: usize = 12;
-/// JSON: cut text would not parse, so longer details are left out.
+/// Longer details are dropped and not cut: cut JSON would not parse.
 const DETAILS_MAX: usize = 4_096;
 const LIST_MAX: usize = 32;
 
@@ -23,20 +23,20 @@ const LIST_MAX: usize = 32;
 pub struct JournalRecord {
     /// Position in the journal, from 1. Set by the journal.
     pub number: u64,
-    /// The request id, which a client may have chosen: several records can have the same.
+    /// The request id. A client may choose it, so it need not be unique.
     pub id: String,
     /// When the request was checked, in Unix milliseconds.
     pub at_millis: i64,
     /// Microseconds from the head of the request to its answer.
     pub micros: u64,
     pub partner: Option<PartnerId>,
-    /// Names the partner token without telling it.
+    /// Identifies the partner token without revealing it.
     pub token_id: Option<String>,
     pub user: Option<UserId>,
     pub login: Option<String>,
     pub session: Option<SessionId>,
     pub asset: Option<AssetId>,
-    /// Names the Entitlement Token without telling it.
+    /// Identifies the entitlement token without revealing it.
     pub entitlement: Option<String>,
     pub device: Option<JournalDevice>,
     /// The client's network: /24 of IPv4, /48 of IPv6.
@@ -52,9 +52,7 @@ pub struct JournalRecord {
     pub status: u16,
     pub code: Option<String>,
     pub message: Option<String>,
-    /// JSON.
     pub details: Option<String>,
-    /// The decision as it was made.
     pub steps: Vec<DecisionStep>,
     /// The fault that a lab applied.
     pub fault: Option<String>,
@@ -65,7 +63,7 @@ pub struct JournalDevice {
     pub platform: Option<String>,
     pub kind: Option<String>,
     pub model: Option<String>,
-    /// Shows whether two requests come from the same device, and not which.
+    /// Shows whether two requests come from the same device, but not which one.
     pub id_hash: Option<String>,
 }
 
@@ -150,13 +148,13 @@ impl JournalRecord {
 }
 
 fn bound(text: &mut String, most: usize) {
-    // So few bytes are not more characters. Most texts are short, and counting cost 2 % of an entitlement.
+    // A text has at most as many characters as bytes. Most texts are short, and counting took 2 % of an entitlement.
     if text.len() > most
         && let Some((end, _)) = text.char_indices().nth(most)
     {
         text.truncate(end);
     }
-    // Most texts are plain ASCII, and decoding their characters cost 2 % of an entitlement.
+    // Most texts are plain ASCII, and decoding their characters took 2 % of an entitlement.
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     if !is_plain && text.contains(char::is_control) {
         *text = text.replace(char::is_control, " ");
@@ -166,7 +164,7 @@ fn bound(text: &mut String, most: usize) {
 impl Record for JournalRecord {}
 
 impl FrameBody for JournalRecord {
-    /// Texts of a record contain no control characters, and a body has a checksum of its own.
+    /// Texts of a record contain no control characters, and each body has its own checksum.
     const MARK: [u8; 4] = *b"PGj\x01";
     const HOLE: [u8; 4] = *b"PGj\x02";
     const BODY_MAX: usize = VALUE_MAX;

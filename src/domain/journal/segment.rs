@@ -29,7 +29,7 @@ pub(super) struct SegmentSummary {
     pub(super) last_at: i64,
     /// Bytes of all its files.
     pub(super) bytes: u64,
-    /// Whether it has its last form.
+    /// Whether it is in its final form.
     pub(super) finished: bool,
 }
 
@@ -91,12 +91,12 @@ impl SegmentDirectory {
         self.path.join(format!("{first:020}.length"))
     }
 
-    /// `None` if there is no sound index.
+    /// `None` if there is no valid index.
     pub(super) fn index(&self, first: u64) -> Option<SegmentIndex> {
         SegmentIndex::parse(&fs::read(self.index_file(first)).ok()?)
     }
 
-    /// Finds all segments. One without a sound index, such as the one that was open, is finished now.
+    /// Finds all segments. One without a valid index, such as the one that was open, is finished now.
     pub(super) fn load(&self) -> io::Result<BTreeMap<u64, SegmentSummary>> {
         make_directory(&self.path, self.sync)?;
         let mut segments = BTreeMap::new();
@@ -111,7 +111,7 @@ impl SegmentDirectory {
             let Some(first) = number.and_then(|number| number.parse().ok()) else {
                 continue;
             };
-            // The lengths are removed last when a segment is finished: where they exist, that was interrupted.
+            // The length file is removed last when a segment is finished. If it exists, that was interrupted.
             let known = self.index(first).filter(|_| !self.lengths(first).exists());
             let summary = match known {
                 Some(index) => Some(SegmentSummary::new(index.bounds, self.size(first), true)),
@@ -134,7 +134,7 @@ impl SegmentDirectory {
         for record in self.read(first)? {
             bounds.add(&record);
         }
-        // The name of the segment, also if its first record is lost.
+        // The segment keeps its name even if its first record is lost.
         bounds.first = first;
         let summary = SegmentSummary::new(bounds, self.size(first), true);
         Ok((bounds.count > 0).then_some(summary))
@@ -154,7 +154,7 @@ impl SegmentDirectory {
     pub(super) fn read(&self, first: u64) -> io::Result<Vec<JournalRecord>> {
         let mut records = Vec::new();
         self.scan(first, |record| records.push(record))?;
-        // Behind the records: an erasure replaces them before their index.
+        // Read after the records: an erasure replaces them before their index.
         let expected = self.index(first).map_or(0, |index| index.bounds.count);
         let missing = expected.saturating_sub(records.len() as u64);
         if missing > 0 {
@@ -166,8 +166,8 @@ impl SegmentDirectory {
 
     fn scan(&self, first: u64, mut each: impl FnMut(JournalRecord)) -> io::Result<()> {
         let path = self.records(first);
-        // Only an open segment has the file: it says how much a power cut cannot have taken. Before the records, which
-        // may be appended to.
+        // Only an open segment has this file, with the length that is safely on disk. Read before the records, which may
+        // grow.
         let lengths = Lengths::read(&self.lengths(first));
         let mut frames = RecordFrames::new(SegmentReader::open(&path)?);
         while let Some(record) = frames.next()? {
@@ -181,8 +181,8 @@ impl SegmentDirectory {
         Ok(())
     }
 
-    /// Brings a segment into its last form, with the records that `retained` selects. Deletes a segment that has
-    /// none left. A kill leaves either the old or the new form.
+    /// Brings a segment into its final form, with the records that `retained` selects. Deletes the segment if none is
+    /// left. A kill leaves either the old or the new form.
     pub(super) fn rewrite(
         &self,
         first: u64,
@@ -194,6 +194,7 @@ impl SegmentDirectory {
             let mut written = Ok(());
             let mut frame = Vec::new();
             self.scan(first, |record| {
+                // `scan` does not stop early, so records after a failed write are skipped here.
                 if retained(&record) && written.is_ok() {
                     frame.clear();
                     if encode(&record, &mut frame) {
@@ -205,17 +206,17 @@ impl SegmentDirectory {
             })?;
             written?;
             packer.finish()?;
-            // An index must never rule out what its segment has. Without one the next start writes it again.
+            // An index must never exclude records that its segment has. If it is missing, the next start writes it again.
             remove_if_present(&self.index_file(first))
         })?;
         if bounds.count == 0 {
             self.remove(first)?;
             return Ok(None);
         }
-        // The name of the segment: records before the first one may have been erased.
+        // The segment keeps its name: its first records may have been erased.
         bounds.first = first;
         let index = SegmentIndex::new(bounds, &keys).to_bytes();
-        // Behind the records: an index of records that a power cut takes back would hide others.
+        // Written after the records: after a power cut the index must not be newer than the records and hide some.
         replace(&self.index_file(first), self.sync, |file| {
             file.write_all(&index)
         })?;
@@ -268,7 +269,7 @@ pub(super) struct OpenJournalSegment {
     synced: u64,
     length: u64,
     bounds: SegmentBounds,
-    /// Not the keys of an index: seven digests for each record were a twelfth of an entitlement.
+    /// The keys of the index are not collected here: seven digests for each record took a twelfth of an entitlement.
     subjects: HashSet<ErasureSubject>,
 }
 
@@ -296,7 +297,7 @@ impl OpenJournalSegment {
     pub(super) fn append(&mut self, frames: &[u8], records: &[JournalRecord]) -> io::Result<()> {
         // Written at the known end and not in append mode, so that a partial write is overwritten.
         if let Err(error) = self.file.write_all_at(frames, self.length) {
-            // The rest of a partial write would be read as damage.
+            // Otherwise the rest of a partial write would be read as damage.
             self.file.set_len(self.length)?;
             return Err(error);
         }

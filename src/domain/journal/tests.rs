@@ -220,7 +220,7 @@ fn a_status_filter_is_a_status_or_a_class() {
 fn an_erased_user_leaves_no_byte_and_nobody_else_is_touched() {
     let bench = Bench::new();
     let journal = bench.open();
-    // In a finished segment, and in the open one.
+    // Both users have records in a finished segment and in the open one.
     journal.record(record(1, 1));
     journal.record(record(2, 2));
     drop(journal);
@@ -354,7 +354,7 @@ fn many_refusals_stay_within_the_limit() {
     let mut most = 0;
     for at in 0..many {
         let mut refusal = record(i64::from(at / 1_000), 1);
-        // Hard to compress, as ids are.
+        // Hashes are hard to compress, like real ids.
         let hash = ring::digest::digest(&ring::digest::SHA256, &at.to_le_bytes());
         refusal.id = data_encoding::HEXLOWER.encode(hash.as_ref());
         refusal.details = Some(format!("[\"{}\"]", refusal.id.repeat(8)));
@@ -397,7 +397,7 @@ fn control_characters_and_long_texts_are_bounded() {
     assert_eq!(read.id, "forged PGj ");
     assert_eq!(read.message.unwrap().len(), 512);
     assert_eq!(read.details, None);
-    // Together they are too long for a record, which is kept without them.
+    // Together the headers are too long for a record, which is kept without them.
     assert!(read.headers.is_empty());
     assert_eq!(read.status, 403);
 }

@@ -1,6 +1,6 @@
 //! The thread that writes the journal.
 //!
-//! Requests hand their records over through a bounded queue and go on. The thread writes whatever waits as one piece,
+//! Requests put their records into a bounded queue and do not wait. The thread writes all queued records as one piece,
 //! syncs every few seconds, and finishes a segment that is full or an hour old.
 
 use std::collections::VecDeque;
@@ -16,21 +16,21 @@ use super::record::{JournalRecord, LateFacts};
 use super::segment::{OpenJournalSegment, SEGMENT_MAX, encode};
 use super::{JournalError, Shared};
 
-/// Records that may wait. At 1 KiB each this is 8 MiB, or the time of a slow sync at some thousand requests a second.
+/// Maximum queued records. At 1 KiB each this is 8 MiB, enough for a slow sync at some thousand requests a second.
 const QUEUE: usize = 8_192;
-/// How long a record waits for others. A kill costs the records of this time. Waking the thread for each record took a
+/// How long a record waits for others. A kill loses the records of this time. Waking the thread for each record took a
 /// tenth of an entitlement's processor time.
 const GATHER: Duration = Duration::from_millis(50);
-/// Records written as one piece.
+/// Maximum records of one write.
 const BATCH: usize = 512;
-/// A power cut costs at most the records of this time. A sync waits for the disk that the store needs, too.
+/// A power cut loses at most the records of this time. Syncs are rare, because the store needs the disk as well.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 const FINISH_AFTER: Duration = Duration::from_secs(3_600);
 const WAKE_EVERY: Duration = Duration::from_secs(1);
-/// Longer than any request runs: an answer to an erased user may still be on its way.
+/// Longer than any request runs: a request of an erased user may still be in progress.
 const FORGET_FOR: Duration = Duration::from_secs(600);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
-/// How long a reader waits for records that are not written yet. A disk that stalls must not stop it.
+/// How long a reader waits for records that are not written yet. A stalled disk must not block readers.
 const READER_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) enum JournalJob {
@@ -54,7 +54,7 @@ impl WriterThread {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let (queue, messages) = sync_channel(QUEUE);
         let mut writer = JournalWriter {
-            // Numbers go on after a restart: readers ask for records after the last number that they have seen.
+            // Numbers continue after a restart: readers ask for records after the last number that they have seen.
             next: shared.last.load(Relaxed) + 1,
             shared,
             open: None,
@@ -72,7 +72,7 @@ impl WriterThread {
         })
     }
 
-    /// Returns whether the record found a place.
+    /// Returns false if the queue is full or the thread has stopped.
     pub(super) fn offer(&self, record: JournalRecord, facts: Option<LateFacts>) -> bool {
         let message = Message::Record(Box::new(record), facts);
         match self.queue.as_ref().map(|queue| queue.try_send(message)) {
@@ -81,7 +81,7 @@ impl WriterThread {
         }
     }
 
-    /// Waits until the thread has done the job, behind everything queued before.
+    /// Runs a job on the thread, after everything queued before, and waits for its end.
     pub(super) fn run(&self, job: JournalJob) -> Result<(), JournalError> {
         let (done, end) = sync_channel(1);
         let queue = self.queue.as_ref().ok_or(JournalError::Stopped)?;
@@ -142,7 +142,7 @@ impl JournalWriter {
             let mut waiting = match messages.recv_timeout(WAKE_EVERY) {
                 Ok(message) => {
                     if matches!(message, Message::Record(..)) {
-                        // Lets more records gather; a job and the end of the journal wake the thread before.
+                        // Lets more records gather. A job, or the end of the journal, ends the wait early.
                         thread::park_timeout(GATHER);
                     }
                     Some(message)
@@ -154,7 +154,7 @@ impl JournalWriter {
                 match message {
                     Message::Record(mut record, late) => {
                         if let Some(add_facts) = late {
-                            // Here and not in the request: these facts may have to be read from disk.
+                            // Not done by the request: these facts may have to be read from disk.
                             add_facts(&mut record);
                         }
                         self.batch.push(*record);
@@ -162,13 +162,13 @@ impl JournalWriter {
                     Message::Job(job, done) => {
                         self.write();
                         self.work(job);
-                        // Nobody waits any more if the caller is gone.
+                        // Fails only if the caller does not wait any more.
                         let _ = done.send(());
                     }
                 }
                 if self.batch.len() >= BATCH {
                     self.write();
-                    // Under load the queue is never empty.
+                    // Under load the queue is never empty, so syncs and ends must be checked here too.
                     self.tidy();
                 }
                 waiting = messages.try_recv().ok();
@@ -185,8 +185,7 @@ impl JournalWriter {
             JournalJob::Flush => {}
             JournalJob::Finish => self.finish(),
             JournalJob::Forget(subject) => {
-                // Before the segment is finished: records of the subject that are still queued are dropped when they
-                // come.
+                // Must precede the end of the segment: records of the subject that are still queued are dropped later.
                 self.forgotten.push_back((subject, Instant::now()));
                 if self
                     .open
@@ -201,7 +200,7 @@ impl JournalWriter {
 
     fn write(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
-        // Must come before the write: after it the erasure would have to rewrite the segment again.
+        // Must precede the write: after it the erasure would have to rewrite the segment again.
         batch.retain(|record| !self.forgotten.iter().any(|(gone, _)| gone.owns(record)));
         if batch.is_empty() {
             return;
@@ -214,7 +213,7 @@ impl JournalWriter {
         for record in batch {
             let mut record = record.bounded();
             record.number = self.next;
-            // A number is used only for a record that is written, so that a reader can tell a gap from a loss.
+            // A record that cannot be encoded uses no number, so that it leaves no gap.
             if encode(&record, &mut frames) {
                 self.next += 1;
                 records.push(record);
@@ -225,7 +224,7 @@ impl JournalWriter {
         match self.append(&frames, &records) {
             Ok(()) => {
                 self.shared.written.fetch_add(records.len() as u64, Relaxed);
-                // After the append: whoever waits for new records must find them.
+                // After the append: readers that wait for new records must find them.
                 self.shared.last.store(self.next - 1, Relaxed);
             }
             Err(error) => {
@@ -281,7 +280,7 @@ impl JournalWriter {
         {
             self.finish();
         } else if now - self.synced > SYNC_EVERY {
-            // Set even if the sync fails: a broken disk is not tried again in each round.
+            // Set even if the sync fails, so that a broken disk is not tried again in each round.
             self.synced = now;
             self.sync();
         }
@@ -290,7 +289,7 @@ impl JournalWriter {
     fn sync(&mut self) {
         let synced = self.open.as_mut().map_or(Ok(()), |(open, _)| open.sync());
         if let Err(error) = synced {
-            // What the kernel kept of the segment is unknown: nothing may be appended to it.
+            // The kernel may have dropped dirty pages of the segment, so nothing may be appended to it.
             self.report(&error, "failed to sync the request journal");
             self.finish();
         }
@@ -308,7 +307,7 @@ impl JournalWriter {
             match &finished {
                 Ok(Some(summary)) => segments.insert(open.first, summary.clone()),
                 Ok(None) => segments.remove(&open.first),
-                // It stays readable in its plain form, and the next start tries again.
+                // The segment stays readable in its plain form, and the next start tries again.
                 Err(_) => segments.get_mut(&open.first).map(|open| {
                     open.finished = true;
                     open.clone()
@@ -322,7 +321,7 @@ impl JournalWriter {
         }
     }
 
-    /// Once a minute: a full disk fails every write.
+    /// Logs at most once a minute, since a full disk fails every write.
     fn report(&mut self, error: &io::Error, what: &str) {
         if self.reported.is_none_or(|at| at.elapsed() > REPORT_EVERY) {
             self.reported = Some(Instant::now());

@@ -47,13 +47,12 @@ pub enum PlaylistFault {
     Expired,
     /// The address of the playlist leads to no file.
     Missing,
-    /// The playlist of a livestream stays as it is at the preflight.
+    /// The playlist of a livestream never changes after the preflight.
     Stale,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultAction {
-    /// The refusal with this error code.
     Refuse(&'static str),
     Delay {
         base: Duration,
@@ -98,7 +97,7 @@ pub struct FaultMatch {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewFault {
-    /// The name of a route or of a group of routes, as it was given.
+    /// The name of a route or of a group of routes, as the lab gave it.
     pub route: String,
     /// The labels of the routes.
     pub labels: Vec<&'static str>,
@@ -115,7 +114,7 @@ pub struct NewFault {
     pub lifetime: Option<Duration>,
 }
 
-/// A request of a lab partner, as faults see it.
+/// The facts of a request that faults match.
 #[derive(Clone, Debug)]
 pub struct FaultableCall<'a> {
     pub label: &'static str,
@@ -129,9 +128,8 @@ pub struct FaultableCall<'a> {
 pub struct AppliedFault {
     pub id: FaultId,
     pub action: FaultAction,
-    /// Drawn for this request.
     pub delay: Duration,
-    /// Seed of the content that the fault invents.
+    /// Seed of the content that the fault generates.
     pub random: u64,
 }
 
@@ -141,7 +139,6 @@ impl fmt::Display for AppliedFault {
     }
 }
 
-/// A fault with its counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultView {
     pub id: FaultId,
@@ -154,7 +151,6 @@ pub struct FaultView {
 pub(super) struct ActiveFault {
     id: FaultId,
     fault: NewFault,
-    /// Matching calls so far.
     calls: u64,
     applied: u64,
     until: Option<Instant>,
@@ -166,7 +162,7 @@ impl ActiveFault {
             id,
             until: fault
                 .lifetime
-                // By the monotonic clock: the lab moves the other one.
+                // Monotonic time: the lab can move the wall clock, which must not end a fault.
                 .and_then(|lifetime| now.checked_add(lifetime)),
             fault,
             calls: 0,
@@ -178,7 +174,6 @@ impl ActiveFault {
         self.id
     }
 
-    /// Real time and not the lab's clock: moving that clock is part of tests, and must not end a fault.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
@@ -218,7 +213,7 @@ impl ActiveFault {
         self.calls += 1;
         let due =
             call >= self.fault.after && self.fault.times.is_none_or(|times| self.applied < times);
-        // By seed and number of the call: a run that is repeated meets the same faults, whatever other calls come
+        // Drawn by seed and number of the call: a repeated run meets the same faults, whatever other calls come in
         // between.
         let mut draws = Draws::new(self.fault.seed, call);
         // Counted above even if another fault was applied: `after` means calls of the client.
@@ -251,7 +246,7 @@ impl Draws {
 
     fn new(seed: u64, call: u64) -> Self {
         let mut draws = Self(seed);
-        // Mixed before the number of the call is added: neighbouring seeds must not give shifted runs.
+        // The seed is mixed before the number of the call is added: neighbouring seeds must not give shifted runs.
         let start = draws.next();
         Self(start.wrapping_add(call.wrapping_mul(Self::STEP)))
     }

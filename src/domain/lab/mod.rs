@@ -32,9 +32,8 @@ pub struct TooManyFaults;
 #[derive(Default)]
 struct LabPartner {
     faults: Vec<ActiveFault>,
-    /// Seconds that are added to the time of each of the partner's requests.
+    /// Seconds that are added to the time of each request of the partner.
     clock_offset: i64,
-    /// Report of the last scenario run.
     scenario: Option<ScenarioReport>,
 }
 
@@ -56,7 +55,7 @@ impl Lab {
         now: Instant,
     ) -> Result<FaultView, TooManyFaults> {
         let mut lab = self.partners.entry(partner).or_default();
-        // Only here: a fault that has ended is skipped by its time, and no task has to remove it.
+        // Ended faults are removed only here. Everywhere else they are skipped by their time.
         lab.faults.retain(|fault| !fault.is_over(now));
         if lab.faults.len() >= FAULTS_MAX {
             return Err(TooManyFaults);
@@ -79,7 +78,7 @@ impl Lab {
             .collect()
     }
 
-    /// Removes one fault, or all; returns how many were removed.
+    /// Removes one fault, or all without `only`. Returns how many were removed.
     pub fn clear_faults(&self, partner: &PartnerId, only: Option<FaultId>) -> usize {
         let Some(mut lab) = self.partners.get_mut(partner) else {
             return 0;
@@ -129,7 +128,7 @@ impl Lab {
         self.partners.entry(partner).or_default().scenario = Some(report);
     }
 
-    /// Forgets faults, clock offset and scenario of the partner.
+    /// Removes faults, clock offset and scenario of the partner.
     pub fn reset(&self, partner: &PartnerId) {
         self.partners.remove(partner);
     }

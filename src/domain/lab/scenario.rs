@@ -1,4 +1,4 @@
-//! What the command that runs a scenario reports of it.
+//! The report of a scenario run.
 
 /// Progress of a scenario run. The command runs the scenario; the server keeps the last report for the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct ScenarioReport {
     /// Descriptions of all steps.
     pub steps: Vec<String>,
     pub done: usize,
-    /// Why the next step failed.
+    /// Why the step after `done` failed.
     pub failure: Option<String>,
 }
 

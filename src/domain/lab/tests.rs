@@ -34,7 +34,7 @@ fn call(label: &'static str) -> FaultableCall<'static> {
     }
 }
 
-/// Which of so many heartbeats had a fault.
+/// Sends heartbeats and returns which of them had a fault.
 fn run(lab: &Lab, calls: usize) -> Vec<bool> {
     let now = Instant::now();
     (0..calls)

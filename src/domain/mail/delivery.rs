@@ -18,19 +18,19 @@ use crate::ports::mailer::{
 use crate::store::{Durability, StoreError, Txn};
 use crate::types::{UnixSeconds, UserId};
 
-/// Mails per connection, and per run of the job.
+/// Maximum number of mails per connection and run of the job.
 const PER_CONNECTION: usize = 20;
 const RESPONSE_MAX: usize = 500;
-/// Queued mails are among the user's newest.
+/// Number of the user's newest mails that are searched for queued ones.
 const WITHDRAW_SEARCH: usize = 16;
 
-/// Pauses between attempts for one mail: greylisting servers want a second attempt after some minutes.
+/// Pauses between the attempts for one mail. Greylisting servers want a second attempt after some minutes.
 const MAIL_RETRY: Backoff = Backoff {
     first: 30,
     longest: 1_800,
 };
-/// After a server failure. Short because users wait for their mails, but long enough that a wrong
-/// password does not lock the account out.
+/// Pauses after a server failure: short, because users wait for their mails, but long enough that a wrong password does
+/// not lock the account.
 const SERVER_PAUSE: Backoff = Backoff {
     first: 5,
     longest: 300,
@@ -49,8 +49,8 @@ pub(super) struct Delivery {
 /// The lock is held during a run, so runs never overlap.
 #[derive(Default)]
 struct DeliveryProgress {
-    /// Nothing is sent while there are any; otherwise a full disk would send the same mail again and
-    /// again.
+    /// Outcomes that are not stored yet. Nothing is sent while there are any; otherwise a full disk would send the same
+    /// mail again and again.
     unwritten: Vec<DeliveryOutcome>,
     failures: u32,
     paused_until: Option<UnixSeconds>,
@@ -66,8 +66,8 @@ struct DeliveryOutcome {
 }
 
 impl Mail {
-    /// Sends the mails that are due and expires those past their deadline. Blocking. Returns the number
-    /// of mails processed.
+    /// Sends the mails that are due and expires those past their deadline. Returns the number of mails processed.
+    /// Blocking.
     pub fn deliver(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         self.deliver_due(now, true)
     }
@@ -79,7 +79,7 @@ impl Mail {
 
     fn deliver_due(&self, now: UnixSeconds, expire: bool) -> Result<usize, StoreError> {
         let mut progress = self.0.delivery.progress.lock();
-        // First what a full disk kept from being written: without it these mails would be sent again.
+        // First the outcomes that a full disk kept from being stored: without them the mails would be sent again.
         self.record_outcomes(&mut progress)?;
         let mut done = match expire {
             true => self.expire(&mut progress, now)?,
@@ -189,7 +189,7 @@ impl Mail {
         }
     }
 
-    /// Also updates the pause of the server.
+    /// Turns the result of an attempt into an outcome, and updates the pause of the server.
     fn outcome(
         &self,
         progress: &mut DeliveryProgress,
@@ -208,11 +208,12 @@ impl Mail {
             Ok(response) => (MailStatus::Sent, response, now),
             Err(SendError::Refused(response)) => (MailStatus::Failed, response, now),
             Err(SendError::Later(response)) => {
-                // The server asked for it, so the mail waits and the others are sent.
+                // The server defers this mail only, so the others are sent.
                 let wait = MAIL_RETRY.after(mail.attempts, random);
                 (MailStatus::Queued, response, now + wait)
             }
             Err(SendError::Unavailable(failure)) => {
+                // The server is down, so the mail is due when the pause ends.
                 let next = progress.paused_until.unwrap_or(now);
                 (MailStatus::Queued, failure.response, next)
             }
@@ -255,7 +256,7 @@ impl Mail {
         let outcomes = progress.unwritten.clone();
         self.0
             .store
-            // Durable: a mail that counts as queued after a crash is sent again.
+            // Durable: after a crash, a mail that is still queued is sent again.
             .write(Durability::Durable, move |txn| {
                 outcomes
                     .iter()
@@ -283,7 +284,7 @@ impl DeliveryProgress {
             self.paused_until = None;
             return;
         };
-        // A failure that lasts, such as a wrong password, gets the longest pause at once.
+        // A lasting failure, such as a wrong password, gets the longest pause immediately.
         let failures = if failure.lasting {
             u32::MAX
         } else {
@@ -297,8 +298,7 @@ impl DeliveryProgress {
 impl Delivery {
     fn report_failure(&self, failure: Option<ServerUnavailable>) {
         let mut last = self.failure.lock();
-        // Only the first failure, a change of the error and the recovery, or the log would repeat
-        // itself at every attempt.
+        // Logs only the first failure, another failure and the recovery, and not every attempt.
         match (&*last, &failure) {
             (_, Some(new)) if last.as_ref() != Some(new) => {
                 tracing::warn!(
@@ -324,7 +324,7 @@ impl Delivery {
     }
 }
 
-/// A failed connection is dropped.
+/// Sends over the open connection, or over a new one. A failed connection is dropped.
 fn send_over(
     mailer: &dyn Mailer,
     line: &mut Option<Box<dyn MailLine>>,
@@ -333,7 +333,7 @@ fn send_over(
     let mut transcript = SmtpTranscript::new();
     if let Some(mut open) = line.take() {
         match open.send(outgoing, &mut transcript) {
-            // Servers may close a connection after some mails. This one was not accepted: reconnect.
+            // Servers may close a connection after some mails. This mail was not accepted, so a new one is opened.
             Err(SendError::Unavailable(_)) => {}
             Err(unsent) => return Err(unsent),
             Ok(response) => {
@@ -350,13 +350,14 @@ fn send_over(
     Ok(response)
 }
 
-/// Terminal states erase the secret of the mail.
+/// Stores the outcome of a queued mail. Terminal states erase the secret of the mail.
 fn record_outcome(txn: &mut Txn<'_>, outcome: &DeliveryOutcome) -> Result<(), StoreError> {
     let mail = txn.get::<Mails>(&outcome.key)?;
     // The mail may have been withdrawn while it was being sent.
     let Some(mail) = mail.filter(|mail| mail.status == MailStatus::Queued) else {
         return Ok(());
     };
+    // Without a response the server was not contacted.
     let tried = u32::from(outcome.response.is_some());
     let record = MailRecord {
         status: outcome.status,
@@ -369,7 +370,7 @@ fn record_outcome(txn: &mut Txn<'_>, outcome: &DeliveryOutcome) -> Result<(), St
     txn.put::<Mails>(&outcome.key, &record)
 }
 
-/// Part of the write batch that invalidates the token or PIN.
+/// Expires the queued mails of a kind, in the write batch that invalidates their token or PIN.
 pub(crate) fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: MailKind) -> Result<(), StoreError> {
     for (_, key) in txn.scan_index::<MailsByUser>(user, WITHDRAW_SEARCH)? {
         if let Some(mail) = txn.get::<Mails>(&key)?.filter(|mail| mail.kind == kind) {

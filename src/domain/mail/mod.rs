@@ -30,7 +30,7 @@ use queue::MailQueue;
 use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of};
 use templates::{Rendered, TemplateValues, Templates};
 
-/// The oldest are removed first, except those still queued.
+/// Maximum number of stored mails. The oldest are removed first, except queued ones.
 pub(crate) const MAILS_MAX: u64 = 10_000;
 const BATCH: usize = 200;
 /// Shown for a token or PIN that is no longer stored.
@@ -51,10 +51,10 @@ pub(crate) fn schema(schema: Schema) -> Schema {
 
 #[derive(Clone, Debug)]
 pub struct MailSettings {
-    /// With `{token}` and `{locale}`. It must not contain data of a request: an attacker could set
+    /// Template of the link, with `{token}` and `{locale}`. It must not contain data of a request: an attacker could set
     /// `Host` and receive the token.
     pub reset_url: String,
-    /// Used if no locale is requested or the requested one has no template.
+    /// The language if no locale is requested or the requested one has no template.
     pub language: String,
     pub templates: Option<PathBuf>,
 }
@@ -116,7 +116,7 @@ impl Mail {
         })))
     }
 
-    /// Part of the write batch of the change that it announces.
+    /// Queues a mail in the write batch of the change that it announces.
     pub fn enqueue(
         &self,
         txn: &mut Txn<'_>,
@@ -151,7 +151,7 @@ impl Mail {
                 }
             }
         }
-        // The random part makes the id of a mail unpredictable: ids appear in Message-IDs.
+        // Message-IDs contain ids of mails. The random part keeps recipients from guessing other ids.
         let key: MailKey = (!number, self.0.entropy.array());
         let id = id_of(&key);
         // Sealed under the id of the mail, so that it opens in no other record.
@@ -170,6 +170,7 @@ impl Mail {
             good_for: draft.good_for,
             created: now,
             status,
+            // Only a test mail has a response before it is stored: its delivery was attempted already.
             attempts: u32::from(response.is_some()),
             next: now,
             response,
@@ -183,7 +184,7 @@ impl Mail {
         let mails = self.0.store.read(|txn| txn.scan::<Mails>(&All, limit))?;
         Ok(mails
             .iter()
-            // A template may put the PIN into the subject.
+            // Only the subject is used, so no secret is decrypted.
             .map(|(key, m)| self.render_mail(key, m, Secrets::Masked).summary)
             .collect())
     }
@@ -239,7 +240,7 @@ impl Mail {
             good_for: 0,
         };
         let batch = move |txn: &mut Txn<'_>| this.insert(txn, draft, now, status, response);
-        // Recorded after the attempt, with its result, so that it never counts as queued.
+        // Recorded after the attempt, with its result, so that the delivery job does not send it.
         let id = self.0.store.write(Durability::Durable, batch).wait()?;
         Ok(TestResult {
             id,
@@ -297,7 +298,6 @@ impl Mail {
         }
     }
 
-    /// Renders a mail in the requested language, else in the configured one.
     fn render(&self, kind: MailKind, locale: Option<&Locale>, values: &TemplateValues) -> Rendered {
         let asked = locale.map(Locale::as_str);
         let languages = asked.into_iter().chain([self.0.settings.language.as_str()]);
@@ -314,7 +314,7 @@ impl Mail {
             .replace("{token}", token)
     }
 
-    /// `None` once it is erased.
+    /// Returns the token or PIN of a mail; `None` once it is erased.
     fn secret(&self, key: &MailKey, mail: &MailRecord) -> Option<String> {
         let sealed = mail.secret.as_ref()?;
         let opened = self.0.sealer.open(id_of(key).as_bytes(), sealed)?;
@@ -325,7 +325,7 @@ impl Mail {
         let locale = mail.locale.as_ref();
         let secret = match secrets {
             Secrets::Shown => self.secret(key, mail),
-            // It is not even decrypted.
+            // A masked secret is not decrypted.
             Secrets::Masked => mail.secret.as_ref().map(|_| MASKED.to_owned()),
         };
         let values = TemplateValues {
@@ -337,6 +337,7 @@ impl Mail {
             minutes: (mail.good_for / 60).to_string(),
         };
         let rendered = self.render(mail.kind, locale, &values);
+        // The next attempt is meaningful only for a queued mail.
         let waits = mail.status == MailStatus::Queued;
         RenderedMail {
             summary: Summary {

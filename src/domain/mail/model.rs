@@ -18,7 +18,7 @@ pub enum MailKind {
 impl MailKind {
     pub const ALL: [Self; 4] = [Self::Reset, Self::PasswordChanged, Self::Pin, Self::Test];
 
-    /// The name on the command line, in the API and of the template files.
+    /// The name on the command line, in the API and in the names of template files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -94,7 +94,6 @@ pub struct Summary {
     pub created: UnixSeconds,
     pub attempts: u32,
     pub next: Option<UnixSeconds>,
-    /// The server's response to the last attempt.
     pub response: Option<String>,
 }
 

@@ -41,7 +41,7 @@ impl MailQueue {
         let waiting = self.waiting.lock();
         let mut due: Vec<(UnixSeconds, MailKey)> = waiting
             .iter()
-            // The table has the newest first; of mails that are due at the same time the oldest goes first.
+            // The table has the newest mail first. Of mails that are due at the same time, the oldest is sent first.
             .rev()
             // A time beyond the longest pause was set by a clock that ran ahead, so the mail is due.
             .filter(|(_, mail)| mail.next <= now || mail.next > now + longest)
@@ -85,6 +85,7 @@ impl CommitListener<Mails> for MailQueue {
                     );
                 }
                 None => {
+                    // Sent, failed, expired or deleted.
                     waiting.remove(&key);
                 }
             }

@@ -9,15 +9,16 @@ use crate::types::time::DAY;
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 
 const KEPT: i64 = 30 * DAY;
-/// Maximum seconds in the queue: after a day the message is out of date, and `/readyz` and the metrics have
-/// reported the server.
+/// Maximum time in the queue, in seconds. After a day the message is out of date, and `/readyz` and the metrics have
+/// reported the failure of the server.
 const WAITS: i64 = DAY;
 
-/// The complement of the sequence number, so that the newest sorts first, and random bytes, so that ids cannot
-/// be guessed.
+/// The complement of the sequence number, so that the newest mail sorts first, and random bytes, so that ids cannot be
+/// guessed.
 pub(super) type MailKey = (u64, [u8; 8]);
 
 pub(super) fn id_of(key: &MailKey) -> MailId {
+    // The number is the upper half, so that ids sort like keys.
     let (number, random) = key;
     MailId::from_bytes(
         (u128::from(*number) << 64 | u128::from(u64::from_be_bytes(*random))).to_be_bytes(),
@@ -56,7 +57,7 @@ impl Record for MailRecord {
     }
 }
 
-/// Had only the sink and stored secrets in plain text.
+/// The format of version 1, which knew only the sink and stored secrets in plain text.
 mod v1 {
     use super::{Deserialize, Email, Locale, MailKind, MailStatus, Serialize, UnixSeconds, UserId};
 
@@ -95,11 +96,12 @@ impl From<v1::MailRecord> for MailRecord {
 impl MailRecord {
     /// Returns the time after which the mail is not sent: at the latest when its token or PIN expires.
     pub(super) fn deadline(&self) -> UnixSeconds {
+        // Notices and PINs have no validity, so only the maximum applies.
         let good_for = Some(self.good_for).filter(|seconds| *seconds > 0);
         self.created + good_for.map_or(WAITS, |seconds| seconds.min(WAITS))
     }
 
-    /// The sweep first removes the secret, then the mail.
+    /// Returns the time of the next sweep of the mail, which first removes the secret, then the mail.
     pub(super) fn due(&self) -> UnixSeconds {
         let kept = match self.secret {
             Some(_) => self.kind.secret_retention(),
@@ -133,6 +135,7 @@ impl Table for Mails {
             response: _,
         } = record;
         if let Some(user) = user {
+            // `key.0` sorts the newest mail of a user first.
             entries.add::<MailsByUser>(&(*user, key.0), key);
         }
         entries.add::<MailsByDue>(&(record.due(), 0), key);

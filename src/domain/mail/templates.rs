@@ -12,9 +12,9 @@ use std::path::Path;
 use super::model::MailKind;
 use crate::types::html_escape::escape;
 
-/// Bytes.
+/// In bytes.
 const FILE_MAX: u64 = 256 * 1024;
-/// Has a template of every kind.
+/// The language of last resort. It has a template of every kind.
 const FALLBACK: &str = "en";
 
 #[derive(Debug, thiserror::Error)]
@@ -124,12 +124,13 @@ impl Templates {
             for kind in MailKind::ALL {
                 let text = read(&path.join(kind.as_str()).with_extension("txt"))?;
                 let html = read(&path.join(kind.as_str()).with_extension("html"))?;
+                // This kind keeps its built-in template, or that of another language.
                 if text.is_none() && html.is_none() {
                     continue;
                 }
                 text.map_or(Ok(()), |text| self.set_text(language, kind, &text))?;
                 html.map_or(Ok(()), |html| self.set_html(language, kind, &html))?;
-                // Checked at the start: a mail without its link would be noticed only by a viewer.
+                // Checked at the start of the service, or only viewers would notice a mail without its link.
                 self.check_complete(language, kind)?;
             }
         }
@@ -145,6 +146,7 @@ impl Templates {
     ) -> Rendered {
         let template = languages
             .iter()
+            // `pt-BR`, then `pt`.
             .flat_map(|tag| [*tag, tag.split('-').next().unwrap_or_default()])
             .chain([FALLBACK])
             .find_map(|tag| self.0.get(&(tag.to_owned(), kind.as_str())));
@@ -170,7 +172,7 @@ impl Templates {
         source: &str,
     ) -> Result<(), TemplateError> {
         let wrong = |what: String| wrong(language, kind, "txt", what);
-        // A file that was written on Windows has CRLF line ends.
+        // Editors on Windows write CRLF line ends.
         let source = source.replace("\r\n", "\n");
         let (subject, body) = source
             .strip_prefix("Subject: ")
@@ -180,6 +182,7 @@ impl Templates {
             .ok_or_else(|| wrong("must begin with `Subject: …` and an empty line".to_owned()))?;
         let text = TemplateText::parse(body).map_err(wrong)?;
         let template = self.entry(language, kind);
+        // The subject is plain text: placeholders in it are not replaced.
         subject.trim().clone_into(&mut template.subject);
         template.text = text;
         Ok(())

@@ -62,7 +62,6 @@ impl Operators {
         })
     }
 
-    /// All operators, sorted by name.
     #[must_use]
     pub fn list(&self) -> Vec<Operator> {
         let mut operators = Vec::with_capacity(self.records.len());
@@ -72,7 +71,6 @@ impl Operators {
         operators
     }
 
-    /// The tokens of an operator, oldest first.
     #[must_use]
     pub fn tokens_of(&self, id: OperatorId) -> Vec<TokenInfo> {
         self.tokens_by_holder().remove(&id).unwrap_or_default()

@@ -110,7 +110,7 @@ impl Table for OperatorTokens {
     type Record = TokenRecord<OperatorId>;
 }
 
-/// Record formats of the time when an operator had one token.
+/// Record formats of version 1, in which an operator had one token.
 mod v1 {
     use super::{Deserialize, OperatorId, Role, TokenHash, UnixSeconds};
 

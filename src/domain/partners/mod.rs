@@ -25,12 +25,11 @@ pub struct Partner {
     pub id: PartnerId,
     pub name: String,
     pub created: UnixSeconds,
-    /// Whether its tokens are rejected.
     pub disabled: bool,
     /// Duration unit of its players, if it differs from the configured one.
     pub duration_unit: Option<DurationUnit>,
     pub kind: PartnerKind,
-    /// Tokens, oldest first.
+    /// Oldest first.
     pub tokens: Vec<TokenInfo>,
 }
 
@@ -54,10 +53,11 @@ impl Partners {
         now: UnixSeconds,
     ) -> Option<(PartnerId, PartnerKind)> {
         let (partner, record) = self.holder(token)?;
-        // Checked here and not at disabling, so that enabling the partner restores its tokens.
+        // Disabling does not delete the tokens, so that enabling the partner restores them.
         if record.disabled {
             return None;
         }
+        // Only an accepted token counts as used.
         self.record_use(token, now);
         Some((partner, record.kind))
     }
@@ -81,7 +81,6 @@ impl Partners {
         })
     }
 
-    /// All partners, sorted by name.
     #[must_use]
     pub fn list(&self) -> Vec<Partner> {
         // One pass over all tokens, not one for each partner.
@@ -118,7 +117,7 @@ impl Partners {
     /// [`IdentityError::NotFound`].
     pub fn update(&self, id: PartnerId, update: PartnerUpdate) -> Commit<(), IdentityError> {
         self.change(move |txn| {
-            // Read inside the transaction: two changes at once must not undo each other.
+            // Read inside the transaction: two concurrent changes must not undo each other.
             let record = txn
                 .get::<tables::PartnerTable>(&id)?
                 .ok_or(IdentityError::NotFound(IdentityKind::Partner))?;
@@ -131,10 +130,6 @@ impl Partners {
         })
     }
 
-    /// Disables or enables a partner; takes effect on the next request.
-    ///
-    /// # Errors
-    /// [`IdentityError::NotFound`].
     pub fn set_disabled(&self, id: PartnerId, disabled: bool) -> Commit<(), IdentityError> {
         let update = PartnerUpdate {
             disabled: Some(disabled),
@@ -149,11 +144,9 @@ impl Partners {
 pub(crate) enum PartnerStatus {
     Active,
     Disabled,
-    /// The partner does not exist or was removed.
     Unknown,
 }
 
-/// Reads the state of a partner in the write batch that depends on it.
 pub(crate) fn status(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, StoreError> {
     Ok(match txn.get::<tables::PartnerTable>(id)? {
         None => PartnerStatus::Unknown,

@@ -54,6 +54,7 @@ impl IdentityTable for PartnerTable {
     }
 
     fn tokens(txn: &Txn<'_>, id: &PartnerId) -> Result<Vec<TokenHash>, StoreError> {
+        // `add_token` enforces this maximum, so the scan finds all tokens.
         let tokens = txn.scan_index::<TokensByPartner>(id, Self::KIND.tokens_max())?;
         Ok(tokens.into_iter().map(|(_, hash)| hash).collect())
     }

@@ -219,6 +219,7 @@ fn last_use_of_a_token_is_known_at_once_and_written_once_a_minute() {
                 .is_some()
         );
     };
+    // Within the resolution the first use stays.
     for seconds in [0, 1, 59] {
         at(&spare, seconds);
     }

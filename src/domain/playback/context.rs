@@ -13,7 +13,7 @@ pub struct Viewer {
     pub user: UserId,
     pub partner: PartnerId,
     pub country: Option<Country>,
-    /// A tag of the user lifts the restriction to countries.
+    /// Whether a tag of the user lifts the restriction to countries.
     pub any_country: bool,
     pub any_device: bool,
 }
@@ -81,8 +81,8 @@ pub trait PlaybackContext: Send + Sync + 'static {
 
     fn playable(&self, asset: &AssetId, protocol: Protocol) -> Option<Playable>;
 
-    /// Whatever the current program is. An offer may have been revoked since the entitlement was
-    /// issued.
+    /// Whether an offer of the user includes the asset, whatever the current program is. The offer may have been revoked
+    /// since the entitlement was issued.
     fn still_entitled(&self, viewer: &Viewer, asset: &AssetId, now: UnixSeconds) -> bool;
 
     fn key_ids(&self, asset: &AssetId) -> Vec<[u8; 16]>;
@@ -90,6 +90,6 @@ pub trait PlaybackContext: Send + Sync + 'static {
     /// `None` if the asset does not list the key id.
     fn content_key(&self, asset: &AssetId, kid: &[u8; 16]) -> Option<[u8; 16]>;
 
-    /// Whether the user exists, as seen by a transaction that creates a record of the user.
+    /// As seen by a transaction that creates a record of the user.
     fn exists(&self, txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError>;
 }

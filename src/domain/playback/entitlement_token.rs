@@ -57,6 +57,7 @@ impl GrantedRight {
                     };
                     (playing, Some(program))
                 }
+                // Unreachable: ids are validated before they are stored.
                 None => (PlayedAsset::Vod, None),
             },
             Decided::Vod { .. } => (PlayedAsset::Vod, None),
@@ -78,7 +79,7 @@ impl GrantedRight {
     }
 }
 
-/// An entitlement for which no PIN is missing.
+/// An entitlement that needs no further PIN.
 pub struct Issuable {
     viewer: Viewer,
     asset: AssetId,
@@ -154,7 +155,7 @@ impl Playback {
         }
     }
 
-    /// Adds program and unlock to the named session.
+    /// Issues the token, and adds program and unlock to the named session.
     pub fn issue(&self, grant: Issuable, now: UnixSeconds) -> Commit<Issued, PlaybackError> {
         let Issuable {
             viewer,
@@ -164,6 +165,7 @@ impl Playback {
             unlocked,
         } = grant;
         let unlock = unlocked.then(|| right.unlocks(&asset));
+        // Never beyond the end of the right.
         let expires = right
             .valid_until
             .map_or(now + self.settings.token_life, |end| {
@@ -189,8 +191,8 @@ impl Playback {
             session.shift(*offset);
         }
         let user = viewer.user;
-        // Read before the transaction: two at once may delete the same token, which is no error, and exceed the limit
-        // by one.
+        // Read before the transaction: two concurrent requests may delete the same token, which is not an error, and
+        // exceed the limit by one.
         let surplus = self.tokens.tokens_over_limit(&user);
         let session = session.map(|session| (session.user, session.id));
         let context = Arc::clone(&self.context);
@@ -233,8 +235,8 @@ impl Playback {
     }
 }
 
-/// Per user; beyond it the oldest is dropped, which bounds memory. A viewer who changes the channel
-/// every minute reaches it in half a day.
+/// Per user. Beyond it the oldest token is dropped, which bounds memory. A viewer who changes the channel every minute
+/// reaches it in half a day.
 pub(crate) const TOKENS_MAX: usize = 512;
 
 pub(crate) struct HeldEntitlement {

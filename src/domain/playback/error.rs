@@ -19,8 +19,7 @@ pub enum PlaybackError {
     /// The DRM system does not go with the protocol or the asset.
     #[error("{0}")]
     DrmProtocolMismatch(&'static str),
-    /// It is unknown or expired, or belongs to another user, asset, partner or device. Clients cannot
-    /// tell these apart.
+    /// Unknown, expired, or of another user, asset, partner or device. Clients cannot tell these apart.
     #[error("the entitlement is not valid here")]
     EntitlementInvalid,
     #[error("the user account no longer exists")]
@@ -55,15 +54,14 @@ pub enum PlaybackError {
     TooManyBeats(LimitReached),
     #[error("the program at the playing position has no live rights")]
     NoLiveRights {
-        /// Other programs of the livestream may be watched live.
+        /// Whether the livestream has live rights by default.
         by_default: bool,
     },
-    /// It is behind the live point, and no right reaches back to it.
     #[error(
         "the playing position is behind the live point, and neither start-over, rewind nor catch-up reaches back to it"
     )]
     NotAvailable,
-    /// The program at the playing position needs a PIN that was not entered in this session.
+    /// The program needs a PIN that was not entered in this session.
     #[error("a PIN is required")]
     PinCodeRequired,
     #[error("the session was started with another DRM system")]
@@ -77,7 +75,7 @@ pub enum PlaybackError {
 }
 
 impl PlaybackError {
-    /// The check of a decision that it failed.
+    /// Returns the name of the failed check, as decisions show it.
     #[must_use]
     pub const fn check(&self) -> &'static str {
         match self {

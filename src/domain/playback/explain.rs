@@ -23,7 +23,7 @@ impl Playback {
         let sessions = self.sessions.sessions_of_user(&viewer.user);
         let mut streams: Vec<_> = sessions
             .iter()
-            // The session of the same device is replaced.
+            // A start on the same device replaces its session, which then takes no slot.
             .filter(|session| Some(&session.start.device.id) != device)
             .filter(|session| session.liveness(at) == Liveness::Alive)
             .collect();
@@ -36,6 +36,7 @@ impl Playback {
         let total = self.settings.streams_total;
         let limit_here = self.streams_of(asset).min(total);
         let full = count >= total as usize || count_here >= limit_here as usize;
+        // Under `displace` a full limit refuses no start.
         let displaces = self.settings.when_full == WhenFull::Displace;
         let end = if full && displaces {
             "; the oldest would end"

@@ -97,6 +97,7 @@ impl Playback {
         now: UnixSeconds,
     ) -> Result<HeartbeatOutcome, PlaybackError> {
         let at = self.expiry.at(now);
+        // The order of the checks below is part of the interface.
         let own = session.user == *heartbeat.user;
         // Heartbeats of another user must not use up the session's rate.
         if own && !session.admit(self.settings.beats, at) {
@@ -365,7 +366,7 @@ impl Playback {
         self.check_shown(session, livestream, &shown, (at, late), trace, now)
     }
 
-    /// `late`: the PIN that the program needs should have been entered by now.
+    /// `late`: a PIN that the program needs must have been entered by now.
     fn check_shown(
         &self,
         session: &Session,

@@ -17,7 +17,7 @@ use super::tables;
 
 /// Seconds for which the end of a session and the expiry of an entitlement are remembered.
 pub(super) const REMEMBER: i64 = 3_600;
-/// Older ones are forgotten: they answer `SESSION_NOT_FOUND`.
+/// Maximum remembered ends. Beyond it the oldest are forgotten and answer `SESSION_NOT_FOUND`.
 const REMEMBERED_MAX: usize = 100_000;
 /// Seconds by which the stored heartbeat of a session may lag behind memory.
 const CHECKPOINT: i64 = 300;
@@ -185,7 +185,7 @@ impl Playback {
 
     pub fn clear_devices(&self, user: &UserId, now: UnixSeconds) -> Commit<(), PlaybackError> {
         let user = *user;
-        // Durable, as the removal of one device.
+        // Durable, like the removal of a single device.
         self.store.write(Durability::Durable, move |txn| {
             for (key, _) in txn.scan::<tables::Devices>(&user, usize::MAX)? {
                 txn.delete::<tables::Devices>(&key)?;
@@ -282,6 +282,7 @@ impl Playback {
         ended
             .into_iter()
             .enumerate()
+            // The list is sorted by age, so the surplus is at its beginning.
             .filter(|(nth, (at, _))| *nth < surplus || now.since(*at) >= REMEMBER)
             .map(|(_, (_, key))| key)
             .collect()

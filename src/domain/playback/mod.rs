@@ -136,11 +136,11 @@ impl PlaybackSettings {
     }
 }
 
-/// Learns of heartbeats and ends of sessions. It must not block: heartbeats call it, and so does the writer thread.
+/// Receives heartbeats and ends of sessions. Calls must not block: heartbeats and the writer thread make them.
 pub trait SessionObserver: Send + Sync {
     fn beat(&self, user: &UserId, session: SessionId, at: UnixSeconds, position: i64, bitrate: u64);
 
-    /// `stopped`: by its player.
+    /// `stopped`: ended by its player.
     fn ended(&self, user: &UserId, session: SessionId, at: UnixSeconds, stopped: bool);
 }
 
@@ -192,7 +192,7 @@ impl Playback {
         Ok(playback)
     }
 
-    /// Reports heartbeats and ends from now on, and the ends of the last hour. Only the first observer counts.
+    /// Sets the observer, and reports the ends of the last hour to it. Only the first call has an effect.
     pub fn observe(&self, observer: Arc<dyn SessionObserver>) {
         self.ended.report_all(&*observer);
         let _ = self.observer.set(observer);
@@ -202,7 +202,7 @@ impl Playback {
         self.sessions.for_each(|session| each(session));
     }
 
-    /// The running session that a token of [`Started::report_token`] names. `None` ends the reports.
+    /// Returns the running session that a [`Started::report_token`] names. `None` ends the reports.
     #[must_use]
     pub fn reported_session(&self, token: &str, now: UnixSeconds) -> Option<Arc<Session>> {
         let id = self.signing.reports.session(token, self.expiry.at(now))?;
@@ -226,7 +226,7 @@ impl Playback {
         self.signing.origin.access(token, path, at)
     }
 
-    /// On an async worker thread it would delay other requests.
+    /// Whether signing takes too long for an async worker thread, where it would delay other requests.
     #[must_use]
     pub fn signs_slowly(&self) -> bool {
         self.signing.is_slow()

@@ -55,7 +55,7 @@ pub struct Entitlement {
 }
 
 impl Entitlement {
-    /// Whether the entitlement is valid at `at`, in token time.
+    /// `at` is in token time.
     #[must_use]
     pub const fn holds(&self, at: UnixSeconds) -> bool {
         at.0 < self.expires.0
@@ -77,13 +77,12 @@ pub struct Registered {
     pub latest: UnixSeconds,
 }
 
-/// Heartbeats are counted in memory only.
+/// A session in the store. Its heartbeats are kept in memory only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredSession {
     pub partner: PartnerId,
     pub asset: AssetId,
     pub playing: PlayedAsset,
-    /// A device plays one stream at a time.
     pub device: Device,
     pub drm: Drm,
     pub protocol: Protocol,

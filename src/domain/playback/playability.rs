@@ -10,7 +10,7 @@ const SYSTEMS: [Drm; 4] = [Drm::Widevine, Drm::Playready, Drm::Fairplay, Drm::Cl
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Playability {
-    /// Those that have a playlist, with the DRM systems that can play it.
+    /// Protocols with a playlist, and the DRM systems that can play it.
     protocols: Vec<(Protocol, Vec<Drm>)>,
 }
 

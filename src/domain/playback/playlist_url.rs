@@ -95,6 +95,7 @@ impl Playback {
                     .unwrap_or(("", path.as_str()));
                 origin_target(token, &format!("{directory}/missing-{file}"))
             }
+            // Signed again for a valid token only: a lab must not extend the access.
             PlaylistFault::Stale => {
                 let at = self.expiry.at(now);
                 let token = self.signing.origin.sign_stale(token, path, at, now)?;

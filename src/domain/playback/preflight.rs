@@ -59,8 +59,8 @@ struct StartSession {
 }
 
 impl Playback {
-    /// `https`: whether `{base_url}` is an https address. Errors of request and entitlement are
-    /// returned at once, those of limits and playlist by the commit. No error leaves a change behind.
+    /// `https`: whether `{base_url}` is an https address. Errors of request and entitlement are returned immediately,
+    /// those of limits and playlist by the commit. No error leaves a change behind.
     pub fn preflight(
         &self,
         start: Start,
@@ -104,7 +104,7 @@ impl Playback {
             expires: self.expiry.token_to_wall(entitlement.expires, now),
             now,
         };
-        // As long as its session can be known.
+        // Valid for as long as the server may know the session.
         let report_until = entitlement.expires + REMEMBER;
         let report_token = self.signing.reports.sign(&session, report_until);
         let address = playable.address.as_deref();
@@ -216,7 +216,7 @@ impl Playback {
     }
 }
 
-/// Why an entitlement cannot be used for a start, if it cannot.
+/// Returns why an entitlement cannot be used for a start, if it cannot.
 fn mismatch(
     held: &HeldEntitlement,
     viewer: &Viewer,
@@ -271,7 +271,7 @@ impl StartSession {
             self.settings.when_full,
             self.at,
         )?;
-        // The last check. All checks come before the first write, so an error discards the whole transaction.
+        // The last check. All checks come before the first write, so an error leaves no change.
         let playlist = playlist?;
         let device = self.start.device.id.clone();
         // One device is one stream, so the old session of the device ends.
@@ -292,6 +292,7 @@ impl StartSession {
             let key = (self.user, self.start.device.id.clone());
             txn.put::<tables::Devices>(&key, &registered)?;
         }
+        // Binds the token to the device, and marks its unlock as consumed.
         txn.put::<tables::Entitlements>(&(self.user, self.hash), &entitlement)?;
         txn.put::<tables::Sessions>(&(self.user, self.session), &self.start)?;
         Ok(playlist)

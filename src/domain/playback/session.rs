@@ -61,8 +61,8 @@ pub enum Liveness {
 pub struct Session {
     pub id: SessionId,
     pub user: UserId,
-    /// At preflight. `program`, `unlocks` and `seen` are never updated here: current values are in the
-    /// other fields.
+    /// The session at its preflight. `program`, `unlocks` and `seen` are never updated here: the other fields have the
+    /// current values.
     pub start: StoredSession,
     later: RwLock<LaterEntitlements>,
     /// Unix second of the last heartbeat, or its bitwise complement once a transaction has given the slot
@@ -107,10 +107,10 @@ impl Session {
         }
     }
 
-    /// Records how a heartbeat was answered. Returns whether the one before was answered otherwise.
+    /// Records the answer of a heartbeat. Returns whether the previous heartbeat was answered otherwise.
     #[must_use]
     pub fn answers_otherwise(&self, answer: u16) -> bool {
-        // Most heartbeats are answered as the one before: a load is cheaper than an exchange.
+        // Most heartbeats get the same answer as the one before, and a load is cheaper than an exchange.
         self.answer.load(Ordering::Relaxed) != answer
             && self.answer.swap(answer, Ordering::Relaxed) != answer
     }
@@ -126,6 +126,7 @@ impl Session {
         liveness_of(self.seen.load(Ordering::Acquire), now)
     }
 
+    /// Returns false, without an effect, if the session does not hold its slot.
     #[must_use]
     pub fn record_beat(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
@@ -199,8 +200,7 @@ impl Session {
         }
     }
 
-    /// `None` if no heartbeat or later entitlement set a position, or if it is further back than any
-    /// time-shift.
+    /// Seconds from the live point. `None` if no position is known, or if it is further back than any time-shift.
     #[must_use]
     pub fn offset(&self, now: UnixSeconds) -> Option<i32> {
         let at = self.position(now)?;
@@ -347,6 +347,7 @@ impl CommitListener<tables::Sessions> for SessionMap {
                     if let Some(mut sessions) = self.by_user.get_mut(&user) {
                         sessions.retain(|session| session.id != id);
                     }
+                    // Checked again under the lock of the map: a session may have been added since.
                     self.by_user.remove_if(&user, |_, left| left.is_empty());
                 }
             }

@@ -22,8 +22,8 @@ pub enum WhenFull {
     Displace,
 }
 
-/// Per user. Only a user without device limit gets near it: each device has one session, and an
-/// idle session is swept after minutes.
+/// Maximum sessions read per user. Only a user without device limit gets near it: each device has one session, and an idle
+/// session is swept after minutes.
 const SCAN: usize = 1_024;
 
 pub(super) struct StreamRequest<'a> {
@@ -42,7 +42,7 @@ pub(super) fn place<'a>(playing: &'a PlayedAsset, asset: &'a AssetId) -> &'a str
     }
 }
 
-/// Includes changes of this transaction group.
+/// Includes the changes of earlier transactions of the group.
 pub(super) fn sessions_of(
     txn: &Txn<'_>,
     user: UserId,

@@ -27,7 +27,7 @@ impl Table for Devices {
     type Record = Registered;
 }
 
-/// They count against the limits.
+/// Sessions that have not ended, which count against the limits.
 pub(crate) struct Sessions;
 
 impl Record for StoredSession {}

@@ -1,11 +1,10 @@
-//! What a view adds to which hour and minute.
+//! Computes what a view adds to which hour and minute.
 
 use super::figures::Cell;
 use super::view::View;
 use crate::types::time::HOUR;
 use crate::types::{DurationUnit, UnixSeconds};
 
-/// Calls `each` with the hours and minutes that a view adds to.
 pub(super) fn contributions(
     view: &View,
     unit: DurationUnit,
@@ -21,7 +20,7 @@ pub(super) fn contributions(
             cell,
         );
     };
-    // All figures of a view count at its begin, also what happens hours later: a ratio needs both parts in one place.
+    // All figures of a view count at its begin, even those of later hours: both parts of a ratio must be in one cell.
     let mut cell = view.sums(unit, closed);
     let begin = view.begin();
     let Some((opened, end)) = view.alive(now) else {
@@ -35,7 +34,7 @@ pub(super) fn contributions(
         cell.change(second_of_hour(end), -1);
         add(end, cell);
     }
-    // Alive when these hours begin. Bounded by the age of a session; a year is an error of a clock.
+    // The session is alive at the start of each of these hours. A session of over a year is a clock error.
     let until = end.unwrap_or(now);
     let first = opened.0.div_euclid(HOUR) + 1;
     let hours = (first..first + 24 * 366).take_while(|hour| hour * HOUR <= until.0);

@@ -24,7 +24,7 @@ pub(super) const DIMENSIONS: usize = 10;
 /// Stands for all values of a dimension that are not among its top values.
 pub const OTHER: &str = "other";
 
-/// Characters of a value. The longest names that a preflight accepts are shorter.
+/// Maximum characters of a value; longer values are cut.
 const VALUE_CHARS: usize = 128;
 
 impl Dimension {
@@ -92,7 +92,7 @@ impl Labels {
         self.0.get(dimension.index()).unwrap_or(&self.0[0])
     }
 
-    /// Control characters are removed and long values cut: values come from players and reach terminals.
+    /// Removes control characters and cuts long values, because values come from players and reach terminals.
     pub fn set(&mut self, dimension: Dimension, value: &str) {
         if let Some(slot) = self.0.get_mut(dimension.index()) {
             *slot = Arc::from(&*clean(value));
@@ -123,6 +123,7 @@ impl Labels {
 }
 
 fn clean(value: &str) -> Cow<'_, str> {
+    // Most values are plain ASCII and need no copy.
     let is_plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     if is_plain && value.len() <= VALUE_CHARS {
         return Cow::Borrowed(value.trim());

@@ -1,4 +1,4 @@
-//! Errors of the figures.
+//! Errors of the quality figures.
 
 use std::io;
 use std::sync::Arc;

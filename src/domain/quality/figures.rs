@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::dimensions::OTHER;
 use super::sketch::DurationSketch;
 
-/// Failure codes per cell that are told apart.
+/// Maximum distinct failure codes per cell.
 const CODES_MAX: usize = 16;
 
 /// Sums over the views of one minute with the same labels. Cells can be merged in any order with the same result.
@@ -28,7 +28,7 @@ pub(super) struct Cell {
     pub codes: Vec<(Arc<str>, u32)>,
     /// Sessions that were alive when the hour began.
     pub carried: u32,
-    /// Second of the hour, and by how many the sessions alive changed there.
+    /// Changes of the number of live sessions, by second of the hour.
     pub changes: Vec<(u16, i32)>,
 }
 
@@ -41,7 +41,7 @@ impl Cell {
         }
     }
 
-    /// Adds all but the sessions alive.
+    /// Merges all fields except `carried` and `changes`.
     pub(super) fn merge_views(&mut self, other: &Self) {
         self.attempts += other.attempts;
         self.plays += other.plays;
@@ -82,7 +82,7 @@ impl Cell {
         }
     }
 
-    /// The number by which values are ranked.
+    /// Ranks values and cells when an hour is folded.
     pub(super) fn weight(&self) -> u64 {
         u64::from(self.attempts.max(self.plays))
             + u64::from(self.carried)
@@ -98,6 +98,7 @@ impl Cell {
         let mut failure_codes: Vec<(String, u32)> = (self.codes.iter())
             .map(|(code, count)| (code.to_string(), *count))
             .collect();
+        // The most frequent first; the code breaks ties.
         failure_codes.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
         Figures {
             attempts: self.attempts,
@@ -117,12 +118,11 @@ impl Cell {
     }
 }
 
-/// `None` where there is nothing to divide by.
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// `None` where there is nothing to compute from.
+/// A figure is `None` if there is no data for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     pub attempts: u32,
@@ -133,7 +133,6 @@ pub struct Figures {
     pub exits_before_start: u32,
     pub playback_failures: u32,
     pub rebuffer_count: u32,
-    /// 0 to 1.
     pub rebuffer_ratio: Option<f64>,
     pub minutes_played: f64,
     /// Bits per second.

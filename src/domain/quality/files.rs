@@ -1,7 +1,7 @@
 //! The files of the figures: roll-ups by hour, the open views, and the log of inputs since they were written.
 //!
 //! They are files, and not tables of the store: an hour is written, read and removed as a whole, is larger than a
-//! record may be, and must not wait for requests or make them wait. As telemetry, they are not part of a backup.
+//! record may be, and must not wait for requests or make them wait. Like telemetry, they are not part of a backup.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write as _};
@@ -68,7 +68,7 @@ impl Files {
             directory: directory.to_owned(),
             sync,
         };
-        // Made again at each checkpoint, in case that the disk is full or read-only now.
+        // Not an error: each checkpoint tries again, in case the disk is full or read-only now.
         if let Err(error) = files.make() {
             tracing::warn!(%error, "failed to make the directory of quality figures");
         }
@@ -79,7 +79,7 @@ impl Files {
         make_directory(&self.directory, self.sync)
     }
 
-    /// The paths of all files; none if the directory is not there yet.
+    /// Returns the paths of all files; none if the directory does not exist yet.
     fn paths(&self) -> io::Result<Vec<PathBuf>> {
         match fs::read_dir(&self.directory) {
             Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
@@ -107,7 +107,7 @@ impl Files {
         self.directory.join(format!("inputs-{first}"))
     }
 
-    /// A file that cannot be read is set aside and reported, and its figures are missing.
+    /// Moves a damaged file aside and reports it. Its figures are then missing.
     fn read<T: DeserializeOwned>(&self, path: &Path) -> io::Result<Option<T>> {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
@@ -120,7 +120,7 @@ impl Files {
                 let aside = path.with_extension("damaged");
                 let (file, aside_name) = (path.display(), aside.display());
                 tracing::error!(%error, %file, "damaged quality figures; moved to {aside_name}");
-                // Not deleted: an operator may look at it, and the next checkpoint needs the name.
+                // Renamed and not deleted: an operator may examine it, and the next checkpoint needs the name.
                 fs::rename(path, &aside)?;
                 Ok(None)
             }
@@ -140,7 +140,6 @@ impl Files {
         replace_file(&self.hour_path(hour), &packed, self.sync)
     }
 
-    /// Removes the hours before `first`; returns how many.
     pub(super) fn remove_before(&self, first: i64) -> io::Result<usize> {
         let bound = self.hour_path(first);
         let mut removed = 0;
@@ -176,7 +175,7 @@ impl Files {
         self.read(&self.views_path())
     }
 
-    /// Inputs that were logged from `next` on, in order.
+    /// Calls `each` with the batches that were logged from `next` on, in order. Returns the number of the next batch.
     pub(super) fn replay(
         &self,
         next: u64,
@@ -184,7 +183,7 @@ impl Files {
     ) -> io::Result<u64> {
         let mut at = next;
         for (first, path) in self.logs()? {
-            // A gap would be a log that was lost; what follows it still counts.
+            // A gap means that a log was lost; the batches behind it still count.
             at = at.max(first);
             let bytes = fs::read(&path)?;
             let mut rest = bytes.as_slice();
@@ -231,7 +230,7 @@ fn next_batch(bytes: &[u8]) -> Option<(Vec<Input>, &[u8])> {
     let [a, b, c, d, sum @ ..] = *head;
     let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?;
     let (body, rest) = rest.split_at_checked(length)?;
-    // A kill can leave a batch half written; its length alone may still fit.
+    // A kill can leave a batch half written, although its length fits.
     (crc32fast::hash(body) == u32::from_le_bytes(sum)).then_some(())?;
     Some((decode(body).ok()?, rest))
 }
@@ -254,7 +253,7 @@ impl InputLog {
         })
     }
 
-    /// A kill loses nothing after this, a power cut what is not synced.
+    /// After this, a kill loses nothing and a power cut loses what is not synced.
     pub(super) fn append(&mut self, batch: &[Input]) -> io::Result<()> {
         let mut frame = vec![0; HEAD];
         frame.append(&mut encode(&batch)?);
@@ -282,7 +281,7 @@ impl InputLog {
         Ok(())
     }
 
-    /// A handle to sync without a lock on the log, if there is anything to sync.
+    /// Returns a handle to sync without a lock on the log, if there is anything to sync.
     pub(super) fn unsynced(&mut self) -> Option<io::Result<(File, PathBuf)>> {
         std::mem::take(&mut self.dirty).then(|| Ok((self.file.try_clone()?, self.path.clone())))
     }

@@ -1,4 +1,4 @@
-//! What the figures are made of: sessions, heartbeats, refused licenses and players' events.
+//! The inputs of the figures: sessions, heartbeats, refused licenses and events of players.
 
 use std::sync::Arc;
 
@@ -8,10 +8,9 @@ use super::dimensions::{Dimension, Labels};
 use crate::domain::playback::Session;
 use crate::types::{Country, DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 
-/// Bits per second. No stream of a platform has more, so a higher value is an error of the player. One of them in a
-/// mean of many players would make it useless.
+/// Bits per second. Higher values are player errors; a single one would make the mean of many players useless.
 pub const BITRATE_MAX: u64 = 1_000_000_000;
-/// Longer reports are errors of the player.
+/// Longer durations are player errors.
 const LONGEST_MILLIS: u64 = 86_400_000;
 
 /// A duration as it was reported, in thousandths of its unit: sums of integers do not depend on their order.
@@ -71,26 +70,25 @@ pub enum PlayerAction {
     Requested,
     /// The first frame, with the start-up time if the player measured it.
     Started(Option<Reported>),
-    /// The wait before the first frame.
     InitialWait(Option<Reported>),
     /// A wait in mid-play, reported after its end.
     Waited(Option<Reported>),
-    /// A wait in mid-play begins; another state ends it.
+    /// A wait in mid-play begins. Any other state ends it.
     Waiting,
     Paused,
-    /// Moving to another position; a wait for its media is not a wait in mid-play.
+    /// A seek. Waiting for its media is not a wait in mid-play.
     Seeking,
     Playing,
     BitrateChanged,
     Stopped,
     Failed(Option<Arc<str>>),
-    /// A sign of life that says nothing else.
+    /// Shows only that the player is alive.
     Alive,
-    /// A frame was shown at some time before; what the player does now is not known.
+    /// A frame was shown at some earlier time. The current state is unknown.
     Shown,
 }
 
-/// An event of a player that counts.
+/// A player event that counts for the figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlayerEvent {
     pub action: PlayerAction,
@@ -99,15 +97,13 @@ pub struct PlayerEvent {
     pub device: Option<Arc<str>>,
     pub timestamp_millis: i64,
     pub sequence: i64,
-    /// Bits per second.
     pub bitrate: Option<u64>,
     /// The start-up time, which some players report after the start.
     pub startup: Option<Reported>,
-    /// Labels as the player claims them. A view with a session takes only the version of the application from here.
+    /// Labels as the player claims them. A view with a session takes only the application version from them.
     pub labels: Labels,
 }
 
-/// A playback session that a preflight has opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenedSession {
     pub session: SessionId,
@@ -147,7 +143,6 @@ impl OpenedSession {
     }
 }
 
-/// One input, as it is queued and logged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Input {
     Opened(Box<OpenedSession>),
@@ -157,7 +152,7 @@ pub(super) enum Input {
         position: i64,
         bitrate: u64,
     },
-    /// `stopped`: by its player, and not by expiry or another session.
+    /// `stopped`: ended by its player, not by expiry or another session.
     Ended {
         session: SessionId,
         at: UnixSeconds,
@@ -175,7 +170,6 @@ pub(super) enum Input {
         event: Box<PlayerEvent>,
     },
     Erased(UserId),
-    /// Time passes: views that have ended long enough ago are closed. In the log, so that a replay closes them at the
-    /// same place.
+    /// Closes the views that ended long enough ago. Ticks are logged, so that a replay closes views at the same place.
     Tick(UnixSeconds),
 }

@@ -28,6 +28,7 @@ impl State {
         let Some(view) = self.views.get_mut(&id) else {
             return;
         };
+        // The only label that a session takes from its player.
         let version = event.labels.get(Dimension::AppVersion);
         if view.lacks_version(version) {
             let version = shared(&mut self.names, version);
@@ -40,7 +41,7 @@ impl State {
         }
     }
 
-    /// The session that the event names, if it is the user's own; else the user's latest view on the device and asset.
+    /// Returns the view of the named session if it belongs to the user, else the user's latest view of device and asset.
     fn view_of(&self, user: &UserId, received: UnixSeconds, event: &PlayerEvent) -> Option<ViewId> {
         // A session id cannot be guessed, but it can be copied: it counts only for its own user.
         let named = event
@@ -55,7 +56,7 @@ impl State {
         }
         let device = event.device.as_deref().unwrap_or_default();
         let asset = event.labels.get(Dimension::Asset);
-        // An event that is older than the session is of an earlier view, unless the player's clock is wrong.
+        // An event that is older than the session belongs to an earlier view, unless the player's clock is wrong.
         let at = UnixSeconds(event.timestamp_millis.div_euclid(1_000));
         let delay = received.since(at);
         // A clock that is ahead, or behind by more than events may be late, says nothing about the order.
@@ -73,13 +74,12 @@ impl State {
         let fitting = views.filter_map(|id| Some((id, self.views.get(id)?)));
         fitting
             .filter(|(_, view)| fits(view))
-            // The id only makes the choice definite, so that a replay makes the same one.
             // The id only makes the choice definite: a replay of the log must make the same one.
             .max_by_key(|(id, view)| (view.is_running(), view.begin(), **id))
             .map(|(id, _)| *id)
     }
 
-    /// Begins a view at an event that can begin one. A later event of an unknown view is late.
+    /// Begins a view without a session, unless the event names one. `None` means that the event is late.
     fn begin_without_session(
         &mut self,
         user: UserId,
@@ -87,7 +87,7 @@ impl State {
         received: UnixSeconds,
         event: &PlayerEvent,
     ) -> Option<ViewId> {
-        // The id of a session that is closed or never was.
+        // The named session is closed, or never existed.
         let foreign = event
             .session
             .as_deref()

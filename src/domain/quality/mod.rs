@@ -49,11 +49,12 @@ use state::State;
 
 /// Days for which roll-ups are kept: a month can be compared with the same month a year before.
 const KEPT_DAYS: i64 = 400;
-/// Queues, so that requests rarely wait for each other's push.
+/// Number of queues. There are several, so that requests rarely wait for each other.
 const QUEUES: usize = 16;
-/// Inputs per queue, of at most some 400 bytes. Beyond it they are dropped and counted: players must not wait for figures.
+/// Maximum inputs per queue, each of up to about 400 bytes. Further inputs are dropped and counted: players must not wait
+/// for figures.
 const QUEUE_MAX: usize = 16_384;
-/// A kill loses the figures of this time at most, a power cut those of half a second.
+/// A kill loses at most the figures of this time, a power cut those of half a second.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
 const FLUSHES_PER_SYNC: u32 = 4;
 
@@ -116,7 +117,7 @@ impl Quality {
     pub fn tick(&self, now: UnixSeconds) -> Result<usize, QualityError> {
         let inner = &self.inner;
         let mut state = inner.state.lock();
-        // Before the tick: what arrived before it must not find its view closed.
+        // Inputs that arrived before the tick must not find their views closed.
         inner.drain(&mut state)?;
         state.take(&inner.files, vec![Input::Tick(now)])?;
         if state.needs_checkpoint() {
@@ -125,7 +126,7 @@ impl Quality {
         Ok(state.views.len())
     }
 
-    /// Removes the roll-ups that are older than [`KEPT_DAYS`]. Returns how many hours. Blocks.
+    /// Removes roll-ups older than [`KEPT_DAYS`]. Returns how many hours were removed. Blocks.
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, QualityError> {
         let first = (now - KEPT_DAYS * DAY).0.div_euclid(HOUR);
         let mut state = self.inner.state.lock();
@@ -134,7 +135,7 @@ impl Quality {
         Ok(self.inner.files.remove_before(first)?)
     }
 
-    /// Bytes of all files. Blocks.
+    /// Returns the size of all files. Blocks.
     pub fn bytes(&self) -> Result<u64, QualityError> {
         Ok(self.inner.files.bytes()?)
     }
@@ -154,7 +155,7 @@ impl Quality {
         self.inner.state.lock().recent
     }
 
-    /// Why figures are not written at present.
+    /// Returns why figures are not being written, if a write failed.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.inner.state.lock().trouble.clone()
@@ -181,14 +182,14 @@ impl Inner {
         }
     }
 
-    /// Logs and applies what waits in the queues.
+    /// Logs and applies the queued inputs.
     fn drain(&self, state: &mut State) -> Result<(), QualityError> {
         for queue in &self.queues {
             let mut queue = queue.lock();
             if queue.is_empty() {
                 continue;
             }
-            // With room for as many inputs as came last time, so that requests rarely pay for its growth.
+            // The new queue has the capacity of the last batch, so that requests rarely pay for its growth.
             let expected = queue.len();
             let batch = std::mem::replace(&mut *queue, Vec::with_capacity(expected.min(1_024)));
             // Requests push again while the batch is written.
@@ -278,11 +279,11 @@ impl FlushThread {
             let mut flushes = 0_u32;
             let mut failing = false;
             loop {
-                // The sender is never used: its drop ends the wait at once.
+                // Nothing is ever sent: dropping the sender ends the wait immediately.
                 let stop = stopped.recv_timeout(FLUSH_EVERY) != Err(RecvTimeoutError::Timeout);
                 flushes = flushes.wrapping_add(1);
                 let flushed = inner.flush(stop || flushes.is_multiple_of(FLUSHES_PER_SYNC));
-                // Figures are lost and playback is not: the process goes on.
+                // Not fatal: figures are lost, but playback is not affected.
                 if let Err(error) = &flushed
                     && !failing
                 {
@@ -307,7 +308,7 @@ impl FlushThread {
 
 impl Drop for FlushThread {
     fn drop(&mut self) {
-        // First, as the thread ends only when the sender is gone.
+        // Must precede the join: the thread ends only when the sender is dropped.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been logged.

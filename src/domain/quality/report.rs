@@ -15,7 +15,7 @@ use crate::types::UnixSeconds;
 use crate::types::time::HOUR;
 
 const ROWS_MAX: usize = 100_000;
-/// Attempts to read hours that no checkpoint changes in between.
+/// Attempts to read all hours without a checkpoint in between.
 const ATTEMPTS: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Query {
     pub by: Vec<GroupBy>,
     /// A view must have one of the given values in each dimension that is given.
     pub filters: Vec<(Dimension, String)>,
-    /// Seconds of each point of a series.
+    /// Length of each point of a series, in seconds.
     pub step: Option<i64>,
 }
 
@@ -79,7 +79,7 @@ pub struct Report {
 }
 
 impl Quality {
-    /// Reads files: call it on a thread that may block.
+    /// Reads files: call it on a blocking thread.
     pub fn report(&self, query: &Query, now: UnixSeconds) -> Result<Report, QualityError> {
         let mut attempt = 1;
         loop {
@@ -115,7 +115,7 @@ impl Inner {
                     }
                 });
             }
-            // Shared tables are cloned as references, so that the lock is held for the open views only.
+            // Only the references to shared tables are cloned, so that the lock is held for the open views only.
             (state.next, state.hours.clone(), open)
         };
         let mut rows = Grouping::new(query, query.by.clone());
@@ -160,7 +160,7 @@ impl Inner {
 struct Grouping<'a> {
     query: &'a Query,
     by: Vec<GroupBy>,
-    /// Seconds of a slot of time; 0 if the whole span is one.
+    /// Length of a time slot in seconds; 0 if the whole span is one slot.
     slot: i64,
     rows: HashMap<Vec<Arc<str>>, BTreeMap<i64, Slot>>,
     slots: usize,
@@ -176,12 +176,12 @@ struct Slot {
 #[derive(Default)]
 struct HourGroup {
     alive: i64,
-    /// Seconds, in any order, and by how many the sessions alive changed there.
+    /// Second of the hour and change of the number of live sessions, in any order.
     changes: Vec<(u16, i32)>,
     minutes: BTreeMap<u8, Cell>,
 }
 
-/// Sums by the values of the dimensions of the report.
+/// Sums of an hour, by the values of the report's dimensions.
 type Groups = HashMap<Vec<Arc<str>>, HourGroup>;
 
 impl<'a> Grouping<'a> {
@@ -210,16 +210,15 @@ impl<'a> Grouping<'a> {
         self.by.iter().filter_map(dimension).collect()
     }
 
-    /// Adds up the cells of a table by key.
     fn collect(&self, hour: i64, table: &impl HourCells, groups: &mut Groups) {
         let dimensions = self.dimensions();
         let span = self.span_in(hour);
         let filter = Filter::new(self.query, table);
-        // Minutes are told apart only where the report does, or its span begins or ends within the hour.
+        // Minutes are kept apart only if the report needs them, or if its span begins or ends within the hour.
         let in_hours =
             self.slot == 0 || (self.slot % HOUR, self.origin().rem_euclid(HOUR)) == (0, 0);
         let apart = span != (0..HOUR) || !in_hours;
-        // Numbers first, names later: an hour has thousands of cells and few groups.
+        // Grouped by numbers first and by names afterwards: an hour has thousands of cells but few groups.
         let mut by_coordinates: HashMap<Coordinates, HourGroup> = HashMap::new();
         table.each_cell(|minute, at, cell| {
             if filter.allows(at) {
@@ -250,7 +249,7 @@ impl<'a> Grouping<'a> {
             group.add_to(row, hour * HOUR, span, self.slot, origin);
             self.slots += row.len() - before;
         }
-        // While it grows, because a report by minute and asset of a month would fill the memory before it is complete.
+        // Checked as it grows: a report of a month by minute and asset would fill the memory before it is complete.
         if self.slots > ROWS_MAX {
             return Err(QualityError::TooManyRows(ROWS_MAX));
         }
@@ -266,7 +265,7 @@ impl<'a> Grouping<'a> {
         if by_time { 0 } else { self.query.from.0 }
     }
 
-    /// The seconds of an hour that the report is about.
+    /// Returns the seconds of an hour that the report covers.
     fn span_in(&self, hour: i64) -> Range<i64> {
         let begin = hour * HOUR;
         (self.query.from.0.max(begin) - begin)..(self.query.to.0.min(begin + HOUR) - begin)
@@ -345,6 +344,7 @@ impl HourGroup {
         }
     }
 
+    /// Adds the group to the slots of a row. All times are seconds; `span` is relative to `begin`.
     fn add_to(
         mut self,
         row: &mut BTreeMap<i64, Slot>,
@@ -370,8 +370,8 @@ impl HourGroup {
                 slot.max_concurrent = slot.max_concurrent.max(alive);
             }
         };
-        // The number alive changes at these seconds, and holds at the begin of each slot in between. All changes of a
-        // second are one: whether an end or a begin comes first would decide on the peak.
+        // The number of live sessions changes at these seconds and is sampled at the start of each slot. Changes in the
+        // same second are merged: otherwise the order of an end and a begin would decide on the peak.
         self.changes.sort_unstable_by_key(|(second, _)| *second);
         self.changes.dedup_by(|later, kept| {
             let same = later.0 == kept.0;
@@ -386,6 +386,7 @@ impl HourGroup {
             while let Some((_, by)) = changes.next_if(|(second, _)| i64::from(*second) <= at) {
                 alive += i64::from(*by);
             }
+            // A slot without changes still has the sessions that were alive at its start.
             peak(at, alive);
             let until = next.min(span.end);
             while let Some((second, by)) = changes.next_if(|(second, _)| i64::from(*second) < until)
@@ -398,7 +399,7 @@ impl HourGroup {
     }
 }
 
-/// The coordinates of some dimensions; the others are 0.
+/// Keeps the coordinates of some dimensions and sets the others to 0.
 fn masked(at: &Coordinates, dimensions: &[Dimension]) -> Coordinates {
     let mut kept = [0; DIMENSIONS];
     for dimension in dimensions {

@@ -53,7 +53,7 @@ impl Names {
         if let Some(place) = self.places.get(name) {
             return *place;
         }
-        // Cannot happen before a fold, which comes at twice the limit of values.
+        // Unreachable: a list is folded at twice its limit, far below 65,536 names.
         let Ok(place) = u16::try_from(self.names.len()) else {
             return OTHER_AT;
         };
@@ -67,7 +67,7 @@ impl Names {
 pub(super) struct HourTable {
     names: [Names; DIMENSIONS],
     cells: HashMap<(u8, Coordinates), Cell>,
-    /// The last entry of the input log that its file contains; a replay skips what it has already.
+    /// The hour's file contains all batches of the input log before this number. A replay skips them.
     pub(super) stored: u64,
     pub(super) changed: bool,
 }
@@ -76,7 +76,6 @@ pub(super) struct HourTable {
 pub(super) trait HourCells {
     fn each_cell(&self, each: impl FnMut(u8, &Coordinates, &Cell));
 
-    /// The names of a dimension, by their place.
     fn names(&self, dimension: Dimension) -> &[Arc<str>];
 
     fn name(&self, dimension: Dimension, at: &Coordinates) -> Arc<str> {
@@ -85,7 +84,7 @@ pub(super) trait HourCells {
         name.cloned().unwrap_or_else(|| Arc::from(OTHER))
     }
 
-    /// The place of a name, if any view of the hour has it.
+    /// `None` if no view of the hour has the name.
     fn place(&self, dimension: Dimension, name: &str) -> Option<u16> {
         let mut names = self.names(dimension).iter();
         u16::try_from(names.position(|other| **other == *name)?).ok()
@@ -124,7 +123,7 @@ impl StoredHour {
     }
 }
 
-/// The form on disk.
+/// The stored form of an [`HourTable`].
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredHour {
     stored: u64,
@@ -185,12 +184,13 @@ impl HourTable {
                 *weight += cell.weight();
             }
         }
+        // The first two names, "unknown" and "other", are always kept.
         let mut ranked: Vec<(u64, &Arc<str>)> =
             weights.into_iter().zip(&names.names).skip(2).collect();
         if ranked.len() <= dimension.values_max() {
             return;
         }
-        // By name among equals, so that a replay keeps the same.
+        // The name breaks ties, so that a replay keeps the same values.
         ranked.sort_by(|a, b| (b.0, a.1).cmp(&(a.0, b.1)));
         ranked.truncate(dimension.values_max());
         let mut kept = Names::new();
@@ -208,7 +208,7 @@ impl HourTable {
         });
     }
 
-    /// Takes a dimension from the combinations with the fewest views.
+    /// Replaces a dimension by "other" in the combinations with the fewest views.
     fn fold_cells(&mut self, dimension: Dimension) {
         let mut ranked: Vec<(u64, (u8, Coordinates))> = self
             .cells
@@ -216,7 +216,7 @@ impl HourTable {
             .map(|(key, cell)| (cell.weight(), *key))
             .collect();
         ranked.sort_unstable();
-        // Down to half of the limit, so that the next fold is some time away.
+        // Folds down to half of the limit, so that the next fold is some time away.
         let rare = ranked.len() - CELLS_MAX / 2;
         for (_, key) in ranked.into_iter().take(rare) {
             let Some(cell) = self.cells.remove(&key) else {
@@ -241,7 +241,7 @@ impl HourTable {
         let mut cells: Vec<_> = (self.cells.iter())
             .map(|((minute, at), cell)| (*minute, *at, cell.clone()))
             .collect();
-        // In order, so that equal tables are equal files.
+        // Sorted, so that equal tables give equal files.
         cells.sort_unstable_by_key(|(minute, at, _)| (*minute, *at));
         StoredHour {
             stored,
@@ -257,6 +257,7 @@ impl From<StoredHour> for HourTable {
             stored: hour.stored,
             ..Self::default()
         };
+        // In their stored order, so that the coordinates of the cells stay valid.
         for (names, stored) in table.names.iter_mut().zip(&hour.names) {
             for name in stored {
                 names.place(name);

@@ -39,7 +39,7 @@ impl DurationSketch {
     /// The nearest-rank percentile: the smallest value that `share` of all values do not exceed.
     pub(super) fn percentile(&self, share: f64) -> Option<f64> {
         let total: u64 = self.buckets.iter().map(|(_, n)| u64::from(*n)).sum();
-        // The nearest rank: with a single value every percentile is that value.
+        // At least 1: with a single value every percentile is that value.
         let rank = (share * total as f64).ceil().max(1.0);
         let mut seen = 0_u64;
         self.buckets.iter().find_map(|(bucket, count)| {
@@ -65,7 +65,6 @@ fn bucket_of(millis: f64) -> u16 {
 fn value_of(bucket: u16) -> f64 {
     match bucket {
         0 => 1.0,
-        // The value with the same relative error to both bounds of the bucket.
         _ => 2.0 * GROWTH.powi(i32::from(bucket)) / (1.0 + GROWTH),
     }
 }

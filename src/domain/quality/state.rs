@@ -21,15 +21,15 @@ use super::rollup::HourTable;
 use super::view::View;
 use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 
-/// Seconds for which a view waits for late events after its last sign of life.
+/// Seconds for which a view waits for late events after its last input.
 pub(super) const LATE: i64 = 3_600;
-/// Open views. Beyond it, those without a sign of life for the longest time are closed.
+/// Maximum open views. Beyond it, the views that have been silent longest are closed.
 pub(super) const VIEWS_MAX: usize = 250_000;
-/// Bytes of the open views with all that they hold: players decide how much they report.
+/// Maximum bytes of the open views with their lists: players decide how much they report.
 pub(super) const VIEWS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Seconds between two searches for views to close.
 const CLOSE_EVERY: i64 = 30;
-/// Hours in memory; the older ones are written and dropped. One with the most cells takes about 12 MB.
+/// Hours in memory; older ones are written and dropped. A full hour takes about 12 MB.
 const HOURS_MAX: usize = 16;
 /// Seconds that metrics look back.
 const RECENT: i64 = 600;
@@ -41,14 +41,13 @@ const CHECKPOINT_EVERY: i64 = 300;
 pub(super) type ViewId = [u8; 16];
 pub(super) type UnitOf = Box<dyn Fn(&PartnerId) -> DurationUnit + Send + Sync>;
 
-/// Counts of accepted and rejected inputs, for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QualityCounts {
-    /// Events and heartbeats that are in a view.
+    /// Events and heartbeats that were counted in a view.
     pub counted: u64,
-    /// Inputs of a view that is closed or not known.
+    /// Inputs of a closed or unknown view.
     pub late: u64,
-    /// Inputs with a clock that jumped in mid-view.
+    /// Events of a player whose clock jumped in mid-view.
     pub clock: u64,
     /// Dropped because the queue was full.
     pub dropped: u64,
@@ -69,7 +68,7 @@ pub struct RecentFigures {
 }
 
 pub(super) struct State {
-    /// Boxed, since half of a map may be empty places.
+    /// Boxed, since up to half of the slots of a map are empty.
     pub(super) views: HashMap<ViewId, Box<View>, RandomState>,
     pub(super) by_user: HashMap<UserId, Vec<ViewId>, RandomState>,
     pub(super) hours: BTreeMap<i64, Arc<HourTable>>,
@@ -84,9 +83,9 @@ pub(super) struct State {
     pub(super) now: UnixSeconds,
     closed_at: UnixSeconds,
     checkpoint_at: UnixSeconds,
-    /// A user was erased: the files still name the user until the next checkpoint.
+    /// Set after an erasure, since the files name the user until the next checkpoint, and after a failed write.
     must_checkpoint: bool,
-    /// Set when a write has failed; figures are then not kept over a restart.
+    /// Why the last write failed, if it did; a restart then loses figures.
     pub(super) trouble: Option<String>,
     pub(super) unit_of: UnitOf,
     pub(super) views_max: usize,
@@ -115,7 +114,7 @@ impl State {
             views_max: VIEWS_MAX,
             views_bytes_max: VIEWS_BYTES_MAX,
         };
-        // Before the replay, whose inputs belong to these views.
+        // Must precede the replay, whose inputs belong to these views.
         for (id, view) in views {
             state.insert(id, view);
         }
@@ -126,9 +125,9 @@ impl State {
                 failed.get_or_insert(error);
             }
         })?;
-        // Batches that are behind a gap keep their numbers: an hour may have been written up to one of them.
+        // Batches behind a gap keep their numbers: an hour may have been written up to one of them.
         state.next = next;
-        // They count since the start of the process.
+        // The counts are those of this process, so replayed inputs do not count.
         state.counts = QualityCounts::default();
         // A full or read-only disk must not keep the server from starting: the figures are in memory, and each tick
         // tries again to write them.
@@ -140,15 +139,15 @@ impl State {
         Ok(state)
     }
 
-    /// Logs a batch and applies it. After an error figures are complete, and a kill loses them.
+    /// Logs a batch and applies it. After an error the figures in memory are complete, but a kill loses them.
     pub(super) fn take(&mut self, files: &Files, batch: Vec<Input>) -> io::Result<()> {
         let logged = self.log.as_mut().map_or(Ok(()), |log| log.append(&batch));
         if logged.is_err() {
-            // It may end in a part of a batch, behind which nothing can be read. A checkpoint begins another one.
+            // The log may end in a partial batch, behind which nothing can be read. A checkpoint begins a new log.
             self.log = None;
             self.must_checkpoint = true;
         }
-        // Also if it was not logged: figures in memory stay complete, and the checkpoint writes them.
+        // Applied even if it was not logged: figures in memory stay complete, and the checkpoint writes them.
         self.apply(files, batch)?;
         logged
     }
@@ -170,7 +169,7 @@ impl State {
                     at,
                     stopped,
                 } => {
-                    // At a start the ends of the last hour are repeated, also of closed views.
+                    // At a start the ends of the last hour are reported again, even those of closed views.
                     if let Some(view) = self.views.get_mut(session.as_bytes()) {
                         view.end(at, stopped);
                     }
@@ -193,7 +192,7 @@ impl State {
 
     fn open_session(&mut self, opened: &OpenedSession) {
         let id = *opened.session.as_bytes();
-        // At a start all running sessions are opened again.
+        // At a start all running sessions are reported again.
         if self.views.contains_key(&id) {
             return;
         }
@@ -251,7 +250,7 @@ impl State {
                 view.forget_user();
             }
         }
-        // The files name the user until then.
+        // The files name the user until the next checkpoint.
         self.must_checkpoint = true;
     }
 
@@ -259,7 +258,7 @@ impl State {
         self.now = now;
         self.counts.open_views = self.views.len() as u64;
         let full = self.views.len() > self.views_max;
-        // Also when the clock has gone back behind the last search.
+        // A clock that was set back before the last search must not delay the next one.
         if !full && (0..CLOSE_EVERY).contains(&now.since(self.closed_at)) {
             return Ok(());
         }
@@ -269,7 +268,7 @@ impl State {
             .map(|(id, view)| (view.last_received, *id, view.bytes()))
             .collect();
         over.sort_unstable();
-        // Sorted by the last sign of life, so the views to close are all at the front.
+        // Sorted by the last input, so the views to close are all at the front.
         let silent = over.partition_point(|(last, _, _)| now.since(*last) > LATE);
         let excess = self.excess(&over);
         self.counts.evicted += excess.saturating_sub(silent) as u64;
@@ -316,7 +315,7 @@ impl State {
         }
     }
 
-    /// Adds a view to its hours.
+    /// Removes a view and adds it to its hours.
     fn close(
         &mut self,
         files: &Files,
@@ -352,7 +351,7 @@ impl State {
         }
     }
 
-    /// A handle to sync the log without holding the state.
+    /// Returns a handle to sync the log without holding the state.
     pub(super) fn unsynced(&mut self) -> Option<io::Result<(File, PathBuf)>> {
         self.log.as_mut()?.unsynced()
     }
@@ -361,13 +360,13 @@ impl State {
         self.must_checkpoint
             || self.log.as_ref().is_some_and(|log| log.bytes > LOG_MAX)
             || self.hours.len() > HOURS_MAX
-            // Also when the clock has gone back behind the last one.
+            // Also after the clock was set back before the last checkpoint.
             || !(0..CHECKPOINT_EVERY).contains(&self.now.since(self.checkpoint_at))
     }
 
     /// Writes the hours that changed and the open views, and begins a new log.
     pub(super) fn checkpoint(&mut self, files: &Files) -> io::Result<()> {
-        // The log first: an hour must not hold more than the log can repeat the rest of.
+        // The log is synced first: after a power cut no hour's file may be ahead of the log.
         if let Some(log) = &mut self.log {
             log.sync()?;
         }
@@ -386,9 +385,9 @@ impl State {
         }
         let views: Vec<(&ViewId, &Box<View>)> = self.views.iter().collect();
         self.log = Some(files.checkpoint(&(next, views), next)?);
-        // Names that no view uses any more: players could otherwise fill the memory with names.
+        // Drops the names that no view uses any more: otherwise players could fill the memory with names.
         self.names.retain(|name| Arc::strong_count(name) > 1);
-        // The last hours will be needed again.
+        // The last hours stay in memory, because they are needed again soon.
         let keep = self.hours.keys().rev().nth(2).copied().unwrap_or(i64::MIN);
         self.hours.retain(|hour, _| *hour >= keep);
         self.checkpoint_at = self.now;

@@ -1,8 +1,8 @@
-//! What a player did when: playing, pausing and waiting, and at which bitrate. Times are milliseconds of the player's
-//! clock. Entries may arrive in any order; the result depends on their times alone.
+//! The timeline of a player: when it played, paused and waited, and at which bitrate. Times are milliseconds of the
+//! player's clock. Entries may arrive in any order; the result depends only on their times.
 //!
-//! Both lists are bounded. When one is full its older half is folded into sums, so that only an entry that is later than
-//! some hundred others is counted at a wrong place.
+//! Both lists are bounded. When one is full, its oldest entries are folded, so that only an entry that arrives later than
+//! some hundred others is counted in a wrong place.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// `begin` is the first frame, as far as it is known.
+    /// `begin` is the time of the first frame, if known.
     pub(super) fn insert(&mut self, at: i64, sequence: i64, state: PlayState, begin: Option<i64>) {
         let mark = Mark {
             at,
@@ -54,10 +54,10 @@ impl Timeline {
         let place = self.marks.partition_point(|other| *other <= mark);
         self.marks.insert(place, mark);
         if self.marks.len() >= MARKS_MAX {
-            // Half of them at once, so that the cost of a fold is shared by many inserts.
+            // Half of the list, so that many inserts share the cost of a fold.
             let older: Vec<Mark> = self.marks.drain(..MARKS_MAX / 2).collect();
             let end = older.last().map_or(0, |mark| mark.at);
-            // Without a first frame nothing of it has been played: the folded part counts as before the start.
+            // Without a first frame nothing has been played, so the folded part counts as before the start.
             let begin = begin.unwrap_or(end);
             let mut state = self.start(begin);
             let mut spent = self.folded;
@@ -73,7 +73,7 @@ impl Timeline {
         self.marks.capacity() * size_of::<Mark>()
     }
 
-    /// When the player began to wait, if that is what it reported first.
+    /// Returns when the player began to wait, if that was its first report.
     pub(super) fn waits_since(&self) -> Option<i64> {
         let first = self.marks.first()?;
         (self.since.is_none() && first.state == PlayState::Waiting).then_some(first.at)
@@ -193,7 +193,7 @@ impl Bitrates {
         self.points.splice(..2, [(first, mean)]);
     }
 
-    /// Joins two lists, whose second is `shift` milliseconds behind the clock of the first.
+    /// Joins two lists. `shift` is subtracted from the times of `other`, to convert them to the clock of this list.
     pub(super) fn joined(&self, other: &Self, shift: i64) -> Self {
         let mut points = self.points.clone();
         points.extend(other.points.iter().map(|(at, rate)| (at - shift, *rate)));
@@ -220,7 +220,7 @@ impl Bitrates {
         if time > 0.0 {
             return Some(bits / time);
         }
-        // A view of no length has the bitrate that it ended with.
+        // A view without playing time gets its last bitrate.
         self.points.last().map(|(_, rate)| *rate as f64)
     }
 }

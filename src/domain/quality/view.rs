@@ -1,7 +1,7 @@
 //! A view: one playback session with its heartbeats and events, or the events of a player without a session.
 //!
-//! A view keeps sums and extremes, and what it adds to the figures is computed from them. So the order in which its
-//! events arrive does not matter.
+//! A view keeps sums and extremes, from which its figures are computed, so that the order in which its events arrive does
+//! not matter.
 //!
 //! Players' clocks are wrong. Lengths are differences of one clock. Where a player's time meets a time of the server,
 //! it is shifted by the least delay that any event of the view arrived with.
@@ -21,7 +21,7 @@ use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 const ALIVE: i64 = 35;
 /// Seconds before a session's start in which its player may have reported the request for playback.
 pub(super) const BEFORE_SESSION: i64 = 120;
-/// Events whose times differ by more are not of one view: the player's clock has jumped.
+/// Events whose times differ by more do not belong to one view: the player's clock has jumped.
 const CLOCK_JUMP_MILLIS: i64 = 86_400_000;
 /// A view without a session whose events arrive within this range of their time is placed by its own clock.
 const PLAUSIBLE_DELAY_MILLIS: std::ops::RangeInclusive<i64> = -60_000..=3_600_000;
@@ -51,7 +51,7 @@ struct Events {
     delay: Option<i64>,
     requested: Option<i64>,
     started: Option<(i64, i64, Option<Reported>)>,
-    /// The start-up time, if the player reports it apart.
+    /// The start-up time, if the player reports it separately.
     measured: Option<(i64, i64, Reported)>,
     initial_wait: Option<(i64, i64, Reported)>,
     stopped: Option<i64>,
@@ -111,7 +111,7 @@ impl View {
         }
     }
 
-    /// Its memory, with its entries in the maps of the state.
+    /// Returns its memory, including its entries in the maps of the state.
     pub(super) fn bytes(&self) -> usize {
         const ENTRIES: usize = 200;
         let bitrates = self.events.bitrates.bytes() + self.beats.bitrates.bytes();
@@ -148,7 +148,7 @@ impl View {
         if let Some((before, earlier)) = beats.last
             && position > earlier
         {
-            // It has played for as long as the position has moved, at most since the heartbeat before.
+            // It has played for as long as the position has moved, but not longer than since the previous heartbeat.
             let moved = (position - earlier).min(at.since(before).max(0));
             beats.advanced.get_or_insert(millis_of(at) - moved * 1_000);
         }
@@ -161,7 +161,7 @@ impl View {
         }
     }
 
-    /// Returns whether the event can be of this view: false if the player's clock has jumped.
+    /// Returns false if the player's clock has jumped, so that the event cannot belong to this view.
     pub(super) fn event(&mut self, event: &PlayerEvent, received: UnixSeconds) -> bool {
         let (at, sequence) = (event.timestamp_millis, event.sequence);
         let anchor = self.events.first.unwrap_or(at);
@@ -172,7 +172,7 @@ impl View {
         let events = &mut self.events;
         events.first = Some(anchor.min(at));
         events.last = Some(events.last.map_or(at, |last| last.max(at)));
-        // The least delay is nearest to the difference of the clocks: every upload adds to it, and none takes from it.
+        // The least delay is closest to the difference of the clocks: an upload can only add to it.
         least(&mut events.delay, millis_of(received).saturating_sub(at));
         if let Some(startup) = event.startup {
             least(&mut events.measured, (at, sequence, startup));
@@ -180,7 +180,7 @@ impl View {
         if let Some(bitrate) = event.bitrate {
             events.bitrates.insert(at, bitrate);
         }
-        // Marks before the first frame do not count, so a fold needs to know it.
+        // Marks before the first frame do not count, so a fold needs its time.
         let begin = events.started.as_ref().map(|(at, ..)| *at);
         let mut mark = |state| events.timeline.insert(at, sequence, state, begin);
         match &event.action {
@@ -219,11 +219,11 @@ impl View {
         true
     }
 
-    /// Whether the version of the application is to be taken from an event. A session's other labels come from its
-    /// preflight, which is authenticated.
+    /// Whether to take the application version from an event. The other labels of a session come from its authenticated
+    /// preflight.
     pub(super) fn lacks_version(&self, version: &str) -> bool {
         let known = self.labels.get(Dimension::AppVersion);
-        // Of several the smallest, so that the order of events does not matter.
+        // The smallest of several versions counts, so that the order of events does not matter.
         !version.is_empty() && (known.is_empty() || version < &**known)
     }
 
@@ -246,7 +246,7 @@ impl View {
 
     pub(super) fn forget_user(&mut self) {
         self.user = None;
-        // The sums stay: without user and device they are about nobody.
+        // The sums stay: without user and device they are not personal data.
         self.device = Arc::default();
     }
 
@@ -254,7 +254,7 @@ impl View {
     fn shift(&self) -> i64 {
         let events = &self.events;
         let delay = events.delay.unwrap_or(0);
-        // The preflight follows the request for playback at once, so it shows the delay even if all events came late.
+        // The preflight follows the request for playback immediately, so it shows the delay even if all events came late.
         let at_request = match (self.session, events.requested) {
             (Some((_, opened)), Some(requested)) => millis_of(opened) - requested,
             _ => delay,
@@ -262,14 +262,15 @@ impl View {
         delay.min(at_request)
     }
 
-    /// The first frame, in the player's clock.
+    /// Returns the time of the first frame, in the player's clock.
     fn first_frame(&self) -> Option<i64> {
         let seen = self.beats.advanced.map(|at| at - self.shift());
         self.events.started.as_ref().map(|(at, ..)| *at).or(seen)
     }
 
-    /// The end or the last sign of life, in the player's clock.
+    /// Returns the end or the last report, in the player's clock.
     fn last_sign(&self) -> i64 {
+        // An explicit stop is the end, whatever was received after it.
         if let Some(stopped) = self.events.stopped {
             return stopped;
         }
@@ -279,7 +280,7 @@ impl View {
         let opened = self.session.map_or(0, |(_, at)| millis_of(at) - shift);
         let seen = seen.unwrap_or(opened);
         match self.ended {
-            // Between its last sign and a later end nobody knows whether it played.
+            // Whether it played between its last report and a later end is unknown.
             Some((at, true)) => {
                 let end = millis_of(at) - shift;
                 end.clamp(seen, seen + ALIVE * 1_000)
@@ -300,9 +301,10 @@ impl View {
                 .contains(&length)
                 .then_some(length as f64)
         };
-        // What a player measured before its first frame is another time: dash.js 5.2 reports the time to its first state.
+        // A time measured before the first frame is another one: dash.js 5.2 reports the time to its first state.
         let later = |(at, _, _): &&(i64, i64, Reported)| at >= started;
         let apart = || events.measured.as_ref().filter(later)?.2.millis(unit);
+        // In order of precision: the player's own measurement, its wait before the first frame, then the time since the request.
         (measured.or_else(apart))
             .or_else(waited)
             .or_else(since_request)
@@ -314,6 +316,7 @@ impl View {
             (Some((_, opened)), _) => opened,
             (None, Some(first)) => {
                 let delay = self.events.delay.unwrap_or(0);
+                // The player's own clock counts if it is plausible, else the time of receipt.
                 let shift = if PLAUSIBLE_DELAY_MILLIS.contains(&delay) {
                     0
                 } else {
@@ -325,9 +328,10 @@ impl View {
         }
     }
 
-    /// The sums of this view alone, without its session's time alive. `closed`: nothing more is expected of it.
+    /// Returns the sums of this view, without the liveness of its session. `closed`: no more input is expected.
     pub(super) fn sums(&self, unit: DurationUnit, closed: bool) -> Cell {
         let mut cell = Cell {
+            // Only a preflight is an attempt.
             attempts: u32::from(self.session.is_some()),
             ..Cell::default()
         };
@@ -351,7 +355,7 @@ impl View {
             cell.playback_failures = 1;
             self.add_code(&mut cell);
         }
-        // A heartbeat may show the first frame later than the last event.
+        // A heartbeat may show a first frame that is later than the last event.
         let end = self.last_sign().max(begin);
         let spent = events.timeline.spent(begin, end);
         // A player that reports the length of its waits and their states too must not be counted twice.
@@ -385,9 +389,10 @@ impl View {
     pub(super) fn alive(&self, now: UnixSeconds) -> Option<(UnixSeconds, Option<UnixSeconds>)> {
         let (_, opened) = self.session?;
         let beat = self.beats.last.map_or(opened, |(at, _)| at.max(opened));
+        // Without an end, the session lost its slot this long after its last heartbeat.
         let silent = beat + ALIVE;
         let end = self.ended.map_or(silent, |(at, _)| at.min(silent));
-        // A session lives for a second at least: times are in seconds.
+        // A session lives for at least a second, since times are in seconds.
         let end = end.max(opened + 1);
         Some((opened, (end <= now).then_some(end)))
     }

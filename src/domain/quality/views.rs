@@ -1,4 +1,4 @@
-//! Single views: those behind a figure. Only the open ones are kept one by one, which are those of the last hour.
+//! Lists the single views behind a figure. Only open views, about those of the last hour, are kept one by one.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,6 @@ use super::view::View;
 use super::{Quality, QualityError};
 use crate::types::{SessionId, UnixSeconds, UserId};
 
-/// The outcome of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// No first frame has been shown so far.
@@ -87,7 +86,6 @@ pub struct ViewSummary {
 }
 
 impl Quality {
-    /// The open views of a query.
     pub fn views(&self, query: &ViewsQuery) -> Result<Vec<ViewSummary>, QualityError> {
         let mut state = self.inner.state.lock();
         self.inner.drain(&mut state)?;
@@ -99,6 +97,7 @@ impl Quality {
             .collect();
         // The id makes the order total: equal queries get equal lists.
         found.sort_by_key(|(began, id, _)| (Reverse(*began), **id));
+        // Lazy: figures are computed only until the limit is reached.
         let summaries = found.into_iter().map(|(began, _, view)| {
             let unit = (state.unit_of)(&view.partner);
             let figures = view.sums(unit, false).figures(0);

@@ -17,7 +17,7 @@ use super::source_spans::CoveredSpan;
 use super::{json_writer, render};
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// The facts of a broadcast that are needed without parsing its JSON.
+/// The facts of a broadcast that queries need without parsing its JSON.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BroadcastEntry {
     pub(super) stop: UnixSeconds,
@@ -81,7 +81,7 @@ pub struct Channel {
     pub(super) entries: Box<[BroadcastEntry]>,
     /// Joined by commas; a day is a slice of it.
     pub(super) json: Bytes,
-    /// The last one requested at the live point.
+    /// The view of the last request at the live point.
     pub(super) present: ArcSwapOption<LiveView>,
 }
 
@@ -188,6 +188,7 @@ impl Channel {
         let first = current.saturating_sub(1);
         let around = self.entries.get(first..).unwrap_or_default();
         let objects: usize = around.iter().take(3).map(|e| e.range().len()).sum();
+        // 48 bytes are enough for the names of the members and the braces.
         objects + self.member.len() + 48
     }
 
@@ -216,7 +217,7 @@ impl Channel {
     pub(super) fn present(&self, now: UnixSeconds) -> Arc<LiveView> {
         let prepared = self.present.load();
         match prepared.as_ref() {
-            // Two threads may render the same view at once, which does no harm.
+            // Two threads may render the same view concurrently, which does no harm.
             Some(view) if view.from <= now && now < view.until => Arc::clone(view),
             // Rendered once per program, since most requests ask for the live point.
             _ => {
@@ -284,7 +285,7 @@ pub(super) const fn mix(a: u64, b: u64) -> u64 {
 }
 
 pub(super) fn hash(bytes: &[u8]) -> u64 {
-    // Without a random key: ETags survive a restart.
+    // This hasher has no random key, so ETags survive a restart.
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()
@@ -353,7 +354,7 @@ impl Program {
         self.allowed.live()
     }
 
-    /// From its start, while on air.
+    /// Whether it may be watched from its start while on air.
     #[must_use]
     pub fn start_over(&self) -> bool {
         self.allowed.start_over()

@@ -23,7 +23,7 @@ pub(super) struct JsonArena {
 
 impl JsonArena {
     pub(super) fn insert(&mut self, json: &[u8]) -> Bytes {
-        // The rest of the old block is given up: splitting a channel would make its JSON two pieces.
+        // The rest of the old block stays unused: splitting a channel would make its JSON two pieces.
         if self.block.capacity() < json.len() {
             self.block = BytesMut::with_capacity(json.len().max(BLOCK));
         }

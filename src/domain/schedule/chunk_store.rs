@@ -13,7 +13,7 @@ use crate::types::LivestreamId;
 /// Chunks read at a time, and written in one write batch: at most 192 KiB, so that other commits do not wait long.
 const BATCH: usize = 16;
 const SWEEP: usize = 1_000;
-/// Removed by one retention run: several days of a usual schedule.
+/// Maximum chunks that one retention run removes: several days of a usual schedule.
 const RETIRED: usize = 100_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +24,12 @@ struct Day {
 
 type Days = BTreeMap<i64, Day>;
 
-/// Locked exclusively by a change of the schedule.
+/// A change of the schedule locks it exclusively.
 #[derive(Default)]
 pub(super) struct ChunkStore {
     generation: u64,
     livestreams: BTreeMap<LivestreamId, Days>,
-    /// Bytes of JSON rendered anew since all channels were last copied into one arena.
+    /// Bytes of JSON rendered since all channels were last copied into one arena.
     pub(super) replaced: usize,
     garbage: Vec<ChunkKey>,
 }

@@ -120,7 +120,7 @@ pub(crate) fn diff_channel(
             _ => difference.removed += 1,
         }
     }
-    // What was kept stands before the rows, whatever their times.
+    // The kept broadcasts come before the rows in the list, whatever their times.
     list.sort_unstable_by_key(|broadcast| broadcast.start);
     ChannelDiff { list, difference }
 }

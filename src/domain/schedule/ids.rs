@@ -68,6 +68,7 @@ fn moves(existing: &[Broadcast], rows: &[NewRow], found: &Matches) -> Vec<(i64, 
             }
         }
     }
+    // Nearest first; rows and broadcasts in their order break ties.
     pairs.sort_unstable();
     pairs
 }
@@ -111,7 +112,7 @@ pub(crate) fn derive(
         input.extend_from_slice(&salt.to_be_bytes());
         let hash = digest(&SHA256, &input);
         let bits = hash.as_ref().get(..10).unwrap_or_default();
-        // The prefix keeps it apart from the ids of the catalogue.
+        // The prefix distinguishes it from the ids of the catalogue.
         let text = format!("bc-{}", BASE32_NOPAD.encode(bits).to_ascii_lowercase());
         BroadcastId::parse(&text)
             .ok()

@@ -31,7 +31,7 @@ pub trait MakeLivestreams {
     fn make(&self, channels: &[Unmapped]) -> Result<(), Self::Error>;
 }
 
-/// Includes the livestreams which the import is about to create.
+/// The rights, including the livestreams that the import is about to create.
 struct Expanded<'a> {
     rights: &'a dyn Rights,
     new: BTreeSet<LivestreamId>,
@@ -84,7 +84,7 @@ impl MakeLivestreams for NoLivestreams {
 }
 
 impl Schedule {
-    /// Readers see the whole import at once. After an error nothing has changed.
+    /// Readers see the import atomically. After an error nothing has changed.
     pub fn import(
         &self,
         draft: ParsedGuide,
@@ -172,8 +172,8 @@ impl Schedule {
             let next = self.with_channels(&mut chunks, empty.collect(), JsonArena::default());
             self.snapshot.replace(next);
         }
-        // Not recorded before the guide is served, so that a failed import reports the new channels again.
         change.apply(&mut chunks, ready, &mut report)?;
+        // Recorded only after the guide is served, so that a failed import reports the new channels again.
         if let Err(error) = known_channels::record(&self.store, source, &known, &channels) {
             tracing::warn!(source, %error, "failed to record the channels of a guide; the next import reports them as new again");
         }
@@ -188,7 +188,7 @@ struct ImportApplication<'a> {
     options: &'a ImportOptions,
 }
 
-/// Published once the commit has succeeded.
+/// The result of the diff, published once the commit has succeeded.
 #[derive(Default)]
 struct PreparedImport {
     channels: Vec<Arc<Channel>>,
@@ -243,7 +243,7 @@ impl ImportApplication<'_> {
         let next =
             (!unchanged).then(|| schedule.with_channels(chunks, prepared.channels, prepared.arena));
         chunks.switch(writing, prepared.source_spans, &schedule.snapshot, next)?;
-        // Only the spans of sources have changed; what is served stays the same.
+        // Only the spans of sources have changed; the served schedule stays the same.
         if unchanged {
             return Ok(());
         }

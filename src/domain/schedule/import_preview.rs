@@ -8,8 +8,9 @@ use super::diff::DiffCounts;
 use super::model::Broadcast;
 use crate::types::{LivestreamId, UnixSeconds};
 
+/// Maximum listed changes of one livestream.
 const OF_LIVESTREAM: usize = 10;
-/// Maximum listed changes in all.
+/// Maximum listed changes of all livestreams together.
 const IN_ALL: usize = 200;
 const LIVESTREAMS: usize = 500;
 
@@ -105,6 +106,7 @@ fn first_edits(old: &[Broadcast], new: &[Broadcast], most: usize) -> Vec<Broadca
             edits.push((after.start, edit));
         }
     }
+    // Removed and new broadcasts are merged in order of time.
     edits.sort_by_key(|(at, _)| *at);
     edits.truncate(most);
     edits.into_iter().map(|(_, edit)| edit).collect()

@@ -25,7 +25,7 @@ pub(crate) struct KeptRow<T> {
 
 pub(crate) fn normalise<T>(mut rows: Vec<Row<T>>, skipped: &mut Skipped) -> Vec<KeptRow<T>> {
     let mut skip = |line, kind| skipped.add(GuideProblem { line, kind });
-    // First: an unusable row must not end or cut another one.
+    // Must come first: an unusable row must not end or cut another one.
     rows.retain(|row| {
         let stops_wrong = row.stop.is_some_and(|stop| stop <= row.start);
         if !row.titled {

@@ -33,8 +33,7 @@ impl Coverage {
 /// covers.
 #[must_use]
 pub(crate) fn plausibility_issues(now: Coverage, new: Coverage) -> Vec<PlausibilityIssue> {
-    // Both are sums over all channels: one channel with a new schedule is no reason to hold a guide of
-    // hundreds.
+    // Both are sums over all channels: one channel with a new schedule must not hold a guide of hundreds.
     let mut issues = Vec::new();
     if new.programmes == 0 {
         // The other checks would only repeat this one.

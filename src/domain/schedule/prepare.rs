@@ -21,7 +21,7 @@ const AHEAD_MAX: i64 = 3 * 366 * DAY;
 
 pub(super) struct PreparedChannel {
     pub(super) livestream: LivestreamId,
-    /// From its first to its last usable row; `None` without one.
+    /// The span from its first to its last usable row; `None` without a row.
     pub(super) whole: Option<CoveredSpan>,
     pub(super) writable: WritableSpans,
     kept: Vec<KeptRow<u32>>,
@@ -42,7 +42,7 @@ pub(super) fn prepare_channels(
     let mut ready = Vec::new();
     for (livestream, channel) in draft.channels {
         let mut rows = channel.rows;
-        // Each row is named, so that the report tells what a missing livestream costs.
+        // Each row is counted, so that the report shows what a missing livestream costs.
         if rights.channel(&livestream).is_none() {
             for row in rows {
                 skipped.add(GuideProblem {
@@ -155,22 +155,22 @@ pub(super) fn plausibility_issues_of(
     }
 }
 
-/// How far the guide of a source is expected to reach on a livestream.
+/// Returns how far the guide of a source is expected to reach on a livestream.
 fn horizon(
     last: Option<(UnixSeconds, UnixSeconds)>,
     source_spans: Option<&SourceSpans>,
     source: &str,
 ) -> Option<UnixSeconds> {
     let (start, stop) = last?;
-    // As far as its last guide did.
+    // Normally as far as its last guide did.
     let claimed = source_spans.and_then(|source_spans| source_spans.horizon(source));
     let foreign = || {
         source_spans
             .and_then(|source_spans| source_spans.owner(start))
             .unwrap_or("")
     };
-    // A source that is new here is only compared with broadcasts that no source filled: two weeks from
-    // another source are no reason to hold one good week.
+    // A source that is new here is only compared with broadcasts that no source filled: two weeks from another source
+    // must not hold one good week.
     claimed.or_else(|| (source.is_empty() || foreign().is_empty()).then_some(stop))
 }
 

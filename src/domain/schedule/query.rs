@@ -10,7 +10,7 @@ use super::snapshot::ScheduleSnapshot;
 use super::{render, tv_day};
 use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
 
-/// Bytes that are copied into one piece: up to here copying is cheaper than sending more pieces.
+/// Bytes up to which a body is copied into one piece: copying is then cheaper than sending more pieces.
 const ONE_PIECE: usize = 64 * 1024;
 
 #[derive(Debug, Clone)]
@@ -330,7 +330,7 @@ impl ScheduleSnapshot {
     }
 }
 
-/// Converts the end of validity at a point in the past to server time.
+/// Converts the end of validity from the requested point to server time.
 fn valid_until(until: UnixSeconds, offset: LiveOffset) -> Option<UnixSeconds> {
     (until.0 != i64::MAX).then(|| until - i64::from(offset.seconds()))
 }
@@ -339,6 +339,7 @@ fn day_of(channel: &Channel, day: TvDay, view: &ScheduleSettings) -> (Bytes, u64
     let (from, to) = tv_day::tv_day(channel.zone, day, view.day_start);
     let first = channel.starts.partition_point(|start| *start < from);
     let end = channel.starts.partition_point(|start| *start < to);
+    // The tag covers only the broadcasts of the day, so that other changes do not invalidate it.
     let entries = channel.entries.get(first..end).unwrap_or_default();
     let tag = entries.iter().fold(0, |tag, entry| mix(tag, entry.tag));
     (channel.objects(first..end), tag)

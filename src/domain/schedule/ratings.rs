@@ -43,7 +43,7 @@ fn systems(root: &TableDecoder<'_>) -> Vec<System> {
             values.members().iter().filter_map(age).collect()
         });
         table.finish();
-        // The decoder has recorded what is missing; reading on finds all errors at once.
+        // The decoder has recorded what is missing. Reading on finds all errors in one run.
         System {
             names: names.unwrap_or_default(),
             values: values.unwrap_or_default(),

@@ -5,7 +5,7 @@ use super::model::{Broadcast, Image};
 use super::rights::BroadcastRights;
 use crate::types::UnixSeconds;
 
-/// Every rendered broadcast begins with it.
+/// The beginning of every rendered broadcast.
 pub(super) const BEFORE_ID: &[u8] = b"{\"id\":\"";
 pub(super) const BEFORE_TITLE: &[u8] = b"\",\"title\":\"";
 
@@ -50,7 +50,6 @@ pub(super) fn broadcast(
     member("stop", broadcast.stop, out);
     out.extend_from_slice(b",\"liveAvailable\":");
     json_writer::boolean(rights.live, out);
-    // Optional members are absent, never null.
     if let Some((opens, closes)) = rights.catchup {
         out.extend_from_slice(b",\"catchupInterval\":{\"from\":");
         json_writer::number(opens.0, out);

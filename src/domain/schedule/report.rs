@@ -35,7 +35,7 @@ pub struct Unmapped {
 pub struct ImportReport {
     pub outcome: ImportOutcome,
     pub channels: u64,
-    /// Number of programmes, including skipped ones.
+    /// Includes skipped programmes.
     pub programmes: u64,
     pub difference: DiffCounts,
     pub skipped: Skipped,
@@ -44,7 +44,7 @@ pub struct ImportReport {
     pub unmapped: Vec<Unmapped>,
     pub created: Vec<Unmapped>,
     pub newly_seen: Vec<LivestreamId>,
-    /// An accepted import has them too.
+    /// Also set for an accepted import.
     pub issues: Vec<PlausibilityIssue>,
     /// The first changes that the import would make, for a dry run or a held import.
     pub edits: Vec<LivestreamEdits>,

@@ -8,10 +8,9 @@ use crate::types::{LivestreamId, UnixSeconds};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BroadcastRights {
     pub live: bool,
-    /// `None` without catch-up rights.
     pub catchup: Option<(UnixSeconds, UnixSeconds)>,
-    /// From its start, while on air. It has no member on the wire: clients see that the catch-up window
-    /// opens at the start.
+    /// Whether it may be watched from its start while on air. It has no member on the wire: clients see that the catch-up
+    /// window opens at the start.
     pub start_over: bool,
     pub pause: bool,
     pub rewind: bool,
@@ -23,14 +22,14 @@ pub struct ChannelFacts {
     pub zone: Tz,
 }
 
-/// An implementation is immutable.
+/// Implementations are immutable.
 pub trait Rights: Send + Sync {
     fn livestreams(&self) -> Vec<LivestreamId>;
 
-    /// `None` if it is unknown, and then it is not served.
+    /// `None` if the livestream is unknown. It is then not served.
     fn channel(&self, livestream: &LivestreamId) -> Option<ChannelFacts>;
 
-    /// Defaults, then rules, then overrides of this broadcast.
+    /// Applies the defaults, then rules, then overrides of this broadcast.
     fn rights(&self, livestream: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights;
 
     /// Whether a livestream or an asset has the id, so that no broadcast can have it.

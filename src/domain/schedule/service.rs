@@ -50,7 +50,7 @@ impl Schedule {
         source: CurrentRights,
         view: ScheduleSettings,
     ) -> Result<Self, ScheduleError> {
-        // The head alone: a day that it does not name yet is not served.
+        // Only the head is watched: a generation that it does not name yet is not served.
         let watch = store.watch(&[Heads::NAME])?;
         // After the watch: a commit in between is seen twice and not missed.
         let (mut chunks, snapshot) = load(&store, &*source())?;
@@ -70,7 +70,7 @@ impl Schedule {
         })
     }
 
-    /// Cheap; holding the guard keeps the snapshot in memory.
+    /// Cheap. Holding the guard keeps the snapshot in memory.
     pub fn snapshot(&self) -> arc_swap::Guard<Arc<ScheduleSnapshot>> {
         self.snapshot.load()
     }
@@ -112,7 +112,7 @@ impl Schedule {
         Ok(self.chunks.lock().read(&self.store, livestream)?)
     }
 
-    /// Includes fields that no answer contains.
+    /// Reads the store, for fields that no answer contains.
     pub fn broadcast(
         &self,
         id: &BroadcastId,
@@ -128,7 +128,7 @@ impl Schedule {
         Ok(found.map(|broadcast| (livestream, broadcast)))
     }
 
-    /// Call it after their rights have changed. After an error the old answers stay.
+    /// Must be called after the rights of these livestreams have changed. After an error the old answers stay.
     pub fn refresh_some(&self, livestreams: &[LivestreamId]) -> Result<(), ScheduleError> {
         let mut chunks = self.lock()?;
         let rights = (self.rights)();
@@ -143,7 +143,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Call it after a change of livestreams or rights. After an error the old answers stay.
+    /// Must be called after a change of livestreams or rights. After an error the old answers stay.
     pub fn refresh(&self) -> Result<(), ScheduleError> {
         let chunks = self.lock()?;
         let rights = (self.rights)();
@@ -207,7 +207,6 @@ impl Schedule {
     }
 }
 
-/// Renders all answers. Damaged chunks are logged and skipped.
 fn load(
     store: &Store,
     rights: &dyn Rights,

@@ -68,8 +68,8 @@ impl ScheduleSnapshot {
     }
 }
 
-/// Positions sorted by hash of the id, and for each hash prefix the first position. This takes 16
-/// bytes a broadcast, where a map of strings would take 90.
+/// Positions sorted by hash of the id, and for each hash prefix the first position. This takes 16 bytes a broadcast; a map
+/// of strings would take 90.
 #[derive(Default)]
 struct Ids {
     channels: Vec<Arc<Channel>>,

@@ -122,7 +122,7 @@ impl SourceSpans {
         });
         // The list is a store value, whose size is limited.
         let over = entries.len().saturating_sub(SPANS_MAX);
-        // Sorted by start: the oldest go.
+        // Sorted by start, so the oldest are dropped.
         entries.drain(..over);
         self.0 = entries;
     }
@@ -131,7 +131,7 @@ impl SourceSpans {
 pub fn free(span: CoveredSpan, blocked: &[CoveredSpan]) -> Vec<CoveredSpan> {
     let mut free = Vec::new();
     let mut rest = span;
-    // The gaps are in order of time, so that everything before a gap is decided.
+    // The gaps are in order of time, so everything before a gap is final.
     for gap in blocked.iter().filter(|gap| gap.meets(span.from, span.to)) {
         free.push(CoveredSpan {
             from: rest.from,
@@ -140,7 +140,7 @@ pub fn free(span: CoveredSpan, blocked: &[CoveredSpan]) -> Vec<CoveredSpan> {
         rest.from = rest.from.max(gap.to);
     }
     free.push(rest);
-    // Empty before a first gap, after a last one, and between two that touch.
+    // Empty spans arise before the first gap, after the last one, and between two that touch.
     free.retain(|span| span.from < span.to);
     free
 }

@@ -39,7 +39,7 @@ impl Record for Chunk {
     }
 }
 
-/// Broadcasts without subtitle, season and episode.
+/// Version 1, in which broadcasts have no subtitle, season and episode.
 mod v1 {
     use serde::Deserialize;
 

@@ -6,7 +6,7 @@
 use std::io::{self, Read, Write};
 use std::marker::PhantomData;
 
-/// Length of mark, body length and checksum.
+/// Length of a frame head: mark, body length and checksum.
 pub(crate) const HEAD: usize = 12;
 
 pub(crate) trait FrameBody: Sized {
@@ -36,6 +36,7 @@ pub(crate) fn write_holes<B: FrameBody>(mut gap: u64, to: &mut impl Write) -> io
         }
         let length = usize::try_from(piece).unwrap_or(0);
         let mut hole = Vec::with_capacity(length);
+        // A shorter piece has no room for a head.
         if length >= HEAD {
             let start = begin(B::HOLE, &mut hole);
             hole.resize(length, 0);
@@ -51,12 +52,11 @@ pub(crate) fn write_holes<B: FrameBody>(mut gap: u64, to: &mut impl Write) -> io
 fn begin(mark: [u8; 4], out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&mark);
-    // The place of length and checksum, which `seal` fills.
+    // Placeholder for length and checksum, which `seal` fills in.
     out.extend_from_slice(&[0; HEAD - 4]);
     start
 }
 
-/// Fills in length and checksum of the frame that began at `start`.
 fn seal(start: usize, out: &mut [u8]) {
     let Some((head, body)) = out
         .get_mut(start..)
@@ -64,7 +64,7 @@ fn seal(start: usize, out: &mut [u8]) {
     else {
         return;
     };
-    // `parse` rejects such a length.
+    // `parse` rejects this length.
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     let fields = [length, crc32fast::hash(body)].map(u32::to_le_bytes);
     for (to, from) in head.iter_mut().skip(4).zip(fields.as_flattened()) {

@@ -1,5 +1,5 @@
-//! Stores the length of a segment in a small file next to it. It distinguishes a torn end, which is normal after a
-//! kill, from a segment that was truncated or damaged at its end.
+//! Stores the length of a segment in a small file next to it. The recorded length distinguishes a torn end, which is
+//! normal after a kill, from truncation and damage.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ const SIZE: usize = 20;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lengths {
-    /// Bytes written by the time at which this was stored. After a power cut the segment may be shorter.
+    /// Bytes written when this was stored. After a power cut the segment may be shorter.
     pub(crate) written: u64,
     /// Bytes synced. A shorter segment is damaged.
     pub(crate) synced: u64,
@@ -26,7 +26,7 @@ impl Lengths {
         }
     }
 
-    /// An unreadable file yields the default, so that nothing is compared.
+    /// Returns the default for an unreadable file, so that nothing is compared.
     pub(crate) fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap_or_default();
         let Some((body, sum)) = bytes.split_last_chunk::<4>() else {
@@ -73,7 +73,6 @@ impl Lengths {
 enum Missing {
     /// Lost in a power cut, before they were synced.
     Unsynced(u64),
-    /// Lost to damage.
     Synced(u64),
 }
 
@@ -89,6 +88,7 @@ impl LengthFile {
         bytes.extend(lengths.written.to_le_bytes());
         bytes.extend(lengths.synced.to_le_bytes());
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        // Overwritten in place: the checksum rejects a torn write.
         self.0.write_all_at(&bytes, 0)
     }
 }

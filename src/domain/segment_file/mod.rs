@@ -35,7 +35,7 @@ pub(crate) fn replace(
         }
         fs::rename(&new, path)
     });
-    // The old file is complete, so the new one is only waste.
+    // The old file is still in place, so the incomplete new one must not stay behind.
     if written.is_err() {
         let _ = fs::remove_file(&new);
     }

@@ -89,6 +89,7 @@ impl<W: Write> Packer<W> {
     }
 
     pub(crate) fn member(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Space for the header, whose fields are known only after compression.
         let header = vec![0; HEAD];
         let mut encoder = DeflateEncoder::new(header, Compression::default());
         encoder.write_all(bytes)?;
@@ -129,6 +130,7 @@ impl<W: Write> Packer<W> {
 impl<W: Write> Write for Packer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.collected.extend_from_slice(bytes);
+        // Only between two writes, so that no frame is divided.
         if self.collected.len() >= MEMBER {
             self.flush()?;
         }
@@ -196,8 +198,8 @@ impl SegmentForm {
         if head.is_empty() || head.starts_with(b"PG") {
             return Ok(Self::Plain);
         }
-        // The first bytes are damaged. A member behind them decides: frames contain texts without
-        // control characters, and the gzip magic has one.
+        // The first bytes are damaged, so a member behind them decides. A plain segment has none: the texts of its
+        // frames contain no control characters, and the gzip magic does.
         let found = find_header(file, 0, u64::from(MEMBER_MAX) * 2)?;
         Ok(found.map_or(Self::Plain, |_| Self::Packed))
     }
@@ -229,7 +231,6 @@ fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
         match file.read_at(rest, at + read as u64) {
             Ok(0) => break,
             Ok(more) => read += more,
-            // A signal interrupted the read.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -316,7 +317,7 @@ impl Members {
         while let Some(header) = self.next_header()?.filter(|header| header.end() <= to) {
             self.at += u64::from(header.packed);
             self.place = header.end();
-            // The empty last member.
+            // The empty member ends the segment.
             if header.unpacked == 0 {
                 break;
             }
@@ -326,6 +327,7 @@ impl Members {
 
     fn skip_to(&mut self, to: u64) -> io::Result<()> {
         self.skip_members(to)?;
+        // The target lies inside the next member, whose beginning is read and discarded.
         let rest = to.saturating_sub(self.place);
         io::copy(&mut self.by_ref().take(rest), &mut io::sink())?;
         Ok(())

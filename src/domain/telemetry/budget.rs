@@ -21,8 +21,8 @@ pub struct Budgets {
 
 /// Seconds that a client waits when the files reach their limit. A job frees space before then.
 const MAKING_ROOM: i64 = 30;
-/// Usage below this is not saved: a million users would mean a million records a day, and a restart then forgives
-/// little.
+/// Usage below this is not saved: a million users would mean a million records a day. A restart then forgives a
+/// user about this much.
 const SAVED_FROM: u64 = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,7 +116,7 @@ impl Usage {
         for owner in owners(sender) {
             let used = self.bytes.entry(owner).or_default();
             *used = used.saturating_add(bytes);
-            // Partners are few, and one saved row each bounds the loss after a restart.
+            // Partners are few, so each one has a saved row whatever its usage.
             if *used >= SAVED_FROM || matches!(owner, Owner::Partner(_)) {
                 self.unsaved.insert(owner, *used);
             }
@@ -131,7 +131,7 @@ impl Usage {
         (day, rows.collect())
     }
 
-    /// Returns the key of the row that the store may have.
+    /// Forgets a user. Returns the key of the row that the store may have.
     pub(super) fn forget(&mut self, user: &UserId) -> UsageRow {
         let owner = Owner::User(*user.as_bytes());
         self.bytes.remove(&owner);

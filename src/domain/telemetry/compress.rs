@@ -21,8 +21,8 @@ use crate::types::UnixSeconds;
 
 /// Members packed by one run. At one run a second this is about 4 MiB/s, a tenth of a processor.
 const MEMBERS_AT_ONCE: usize = 4;
-/// Seconds after its end from which an hour is compressed. Uploads that straddle the hour, and immediate retries,
-/// still find it plain.
+/// Seconds between the end of an hour and its compression. Uploads that straddle the hour, and immediate retries, find
+/// it plain.
 const AFTER: i64 = 300;
 /// Seconds between two searches for segments to compress.
 const LOOK_EVERY: i64 = 60;
@@ -123,7 +123,7 @@ impl Telemetry {
                         compression.failed.insert(hour, now);
                     }
                     in_place?;
-                    // Search for the next segment at once.
+                    // Search for the next segment immediately.
                     compression.looked = None;
                     return Ok(members + 1);
                 }
@@ -147,7 +147,7 @@ impl Inner {
         now: UnixSeconds,
     ) -> Result<Option<CompressionWork>, TelemetryError> {
         let is_recent = |looked: &UnixSeconds| (0..LOOK_EVERY).contains(&now.since(*looked));
-        // Listing the directory at each run would cost more than the compression.
+        // Listing the directory in each run would cost more than the compression.
         if compression.looked.as_ref().is_some_and(is_recent) {
             return Ok(None);
         }

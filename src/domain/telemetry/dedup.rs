@@ -10,8 +10,8 @@ use foldhash::fast::RandomState;
 
 use super::model::Fingerprint;
 
-/// Fingerprints and the hour of the day in which each was received. The hash is random: users could search for events
-/// whose fingerprints meet in one place of a table that has the fingerprint as hash.
+/// Maps a fingerprint to the hour of the day in which it was received. The hash is keyed at random: otherwise a user
+/// could search for events whose fingerprints collide in the table.
 type Fresh = HashMap<u64, u8, RandomState>;
 
 /// Hours for which an event is remembered. The unit is the hour, so an event may be known for up to one hour longer.
@@ -27,17 +27,17 @@ const HOURS: i64 = 24;
 const MERGE_FROM: usize = 65_536;
 const MERGE_PART: usize = 16;
 
-/// Fingerprints are hashes, so as many begin with the same bits as with any others. That finds the place of one in two
-/// reads of memory; a search of the whole list took a tenth of the time of an upload.
+/// Sorted fingerprints with an index by their leading bits. Fingerprints are hashes and so evenly distributed: a lookup
+/// takes two memory accesses. A binary search of the whole list took a tenth of the time of an upload.
 #[derive(Default)]
 struct Sorted {
     keys: Vec<u64>,
     hours: Vec<u8>,
-    /// For each value of the leading bits, the place of the first key that has them or greater ones.
+    /// For each value of the leading bits, the position of the first key with these or greater bits.
     starts: Vec<u32>,
 }
 
-/// Keys with the same leading bits, on average: a cache line has eight.
+/// Average number of keys with the same leading bits. A cache line has eight.
 const KEYS_PER_START: usize = 8;
 
 impl Sorted {
@@ -56,12 +56,12 @@ impl Sorted {
         let end = end.map_or(self.keys.len(), |end| {
             usize::try_from(*end).unwrap_or(usize::MAX)
         });
-        // Not a scan: a user can search for events whose fingerprints begin with the same bits.
+        // Not a linear scan: a user can search for events whose fingerprints begin with the same bits.
         let found = self.keys.get(begin..end)?.binary_search(&key).ok()?;
         self.hours.get(begin + found).copied()
     }
 
-    /// The leading bits of a key.
+    /// Returns the leading bits of a key, which are its index in `starts`.
     fn start_of(&self, key: u64) -> Option<usize> {
         let bits = self.starts.len().checked_ilog2()?;
         usize::try_from(key.checked_shr(u64::BITS - bits).unwrap_or(0)).ok()
@@ -108,7 +108,7 @@ impl DayFingerprints {
     fn hour(&self, key: u64) -> Option<u8> {
         let merging = || self.merging.as_ref()?.get(&key).copied();
         let fresh = self.fresh.get(&key).copied();
-        // The newest entry first: it has the latest hour.
+        // The newest entry comes first, because it has the latest hour.
         fresh.or_else(merging).or_else(|| self.sorted.hour(key))
     }
 
@@ -124,7 +124,7 @@ impl DayFingerprints {
     }
 }
 
-/// Its duration grows with the day's events, so it runs without a lock.
+/// A merge takes long for a day with many events, so it runs without a lock.
 pub(super) struct Merge {
     day: i64,
     sorted: Arc<Sorted>,
@@ -133,7 +133,7 @@ pub(super) struct Merge {
 
 impl Merge {
     pub(super) fn run(self) -> Merged {
-        // Copied: until the merge is in place, uploads look into the shared map.
+        // Copied, because uploads read the shared map until the merge is in place.
         let mut fresh: Vec<(u64, u8)> =
             self.fresh.iter().map(|(key, hour)| (*key, *hour)).collect();
         fresh.sort_unstable();
@@ -165,6 +165,7 @@ pub(super) struct Merged {
     sorted: Arc<Sorted>,
 }
 
+/// Freeing these takes long, so the caller drops them without the lock.
 pub(super) struct Dropped {
     _days: Vec<DayFingerprints>,
     _sorted: Option<Arc<Sorted>>,
@@ -215,7 +216,7 @@ impl DedupWindow {
         known.fresh.extend(entries);
     }
 
-    /// Drops days and never single fingerprints: a sorted list is replaced as a whole.
+    /// Drops whole days, never single fingerprints: a sorted list is replaced as a whole.
     pub(super) fn forget(&mut self, hour: i64) -> Dropped {
         let oldest = (hour - REMEMBERED_HOURS).div_euclid(HOURS);
         let kept = self.days.split_off(&oldest);
@@ -244,7 +245,7 @@ impl DedupWindow {
         let (today, _) = split(hour);
         self.days.iter_mut().find_map(|(day, known)| {
             let least = match *day < today {
-                // A day that is over gets no more events, so one merge makes its form final.
+                // A past day gets no more events, so one merge is final.
                 true => 1,
                 false => MERGE_FROM.max(known.sorted.keys.len() / MERGE_PART),
             };

@@ -53,13 +53,13 @@ impl Telemetry {
     }
 
     fn erase_requested(&self, user: UserId) -> Result<(), TelemetryError> {
-        // Before the index is changed, by which the others find the hours.
+        // Must precede the changes of the index, by which the other members find the hours.
         if let Some(elsewhere) = self.inner.elsewhere.get() {
             elsewhere(&user).map_err(TelemetryError::Io)?;
         }
-        // A concurrent batch of the user then adds its index entry again, after the entry removed below.
+        // A later batch of the user then writes its index entry again, after the removal below.
         self.inner.state.lock().indexed.1.remove(&user);
-        // One hour after the other: a kill repeats only the hour in which it happened.
+        // One hour at a time: a kill repeats only the hour in which it happened.
         for hour in self.hours_of(&user)? {
             let inner = &self.inner;
             inner.or_fail(inner.rewrite_without(hour, &user))?;
@@ -74,7 +74,7 @@ impl Telemetry {
         if let Some(observer) = self.inner.observer.get() {
             observer.erased(&user);
         }
-        // The record goes last, when nothing of the user is left.
+        // The record is deleted last, when nothing of the user is left.
         let done: Result<(), StoreError> = self
             .inner
             .store
@@ -102,8 +102,7 @@ impl Inner {
             Err(error) => return Err(error.into()),
         };
         let (mut state, mut length) = (None, 0);
-        // Copied in two passes, so that uploads wait only while the events of the first pass's duration are
-        // copied.
+        // Two passes: uploads wait only for the second, which copies the events that arrived during the first.
         self.directory.replace(&path, |target| {
             let mut target = BufWriter::new(target);
             length = copy_without(&source, &mut target, user, 0)?;

@@ -80,7 +80,7 @@ pub struct Forwarder {
 }
 
 struct ForwardProgress {
-    /// Halved after a rejection, then growing again.
+    /// Maximum events of a batch. Halved after a rejection, then growing again.
     most: usize,
     /// Whether the sink has accepted a batch since an event was last skipped. If so, a rejection is due to the event.
     proven: bool,
@@ -102,7 +102,7 @@ struct ForwardBatch {
     unwritable: u64,
     damaged: u64,
     oldest: Option<UnixSeconds>,
-    /// Whether the batch is sent now, without waiting for more events.
+    /// Whether the batch is sent without waiting for more events.
     whole: bool,
 }
 
@@ -161,6 +161,7 @@ impl Forwarder {
                 continue;
             }
             let mut batch = self.batch(extent, progress.most)?;
+            // If the batch has no event to send, only the cursor advances.
             if let Some(oldest) = batch.oldest {
                 *self.oldest.lock() = Some(oldest);
                 // An event from the future was received before the clock was set back: do not wait for it.
@@ -259,7 +260,7 @@ impl Forwarder {
                 break;
             };
             let line = batch.lines.len();
-            // Their events must not leave the installation after the account is gone.
+            // Events of a user whose account is gone must not leave the installation.
             if erased.contains(&event.sender.user) {
                 continue;
             }
@@ -294,6 +295,7 @@ impl Forwarder {
     ) -> Result<ForwardOutcome, TelemetryError> {
         // Recorded before the request: after a crash the same batch is offered again.
         self.positions.lock().offer(batch.hour, batch.to)?;
+        // A repeated batch has the same content and so the same key, by which the sink recognises it.
         let hash = digest::digest(&digest::SHA256, &batch.lines);
         let key = HEXLOWER.encode(hash.as_ref());
         let bytes = batch.lines.len();
@@ -387,7 +389,7 @@ impl ForwardProgress {
     }
 
     const fn skips_event(&mut self) -> bool {
-        // If the sink has accepted others, the event is skipped at once. If the sink may be rejecting
+        // If the sink has accepted others, the event is skipped immediately. If the sink may be rejecting
         // everything, for example for a wrong table, it is skipped after `REFUSALS` attempts: one event
         // blocks the others for at most a quarter of an hour, and a misconfigured sink loses a handful of
         // events an hour.

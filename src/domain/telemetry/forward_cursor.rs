@@ -97,7 +97,7 @@ impl ForwardCursors {
         self.write_pending(Durability::Logged)
     }
 
-    /// There is nothing to read between `to` and `looked`.
+    /// Advances the cursor to `to`. There is nothing to read between `to` and `looked`.
     pub(super) fn pass(&mut self, hour: i64, to: u64, looked: u64) -> Result<(), StoreError> {
         let kept = ForwardedRecord {
             sent: to,
@@ -111,7 +111,7 @@ impl ForwardCursors {
         self.write_pending(Durability::Durable)
     }
 
-    /// The hours before `oldest` have no segment any more.
+    /// Removes the cursors of the hours before `oldest`, whose segments are gone.
     pub(super) fn forget(&mut self, oldest: i64) -> Result<(), StoreError> {
         let kept = self.hours.split_off(&oldest);
         let gone: Vec<i64> = self.hours.keys().copied().collect();

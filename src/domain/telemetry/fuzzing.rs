@@ -61,7 +61,7 @@ pub fn events(data: &[u8]) {
 /// readable, and a damaged byte may cost one member and must change no other byte.
 ///
 /// # Panics
-/// If something is not as it must be, or the machine has no descriptors left.
+/// If a property does not hold, or no file descriptor is free.
 pub fn packed(data: &[u8]) {
     let from = data.first().map_or(0, |byte| usize::from(*byte));
     let file = MemoryFile::new(data);
@@ -133,8 +133,8 @@ impl MemoryFile {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 
-    /// The unpacked bytes from an offset. A header can claim any offset, and the file reads as zeros up to it:
-    /// the limit ends that.
+    /// Reads unpacked bytes from an offset, up to a limit: a header can claim any offset, and the file reads as zeros
+    /// up to it.
     fn read(&self, from: usize) -> Vec<u8> {
         const MOST: u64 = 8 * 1024 * 1024;
         let mut read = Vec::new();

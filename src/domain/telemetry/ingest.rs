@@ -33,7 +33,7 @@ impl Telemetry {
         let inner = &self.inner;
         // Telemetry is the first kind of write to be rejected when space runs out.
         inner.store.admits(WritePriority::Telemetry)?;
-        // What needs no lock comes before it is taken.
+        // All work that needs no lock is done before the lock is taken.
         let sent = events.len();
         let mut events: Vec<_> = events
             .into_iter()
@@ -49,7 +49,7 @@ impl Telemetry {
         let (mut state, hour) = inner.ready(sender.user, hour_of(now))?;
         let state = &mut *state;
         let mut batch = HashSet::with_capacity_and_hasher(sent, RandomState::default());
-        // Players resend unanswered batches; an event can also be twice in one.
+        // Players resend unanswered batches, and a batch can contain an event twice.
         events.retain(|upload| batch.insert(upload.key) && !state.recent.knows(upload.key, hour));
         let keys: Vec<Fingerprint> = events.iter().map(|upload| upload.key).collect();
         for Upload { event, key, .. } in &events {
@@ -69,8 +69,8 @@ impl Telemetry {
             let budgets = &inner.settings.budgets;
             state.usage.admit(budgets, &sender, bytes, now)?;
             inner.store.admits_bytes(WritePriority::Telemetry, bytes)?;
-            // In the log when this returns, and synced within half a second: a kill loses nothing, a power cut
-            // at most that half second.
+            // The events are in the log when this returns and are synced within half a second: a kill loses nothing, a
+            // power cut at most half a second.
             let appended = state.append(&frames, &keys);
             if let Err(failed @ TelemetryError::Failed(_)) = &appended {
                 // A failed write may have left a partial frame; nothing may be appended behind it.
@@ -85,6 +85,7 @@ impl Telemetry {
             state.gaps.record(upload.device, upload.event.sequence);
             state.counts.ignored_values += u64::from(upload.event.ignored_values);
         }
+        // Under the lock, so that the observer gets the events in the order of the log.
         if let Some(observer) = inner.observer.get() {
             let mut players = events
                 .iter_mut()
@@ -102,7 +103,7 @@ impl Telemetry {
         })
     }
 
-    /// Counts events that were refused before they got here.
+    /// Counts events that were rejected before they reached this module.
     pub fn count_rejected(&self, events: usize) {
         if events > 0 {
             self.inner.state.lock().counts.rejected += events as u64;
@@ -145,7 +146,7 @@ impl Inner {
                 state.indexed = (hour, HashSet::new());
             }
             if !state.indexed.1.contains(&user) {
-                // The store and file work below must not run under the lock, so the loop looks again after it.
+                // The store and file work below runs without the lock, so the loop checks the state again afterwards.
                 drop(state);
                 self.index(user, hour)?;
             } else if open == Some(hour) {
@@ -170,7 +171,7 @@ impl Inner {
             if !state.is_sync_overdue() {
                 return Ok(());
             }
-            // Without the wait a slow disk would let a power cut take more than half a second of acknowledged events.
+            // Without this wait, a power cut on a slow disk could lose more than half a second of acknowledged events.
             if self.synced.wait_until(state, deadline).timed_out() {
                 return Err(TelemetryError::SyncOverdue);
             }

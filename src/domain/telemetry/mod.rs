@@ -68,9 +68,9 @@ pub struct TelemetrySettings {
     pub exists: UserExists,
 }
 
-/// Learns of each new event that counts for the figures, once, after it is stored. It must not block.
+/// Receives each new event that counts for the figures, once, after it is stored. Calls must not block.
 pub trait EventObserver: Send + Sync {
-    /// `events` are those of one upload, in their order.
+    /// `events` are the events of one upload, in order.
     fn stored_all(
         &self,
         sender: Sender,
@@ -98,7 +98,6 @@ struct Inner {
     /// Held while a segment file is rewritten, or read before it is reopened: both take time in proportion to its size.
     /// Lock order: before `state`, never while `state` is locked.
     rewriting: Mutex<()>,
-    /// Locked only by the job that compresses and merges.
     compression: Mutex<Compression>,
     /// Set once, after the services are opened.
     observer: OnceLock<Arc<dyn EventObserver>>,
@@ -119,15 +118,14 @@ struct State {
     /// An hour, and the users that the index already has an entry for in that hour.
     indexed: (i64, HashSet<UserId>),
     counts: TelemetryCounts,
-    /// When the first event was appended that no sync has covered yet.
+    /// When the oldest event that no sync covers yet was appended.
     unsynced_since: Option<Instant>,
-    /// The same of the events that the running sync covers.
+    /// The same for the events that the running sync covers.
     syncing_since: Option<Instant>,
     /// Once set, every batch is rejected with this error: a failed sync is never retried.
     failed: Option<TelemetryError>,
 }
 
-/// Returns the hour since the Unix epoch that contains `now`.
 const fn hour_of(now: UnixSeconds) -> i64 {
     now.0.div_euclid(crate::types::time::HOUR)
 }
@@ -200,7 +198,7 @@ impl Telemetry {
         Ok(telemetry)
     }
 
-    /// Reports events and erasures from now on. Only the first observer counts.
+    /// Sets the observer of events and erasures. Only the first call has an effect.
     pub fn observe(&self, observer: Arc<dyn EventObserver>) {
         let _ = self.inner.observer.set(observer);
     }

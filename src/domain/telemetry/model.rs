@@ -16,7 +16,7 @@ pub struct Sender {
     pub partner: PartnerId,
 }
 
-/// Borrowed from the upload where that is possible.
+/// Borrows from the upload where possible.
 #[derive(Clone, Debug)]
 pub struct NewEvent<'a> {
     pub timestamp_millis: i64,
@@ -25,9 +25,9 @@ pub struct NewEvent<'a> {
     pub device: Option<Cow<'a, str>>,
     /// The event as sent: one JSON object on one line, of at most [`EVENT_BYTES_MAX`] bytes.
     pub json: Cow<'a, [u8]>,
-    /// What the event says about playback, if it counts for the figures.
+    /// The playback facts of the event, if it counts for the figures.
     pub player: Option<Box<PlayerEvent>>,
-    /// Durations, bitrates and ids that cannot be, which the figures ignore.
+    /// Number of implausible durations, bitrates and ids, which the figures ignore.
     pub ignored_values: u32,
 }
 
@@ -37,7 +37,7 @@ pub struct Accepted {
     pub duplicates: u32,
 }
 
-/// `T` holds the text.
+/// `T` holds the JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent<T = Vec<u8>> {
     pub sender: Sender,
@@ -49,8 +49,8 @@ pub struct StoredEvent<T = Vec<u8>> {
 }
 
 impl StoredEvent {
-    /// Seconds by which the player's clock is ahead of the server's, if the event was sent at once. An
-    /// event that waited for a connection looks as if the clock were behind.
+    /// Seconds by which the player's clock is ahead of the server's, if the event was sent immediately. An event that
+    /// waited for a connection looks as if the clock were behind.
     #[must_use]
     pub fn clock_skew(&self) -> i64 {
         self.timestamp_millis
@@ -88,12 +88,11 @@ impl Fingerprint {
 pub struct TelemetryCounts {
     pub accepted: u64,
     pub duplicates: u64,
-    /// Events that were refused one by one, and reports by CMCD that could not be read.
+    /// Events that were rejected one by one, and CMCD reports that could not be parsed.
     pub rejected: u64,
-    /// Values of accepted events that the figures ignore.
     pub ignored_values: u64,
     pub bytes: u64,
-    /// Estimated number of events that players numbered and that did not arrive.
+    /// Estimated number of events that players numbered but that never arrived.
     pub lost: u64,
     pub remembered: u64,
 }

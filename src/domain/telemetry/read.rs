@@ -30,7 +30,7 @@ impl Selection {
 }
 
 impl Telemetry {
-    /// In the order of receipt. Each step reads a file: call it on a thread that may block.
+    /// Returns events in order of receipt. Each step reads a file: call it on a blocking thread.
     pub fn events(&self, selection: Selection) -> Result<Events, TelemetryError> {
         let mut hours = match selection.user {
             // The index spares reading the hours without events of the user.
@@ -109,7 +109,8 @@ impl Events {
                     self.open = Some(OpenFile {
                         frames: EventFrames::new(file),
                         path,
-                        // Order: after the segment, which may be replaced by a shorter one, and before its events.
+                        // Read after the segment is opened, since a shorter one may replace it, and before its events,
+                        // since the segment may grow.
                         lengths: Lengths::read(&lengths),
                     });
                 }

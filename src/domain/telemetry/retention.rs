@@ -41,7 +41,7 @@ impl Telemetry {
             left -= size;
             oldest = Some(hour + 1);
         }
-        // The files are removed before the next write, or measured again by the next check.
+        // The files are removed before the next write. If that fails, the next check measures them again.
         state.usage.total = left;
         if let Some(oldest) = oldest {
             let days = (hour_of(now) - oldest).max(0) / 24;
@@ -67,7 +67,7 @@ impl Telemetry {
         (now.since(*at).abs() < DAY).then(|| message.clone())
     }
 
-    /// A restart would otherwise reset the budgets. Returns how many rows were written.
+    /// Saves the usage of the budgets, which a restart would otherwise reset. Returns how many rows were written.
     pub fn save_usage(&self) -> Result<usize, TelemetryError> {
         Ok(self.inner.save_usage()?)
     }
@@ -88,7 +88,6 @@ impl Forwarder {
         self.drop_before(self.telemetry.oldest_kept(now))
     }
 
-    /// Counts the unsent events of the dropped hours. Returns how many files were removed.
     pub fn make_room(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let oldest = self.telemetry.oldest_with_room(now)?;
         oldest.map_or(Ok(0), |oldest| self.drop_before(oldest))
@@ -98,6 +97,7 @@ impl Forwarder {
         let mut expired = 0;
         let extents = self.telemetry.extents()?.into_iter();
         for (hour, length) in extents.take_while(|(hour, _)| *hour < oldest) {
+            // Events behind the cursor were never accepted by the sink.
             let sent = self.positions.lock().get(hour).kept.sent;
             if let Some(mut events) = self.telemetry.part(hour, (sent, length))? {
                 while events.next()?.is_some() {
@@ -153,7 +153,7 @@ impl Inner {
             if hour >= oldest {
                 break;
             }
-            // Only after a clock change the open segment can be an old one.
+            // After a clock change the open segment can be an old one.
             state.segment.take_if(|segment| segment.hour == hour);
             state.done.retain(|segment| segment.hour != hour);
             let of = &self.directory;

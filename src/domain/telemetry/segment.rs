@@ -105,7 +105,7 @@ impl Directory {
 
     pub(super) fn fingerprints(&self, hour: i64) -> io::Result<Vec<Fingerprint>> {
         let kept = fs::read(self.keys(hour)).ok();
-        // Reading the events again takes minutes for a large window.
+        // Preferred, because reading the events takes minutes for a large window.
         if let Some(keys) = kept.as_deref().and_then(read_keys) {
             return Ok(keys);
         }
@@ -128,7 +128,7 @@ impl Directory {
         Ok(keys)
     }
 
-    /// Only speeds up the next start, so errors other than a failed sync are ignored.
+    /// Logs and ignores errors other than a failed sync: the file only speeds up the next start.
     fn write_fingerprints(&self, hour: i64, keys: &[Fingerprint]) -> io::Result<()> {
         let mut bytes = KEYS_MARK.to_vec();
         bytes.extend(keys.iter().flat_map(|key| key.0.to_le_bytes()));
@@ -143,7 +143,7 @@ impl Directory {
     }
 }
 
-/// Ignores errors of a full or read-only disk in clean-ups, which must not turn into a failed start.
+/// Ignores errors of a full or read-only disk.
 fn ignore_full_disk(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| match error.kind() {
         kind if TelemetryError::is_out_of_space(kind) => Ok(()),
@@ -197,7 +197,7 @@ pub(super) fn report_torn_end(path: &Path, sound_end: u64) -> io::Result<Option<
     Ok(Some(bytes))
 }
 
-/// Appending needs the plain form.
+/// Restores the plain form, which appending needs.
 fn unpack(directory: &Directory, path: &Path) -> io::Result<()> {
     match SegmentReader::open(path) {
         Ok(mut packed @ SegmentReader::Packed(_)) => {
@@ -229,7 +229,7 @@ impl TelemetrySegment {
         let mut keys = Vec::new();
         let length = scan(&path, |event| keys.push(event.fingerprint))?;
         let place = directory.lengths(hour);
-        // Before the torn end is cut off, which would hide what is missing.
+        // Must precede the truncation, which would hide missing bytes.
         Lengths::read(&place).compare(&path, length);
         if report_torn_end(&path, length)?.is_some() {
             file.set_len(length)?;
@@ -284,7 +284,8 @@ impl TelemetrySegment {
         (Arc::clone(&self.file), self.lengths.written)
     }
 
-    /// What has to be synced. Its length is stored before, so that a start can tell what a power cut took.
+    /// Returns the file to sync and its length. The length is recorded before the sync, so that the next start can tell
+    /// what a power cut lost.
     pub(super) fn begin_sync(&self) -> Result<(Arc<File>, u64), TelemetryError> {
         self.write_lengths()?;
         Ok(self.handle())
@@ -295,7 +296,7 @@ impl TelemetrySegment {
     }
 
     pub(super) fn synced(&mut self, length: u64) -> Result<(), TelemetryError> {
-        // An older sync that ends later must not take back what a newer one reported.
+        // An older sync that ends later must not revert the result of a newer one.
         self.lengths.synced = self.lengths.synced.max(length);
         self.write_lengths()
     }

@@ -1,5 +1,5 @@
-//! The event files of a member of a fleet that is not the owner: what it stored while it was. Nothing is
-//! added to them; they are still erased and dropped by age.
+//! The event files of a fleet member that is not the owner: the events that it stored while it was the owner. No events
+//! are added, but erasure and retention continue.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,11 +11,11 @@ use super::{Inner, State, Telemetry, TelemetrySettings};
 use crate::store::Store;
 use crate::types::{UnixSeconds, UserId};
 
-/// Erases a user's events on every other member; fails unless all of them have.
+/// Erases a user's events on every other member; fails if one of them fails.
 pub type EraseElsewhere = Arc<dyn Fn(&UserId) -> Result<(), String> + Send + Sync>;
 
 impl Telemetry {
-    /// For the owner of a fleet: an erasure is done once the others have done it too.
+    /// For the owner of a fleet: an erasure completes only after the other members have done it.
     pub fn erase_elsewhere(&self, elsewhere: EraseElsewhere) {
         let _ = self.inner.elsewhere.set(elsewhere);
     }
@@ -38,7 +38,7 @@ impl StandbyTelemetry {
         }))
     }
 
-    /// The index is the owner's, and so is its change.
+    /// Leaves the index unchanged, which only the owner writes.
     pub fn erase(&self, user: &UserId) -> Result<(), TelemetryError> {
         for hour in self.0.hours_of(user)? {
             self.0.rewrite_without(hour, user)?;

@@ -11,7 +11,7 @@ use super::Inner;
 use super::error::TelemetryError;
 use crate::store::sync_data;
 
-/// With the duration of a sync this stays below the promised 500 ms.
+/// Together with the duration of a sync, this stays below the promised 500 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs until dropped, then syncs once more.
@@ -39,7 +39,7 @@ impl SyncThread {
             .name("telemetry-sync".to_owned())
             .spawn(move || {
                 loop {
-                    // Also at the stop, so that the last events are synced.
+                    // The sync also runs at the stop, for the last events.
                     let stop = stopped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout);
                     // A panic must stop ingestion: without this thread, events would be accepted and never synced.
                     let synced = catch_unwind(AssertUnwindSafe(|| sync(&inner)))
@@ -74,11 +74,11 @@ impl Drop for SyncThread {
 }
 
 impl Inner {
-    /// All uploads are rejected from now on; the sync thread reports it.
+    /// Rejects all uploads from now on. The sync thread reports the failure.
     pub(super) fn fail(&self, why: &str) -> TelemetryError {
         let failed = TelemetryError::Failed(why.to_owned());
         let mut state = self.state.lock();
-        // Uploads that wait for a sync would wait in vain.
+        // Wakes the uploads that wait for a sync; they are rejected.
         self.synced.notify_all();
         state.failed.get_or_insert(failed).clone()
     }
@@ -119,7 +119,7 @@ impl Inner {
 
     pub(super) fn sync(&self) -> Result<(), TelemetryError> {
         let result = self.sync_segment();
-        // Also after a failure, so that waiting uploads are refused at once.
+        // Also after a failure, so that waiting uploads are rejected immediately.
         self.state.lock().syncing_since = None;
         self.synced.notify_all();
         result
@@ -147,7 +147,7 @@ impl Inner {
             let finished: Vec<_> = finished.collect();
             (segment.hour, file, length, finished)
         };
-        // After any failed sync: the kernel may drop the dirty pages, and the next sync would then succeed without
+        // Any failed sync is final: the kernel may drop the dirty pages, and the next sync would then succeed without
         // them.
         let synced = (finished.into_iter().chain([(hour, file)]))
             .try_for_each(|(hour, file)| sync_data(&file, &self.directory.events(hour)))

@@ -476,7 +476,7 @@ fn events_that_cannot_be_written_are_not_remembered() {
     assert_eq!(answer, Ok(taken(1, 0)));
 }
 
-/// After a kill the index and the files agree; simulated by reopening a store on disk.
+/// Simulates a kill by reopening a store on disk.
 #[test]
 fn the_index_agrees_with_the_files_after_a_reopen() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Calls of etcd's JSON gateway: endpoints, connections, log-in, and what an error says about the call.
+//! Calls of etcd's JSON gateway: endpoints, connections, log-in, and the meaning of errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,45 +16,42 @@ use tokio::time::{Instant, timeout_at};
 use crate::ports::http_client::{KeptConnection, RequestTarget, cause};
 use crate::store::replication::SharedLogError;
 
-/// Of one response: the largest read, in base64.
+/// Maximum size of a response. The largest one is a read of entries in base64.
 const RESPONSE_MAX: usize = 32 * 1024 * 1024;
 
-/// gRPC status codes that say that nothing was done.
+/// gRPC status codes of calls without an effect.
 const INVALID_ARGUMENT: u64 = 3;
 const PERMISSION_DENIED: u64 = 7;
-/// The quota is full, or too many requests wait.
+/// The quota is full, or too many requests are waiting.
 const RESOURCE_EXHAUSTED: u64 = 8;
-/// A log-in where etcd has none enabled.
+/// A log-in while authentication is disabled.
 const FAILED_PRECONDITION: u64 = 9;
 const UNAUTHENTICATED: u64 = 16;
 
 #[derive(Clone)]
 pub struct EtcdSettings {
-    /// `http` or `https` URLs.
     pub endpoints: Vec<String>,
-    /// PEM; the roots of the operating system if absent.
+    /// CA certificates in PEM; by default those of the operating system.
     pub ca: Option<Vec<u8>>,
     pub login: Option<(String, String)>,
-    /// For one call, over all endpoints that are tried.
+    /// Timeout of one call over all endpoints that are tried.
     pub timeout: Duration,
-    /// Counts calls without an answer and refused ones.
     pub errors: Arc<AtomicU64>,
-    /// The endpoint that is used. All connections of a process change it together: when a machine is lost, one of them
-    /// waits for an answer in vain, and not each.
+    /// Index of the endpoint in use. All connections of a process share it: when a machine fails, only one of them waits
+    /// for a timeout.
     pub endpoint: Arc<AtomicUsize>,
 }
 
-/// Whether a call may be sent again after its answer got lost.
+/// Whether a call may be sent again after its answer was lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     Safe,
-    /// A second one could find what the first one did.
+    /// A second call could see the effect of the first one and fail.
     Never,
 }
 
 pub(super) struct Gateway {
     endpoints: Vec<RequestTarget>,
-    /// The endpoint of the connection.
     current: usize,
     shared: Arc<AtomicUsize>,
     connection: Option<KeptConnection<Full<Bytes>>>,
@@ -66,10 +63,8 @@ pub(super) struct Gateway {
 }
 
 enum CallError {
-    /// No connection, so nothing was sent.
     NotSent(String),
     NoAnswer(String),
-    /// The code and message of etcd.
     Answer(u64, String),
 }
 
@@ -113,8 +108,7 @@ impl Gateway {
         done
     }
 
-    /// Sends a call whose answer is a stream, and waits for a part of it that `is_awaited` accepts. Ends
-    /// without one at the time-out.
+    /// Sends a call whose answer is a stream, and waits for a part that `is_awaited` accepts, or for the timeout.
     pub(super) fn wait_for(
         &mut self,
         path: &'static str,
@@ -126,7 +120,7 @@ impl Gateway {
         let until = Instant::now() + wait;
         self.use_shared_endpoint();
         let waiting = async {
-            // A connection of its own: a stream that is given up takes its connection along.
+            // The stream has a separate connection, since a stream that is cancelled ends its connection.
             let mut connection = self.endpoint()?.connect().await.ok()?;
             let request = self.request(path, body)?;
             let mut stream = connection.send(request).await.ok()?.into_body();
@@ -139,7 +133,7 @@ impl Gateway {
             }
             Some(())
         };
-        // Whatever ends it, the caller reads again: a watch only saves the reads in between.
+        // The result does not matter: the caller reads again, and the watch only saves reads in between.
         let _ = runtime.block_on(async { timeout_at(until, waiting).await });
     }
 
@@ -151,7 +145,7 @@ impl Gateway {
         until: Instant,
     ) -> Result<Value, SharedLogError> {
         let mut why = "no endpoint answered in time".to_owned();
-        // Each endpoint once, and once more for a connection that was closed while idle or an old log-in.
+        // Each endpoint is tried once. One more attempt covers an idle connection that was closed or an old log-in.
         for _ in 0..=self.endpoints.len() {
             let attempt = timeout_at(until, self.attempt(path, body)).await;
             let error = match attempt {
@@ -160,7 +154,7 @@ impl Gateway {
                 Err(_) => CallError::NoAnswer(why.clone()),
             };
             match error {
-                // The token has expired, or users were changed. Nothing was done.
+                // The token has expired, or users were changed. The call had no effect.
                 CallError::Answer(code, message)
                     if self.token.is_some()
                         && (code == UNAUTHENTICATED || message.contains("auth store is old")) =>
@@ -175,11 +169,13 @@ impl Gateway {
                 ) => return Err(SharedLogError::Refused(format!("{message} (code {code})"))),
                 CallError::Answer(_, message) | CallError::NoAnswer(message) => {
                     why = message;
+                    // The call may have had an effect, so the caller must find out before it repeats the call.
                     if repeat == Repeat::Never {
                         self.give_up_endpoint();
                         return Err(SharedLogError::Unknown(why));
                     }
                 }
+                // Nothing was sent, so even a call that must not be repeated can go to another endpoint.
                 CallError::NotSent(message) => why = message,
             }
             self.give_up_endpoint();
@@ -190,11 +186,10 @@ impl Gateway {
         Err(SharedLogError::Unknown(why))
     }
 
-    /// The next call goes to another endpoint.
     pub(super) fn give_up_endpoint(&mut self) {
         self.connection = None;
         let next = (self.current + 1) % self.endpoints.len();
-        // Another connection may have given it up before.
+        // The next call uses another endpoint, unless another connection has changed the endpoint already.
         let _ =
             self.shared
                 .compare_exchange(self.current, next, Ordering::AcqRel, Ordering::Acquire);
@@ -224,7 +219,7 @@ impl Gateway {
         let not_sent = || CallError::NotSent("no endpoint is given".to_owned());
         self.use_shared_endpoint();
         let request = self.request(path, body).ok_or_else(not_sent)?;
-        // Taken, and put back only after a whole answer: a call that was given up leaves its answer in it.
+        // The connection is put back only after a whole answer: the answer of a cancelled call is still to come on it.
         let mut connection = match self.connection.take().filter(|kept| !kept.is_closed()) {
             Some(kept) => kept,
             None => (self.endpoint().ok_or_else(not_sent)?.connect().await)
@@ -269,15 +264,15 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// Absent members are empty: the gateway leaves out what has its default value.
 pub(super) fn decode(value: Option<&Value>) -> Vec<u8> {
+    // The gateway omits default values, so an absent member is empty.
     let text = value.and_then(Value::as_str).unwrap_or_default();
     BASE64.decode(text.as_bytes()).unwrap_or_default()
 }
 
-/// The gateway writes 64-bit numbers as strings.
 pub(super) fn number(value: Option<&Value>) -> u64 {
     match value {
+        // The gateway writes 64-bit numbers as strings.
         Some(Value::String(text)) => text.parse().unwrap_or_default(),
         Some(Value::Number(number)) => number.as_u64().unwrap_or_default(),
         _ => 0,

@@ -1,10 +1,15 @@
-//! The shared log in etcd, by its JSON gateway. Version 3.4 or later; never 3.5.0 to 3.5.2, which can lose
-//! data in a crash.
+//! The shared log in etcd, accessed by its JSON gateway. It requires version 3.4 or later, except 3.5.0 to 3.5.2, which
+//! can lose data in a crash.
 //!
-//! Under `playgate/FLEET/` are `head`, the last number; `log/NUMBER`, the entries; and `owner`, the member
-//! that holds the claim, bound to its lease; `members/` and `names/`, who the members are; `dissolved`, which
-//! member continues alone. The epoch of a claim is the revision that created the key:
-//! etcd never gives a revision twice.
+//! Keys under `playgate/FLEET/`:
+//!
+//! - `head`: the last number
+//! - `log/NUMBER`: the entries
+//! - `owner`: the member that holds the claim; the key is bound to the lease of the member
+//! - `members/`, `names/`: the records and names of the members
+//! - `dissolved`: the member that continues alone
+//!
+//! The epoch of a claim is the revision that created `owner`. etcd never reuses a revision.
 
 mod gateway;
 mod probe;
@@ -27,21 +32,20 @@ use crate::store::replication::{
 
 const TXN: &str = "/v3/kv/txn";
 
-/// An expected size of an entry, to turn bytes into a number of entries: etcd limits by number only.
+/// Expected size of an entry. It converts bytes to a number of entries, since etcd limits a read by number only.
 const ENTRY_BYTES: usize = 64 * 1024;
-/// With entries of the largest size it is what one response may have.
+/// A read of this many entries of the maximum size is below the limit of one response.
 const ENTRIES_MAX: usize = 16;
 
 pub struct EtcdLog {
     gateway: Gateway,
     prefix: String,
-    /// Seconds.
     lease_time: u64,
     lease: Option<u64>,
 }
 
 impl EtcdLog {
-    /// Does not connect. Every call blocks, so none may be made on a thread of the runtime.
+    /// Does not connect. Every call blocks, so it must not run on a runtime thread.
     pub fn new(
         settings: &EtcdSettings,
         fleet: FleetId,
@@ -51,15 +55,14 @@ impl EtcdLog {
         Ok(Self {
             gateway: Gateway::new(settings, runtime)?,
             prefix: format!("playgate/{}/", HEXLOWER.encode(&fleet)),
-            // etcd's own minimum follows from its election time, two seconds by default. The fence uses no more than
-            // what was asked for.
+            // The minimum of etcd follows from its election time, and is two seconds by default. The fence never uses more
+            // than the requested time.
             lease_time: lease_time.as_secs().max(1),
             lease: None,
         })
     }
 
-    /// Creates the log of a new fleet, which continues a store with commits up to `head`. Returns false if
-    /// there is one.
+    /// Creates the log of a new fleet, which continues a store with commits up to `head`. Returns false if the log exists.
     pub fn create(&mut self, head: u64) -> Result<bool, SharedLogError> {
         let answer = self.txn(
             &[created_at(&self.key("head"), 0)],
@@ -93,11 +96,12 @@ impl EtcdLog {
     fn look(&mut self, from: u64, most: usize) -> Result<(Vec<Entry>, u64, u64), SharedLogError> {
         let slots = self.slot(from)..self.slot(u64::MAX);
         let reads = [range(&slots, most), get(&self.key("head"))];
+        // Both reads are in one transaction, so that entries and head belong to the same revision.
         let answer = self.txn(&[], &reads, &[], Repeat::Safe)?;
         let head = pairs(&answer, 1).next();
         let head = head.and_then(|pair| parse_digits(&decode(pair.get("value"))));
         let Some(head) = head else {
-            // The endpoints lead to another etcd, or it was emptied, unless the fleet has ended.
+            // Unless the fleet was dissolved, the endpoints lead to another etcd or to one that was emptied.
             return Err(match self.dissolved()? {
                 Some(into) => SharedLogError::Dissolved { into: into.name },
                 None => SharedLogError::Foreign,
@@ -114,7 +118,7 @@ impl EtcdLog {
             }
             let entry = Entry::decode(&decode(pair.get("value"))).map_err(damaged);
             if entry.is_err() {
-                // Each member of etcd has its own copy, and another one may be sound.
+                // Each member of etcd has its own copy, and another copy may be intact.
                 self.gateway.give_up_endpoint();
             }
             entries.push(entry?);
@@ -133,14 +137,12 @@ impl EtcdLog {
         self.lease
     }
 
-    /// Ends a lease. The key of its claim goes with it.
     pub(super) fn revoke(&mut self, lease: u64) -> Result<(), SharedLogError> {
         let body = json!({ "ID": lease.to_string() });
         let revoked = self.gateway.call("/v3/lease/revoke", &body, Repeat::Safe);
         revoked.map(drop)
     }
 
-    /// Keeps the lease alive, or gets another one. A lost lease has lost its claim as well.
     fn renew(&mut self) -> Result<u64, SharedLogError> {
         if let Some(lease) = self.lease {
             let body = json!({ "ID": lease.to_string() });
@@ -151,8 +153,9 @@ impl EtcdLog {
                 return Ok(lease);
             }
         }
+        // The lease has expired, and its claim with it. A new claim needs a new lease.
         let body = json!({ "TTL": self.lease_time.to_string() });
-        // Repeated, it leaves a lease without a key, which expires.
+        // If the call is repeated, an unused lease remains until it expires.
         let answer = self.gateway.call("/v3/lease/grant", &body, Repeat::Safe)?;
         let lease = number(answer.get("ID"));
         self.lease = Some(lease);
@@ -166,16 +169,17 @@ impl SharedLog for EtcdLog {
             .encode()
             .map_err(|why| SharedLogError::Refused(why.to_string()))?;
         let (head, owner) = (self.key("head"), self.key("owner"));
-        // The head and not the slot: after a truncation the slot of an old number is free again.
+        // The head is compared and not the slot: after a truncation the slot of an old number is free again.
         let compare = [
             has_value(&head, &digits(entry.number.saturating_sub(1))),
+            // This fails once the claim has ended, even if the same member has a new one.
             created_at(&owner, entry.epoch),
         ];
         let puts = [
             put(&head, &digits(entry.number), 0),
             put_bytes(&self.slot(entry.number), &encoded, 0),
         ];
-        // Never repeated here: the second one would find the head of the first and report a conflict.
+        // The call is not repeated: a second one would find the head of the first and report a conflict.
         let answer = self.txn(&compare, &puts, &[], Repeat::Never)?;
         Ok(match succeeded(&answer) {
             true => Appended::Done,
@@ -194,7 +198,7 @@ impl SharedLog for EtcdLog {
         if !entries.is_empty() || wait.is_zero() {
             return Ok(entries);
         }
-        // From the revision after the read, so that no append falls in between.
+        // The watch begins at the revision after the read, so that no append falls in between.
         let key = encode(self.key("head").as_bytes());
         let watch = json!({ "create_request": { "key": key, "start_revision": (revision + 1).to_string() } });
         self.gateway.wait_for("/v3/watch", &watch, wait, |part| {
@@ -210,12 +214,12 @@ impl SharedLog for EtcdLog {
     fn claim(&mut self, member: MemberId) -> Result<Claim, SharedLogError> {
         let lease = self.renew()?;
         let owner = self.key("owner");
-        // A renewal writes nothing: it succeeds also while the quota of etcd is full.
+        // A renewal writes nothing, so that it succeeds while the quota of etcd is full.
         let answer = self.txn(&[], &[get(&owner)], &[], Repeat::Safe)?;
         if let Some(claim) = held(&answer, lease)? {
             return Ok(claim);
         }
-        // Repeated after a lost answer it finds its own claim in the second part.
+        // If the call is repeated after a lost answer, the second operation finds the own claim.
         let answer = self.txn(
             &[created_at(&owner, 0)],
             &[put_bytes(&owner, &member, lease)],
@@ -231,6 +235,7 @@ impl SharedLog for EtcdLog {
     }
 
     fn resign(&mut self, _: MemberId) -> Result<(), SharedLogError> {
+        // Revoking the lease removes the key of the claim.
         if let Some(lease) = self.lease.take()
             && let Err(error) = self.revoke(lease)
         {
@@ -246,7 +251,7 @@ impl SharedLog for EtcdLog {
         });
         let path = "/v3/kv/deleterange";
         let deleted = self.gateway.call(path, &body, Repeat::Safe)?;
-        // etcd keeps every revision until it is compacted, and would grow to its quota.
+        // etcd keeps every revision until a compaction, and would grow to its quota.
         let revision = number(deleted.pointer("/header/revision"));
         let body = json!({ "revision": revision.to_string() });
         let path = "/v3/kv/compaction";
@@ -257,12 +262,11 @@ impl SharedLog for EtcdLog {
     }
 }
 
-/// Who has the claim, by a read of its key.
 fn held(answer: &Value, lease: u64) -> Result<Option<Claim>, SharedLogError> {
     let Some(found) = pairs(answer, 0).next() else {
         return Ok(None);
     };
-    // By the lease and not the name: two processes with one name must not share a claim.
+    // The lease is compared and not the member: two processes of one member must not share a claim.
     if number(found.get("lease")) == lease {
         let epoch = number(found.get("create_revision"));
         return Ok(Some(Claim::Held { epoch }));
@@ -272,8 +276,8 @@ fn held(answer: &Value, lease: u64) -> Result<Option<Claim>, SharedLogError> {
     Ok(Some(Claim::Other { member }))
 }
 
-/// With leading zeros, so that keys sort as their numbers do.
 fn digits(number: u64) -> String {
+    // Leading zeros let keys sort like their numbers.
     format!("{number:020}")
 }
 
@@ -323,7 +327,6 @@ fn succeeded(answer: &Value) -> bool {
     answer.get("succeeded").and_then(Value::as_bool) == Some(true)
 }
 
-/// The pairs that the read at a place of a transaction has found.
 fn pairs(answer: &Value, read: usize) -> impl Iterator<Item = &Value> {
     let found = answer.pointer(&format!("/responses/{read}/response_range/kvs"));
     found.and_then(Value::as_array).into_iter().flatten()

@@ -1,5 +1,5 @@
-//! What an operator wants to know of each endpoint of etcd, asked one by one: a client of the log uses whichever
-//! answers.
+//! Examines each endpoint of etcd for operators. The client of the log uses any endpoint that answers and would hide a
+//! broken one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,10 @@ use crate::ports::cert_validity::Validity;
 use crate::ports::http_client::{Broken, RequestTarget};
 use crate::store::replication::SharedLogError;
 
-/// For one call of one endpoint.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Of etcd's metrics; a new etcd has 60 KiB of them.
+/// Maximum size of etcd's metrics. A new etcd has 60 KiB of them.
 const METRICS_MAX: usize = 4 * 1024 * 1024;
 
-/// Asks all endpoints at once. Blocks.
 #[must_use]
 pub fn probe(settings: &EtcdSettings, runtime: &Handle) -> Vec<EndpointReport> {
     std::thread::scope(|scope| {
@@ -30,7 +28,7 @@ pub fn probe(settings: &EtcdSettings, runtime: &Handle) -> Vec<EndpointReport> {
             let one = EtcdSettings {
                 endpoints: vec![url.clone()],
                 timeout: PATIENCE,
-                // An endpoint that is away is reported as such.
+                // The report shows a failed endpoint, so its errors do not count as those of the log.
                 errors: Arc::default(),
                 endpoint: Arc::default(),
                 ..settings.clone()
@@ -68,7 +66,7 @@ fn ask(
     report.version = text("/version").unwrap_or_default().to_owned();
     report.is_leader = own.is_some() && text("/leader") == own;
     report.bytes = number(status.get("dbSize"));
-    // A member of etcd without a majority answers the call above, and not this one.
+    // A member of etcd that has lost the majority answers the call above but not this one.
     let get = json!({ "action": "GET" });
     let answer = gateway.call("/v3/maintenance/alarm", &get, Repeat::Safe)?;
     report.alarms = alarms(&answer, own);
@@ -79,7 +77,7 @@ fn ask(
         if let Ok(Ok(Some(certificate))) = timeout(PATIENCE, target.certificate()).await {
             report.certificate = Validity::parse(&certificate).map(Validity::until);
         }
-        // They may be served elsewhere, or not at all (`--listen-metrics-urls`).
+        // The metrics may be served elsewhere or not at all (`--listen-metrics-urls`).
         if let Ok(Ok(metrics)) = timeout(PATIENCE, metrics(&target)).await {
             report.quota = value(&metrics, "etcd_server_quota_backend_bytes");
             report.sync_millis = sync_millis(&metrics);
@@ -106,22 +104,21 @@ async fn metrics(target: &RequestTarget) -> Result<String, Broken> {
     Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
 }
 
-/// The value of a metric without labels.
 fn value(metrics: &str, name: &str) -> Option<u64> {
     let mut lines = metrics.lines();
     let text = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     whole(text)
 }
 
-/// The integer part; Prometheus writes large numbers as `2.147483648e+09`.
 fn whole(text: &str) -> Option<u64> {
+    // Prometheus writes large numbers as `2.147483648e+09`.
     let value: f64 = text.trim().parse().ok()?;
-    // A negative or too large value is no size.
+    // A negative or very large value is not a size.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     (0.0..9e15).contains(&value).then_some(value as u64)
 }
 
-/// The upper bound, in milliseconds, of the bucket that holds 99 of 100 syncs.
+/// Returns the 99th percentile of the sync time: the upper bound of its bucket, in milliseconds.
 fn sync_millis(metrics: &str) -> Option<u64> {
     const NAME: &str = "etcd_disk_wal_fsync_duration_seconds_bucket{le=\"";
     let buckets = metrics.lines().filter_map(|line| {
@@ -157,7 +154,7 @@ etcd_server_quota_backend_bytes_other 7
         let quota = value(METRICS, "etcd_server_quota_backend_bytes");
         assert_eq!(quota, Some(2 << 30));
         assert_eq!(sync_millis(METRICS), Some(8));
-        // One slow sync in a thousand is not the 99th percentile; two in a hundred are.
+        // One slow sync in a hundred does not change the 99th percentile; two in a hundred do.
         let slow = METRICS.replace("} 991", "} 980").replace("} 985", "} 970");
         assert_eq!(sync_millis(&slow), Some(16));
         assert_eq!(sync_millis("nothing"), None);

@@ -1,4 +1,4 @@
-//! Who the members of a fleet are: a record for each under `members/ID`, and its name under `names/NAME`.
+//! The members of a fleet: each has a record under `members/ID` and its name under `names/NAME`.
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
@@ -8,54 +8,53 @@ use super::gateway::{Repeat, decode, encode, number};
 use super::{EtcdLog, created_at, delete, digits, get, has_value, pairs, put, succeeded};
 use crate::store::replication::{MemberId, SharedLogError};
 
-/// Far above any fleet; more would be a mistake.
+/// Far more than any fleet has.
 const MEMBERS_MAX: u32 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRecord {
-    /// In hexadecimal.
     pub id: String,
     pub name: String,
-    /// Where other members reach it: `host:port`.
+    /// `host:port` for other members.
     pub address: String,
     pub version: String,
-    /// The last commit that it has applied.
     pub applied: u64,
-    /// When it wrote this record, by its own clock, in Unix seconds.
+    /// Unix seconds of the member's clock when it wrote the record.
     pub seen: i64,
-    /// Ids of the members on whose promises it counts as the owner. Empty before it was one.
+    /// Ids of the members whose promises the owner requires. Empty before the member was the owner.
     #[serde(default)]
     pub knows: Vec<String>,
 }
 
-/// What became of the end of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dissolution {
     Done,
-    /// This member is the owner.
+    /// The member with this id is the owner.
     Owned(MemberId),
-    /// The log has gone on, or the fleet has ended already.
+    /// The log has new entries, or the fleet was already dissolved.
     Moved,
 }
 
 impl EtcdLog {
     /// Adds a member. Returns false if the name belongs to another one.
     pub fn register(&mut self, member: &MemberRecord) -> Result<bool, SharedLogError> {
-        // The head shows that this is the fleet's log.
+        // This read fails unless etcd has the log of the fleet.
         self.look(u64::MAX, 1)?;
         let (name, record) = self.keys_of(member);
+        // Name and record are written in one transaction, so that a name never belongs to two members.
         let puts = [put(&name, &member.id, 0), put(&record, &text(member), 0)];
         let answer = self.txn(&[created_at(&name, 0)], &puts, &[get(&name)], Repeat::Safe)?;
         let found = pairs(&answer, 0)
             .next()
             .map(|pair| decode(pair.get("value")));
-        // Repeated after a lost answer it finds its own name.
+        // If the call is repeated after a lost answer, it finds the own name.
         Ok(succeeded(&answer) || found.is_some_and(|id| id == member.id.as_bytes()))
     }
 
     /// Replaces the record of a member. Returns false if it was removed from the fleet.
     pub fn update(&mut self, member: &MemberRecord) -> Result<bool, SharedLogError> {
         let (_, record) = self.keys_of(member);
+        // A member that was removed must not add itself again.
         let exists = json!({
             "target": "CREATE", "result": "GREATER",
             "key": encode(record.as_bytes()), "create_revision": "0",
@@ -83,7 +82,6 @@ impl EtcdLog {
         found.map(|value| parse(&value)).collect()
     }
 
-    /// The member that holds the claim.
     pub fn owner(&mut self) -> Result<Option<MemberId>, SharedLogError> {
         let owner = self.key("owner");
         let answer = self.txn(&[], &[get(&owner)], &[], Repeat::Safe)?;
@@ -91,7 +89,6 @@ impl EtcdLog {
         Ok(found.and_then(|pair| MemberId::try_from(decode(pair.get("value"))).ok()))
     }
 
-    /// The record of the member that holds the claim.
     pub fn owner_record(&mut self) -> Result<Option<MemberRecord>, SharedLogError> {
         let Some(owner) = self.owner()? else {
             return Ok(None);
@@ -101,15 +98,15 @@ impl EtcdLog {
         Ok(members.into_iter().find(|member| member.id == owner))
     }
 
-    /// Ends the fleet, for good: removes its log and its members, and leaves a note of the one that continues,
-    /// which has all commits up to `head`.
+    /// Dissolves the fleet: removes its log and its members, and records the member that continues alone. This member must
+    /// have all commits up to `head`.
     pub fn dissolve(
         &mut self,
         into: &MemberRecord,
         head: u64,
     ) -> Result<Dissolution, SharedLogError> {
         let (last, owner) = (self.key("head"), self.key("owner"));
-        // Without an owner nothing can be appended: this is the last state.
+        // Without an owner nothing can be appended, so `head` is the last commit.
         let compare = [has_value(&last, &digits(head)), created_at(&owner, 0)];
         let ranges = ["log", "members", "names"].map(|name| {
             delete(
@@ -118,6 +115,7 @@ impl EtcdLog {
             )
         });
         let ended = [
+            // The range contains exactly this key.
             delete(&last, &format!("{last}\0")),
             put(&self.key("dissolved"), &text(into), 0),
         ];
@@ -131,7 +129,6 @@ impl EtcdLog {
         Ok(holder.map_or(Dissolution::Moved, Dissolution::Owned))
     }
 
-    /// The member that continues alone, if the fleet has ended.
     pub fn dissolved(&mut self) -> Result<Option<MemberRecord>, SharedLogError> {
         let key = self.key("dissolved");
         let answer = self.txn(&[], &[get(&key)], &[], Repeat::Safe)?;
@@ -157,7 +154,7 @@ impl EtcdLog {
     }
 
     fn keys_of(&self, member: &MemberRecord) -> (String, String) {
-        // The name in hexadecimal, so that no name reaches into other keys.
+        // The name is in hexadecimal, so that no name can address other keys.
         let name = HEXLOWER.encode(member.name.as_bytes());
         let id = &member.id;
         (

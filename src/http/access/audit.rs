@@ -48,7 +48,7 @@ impl AuditDraft {
         if !route.is_recorded(auth.role()) || (route.has_dry_run && matches!(dry_run(), Ok(true))) {
             return None;
         }
-        // Both start with the empty segment, `admin` and the version.
+        // Skips the empty segment, `admin` and the version, with which both begin.
         let segments = route.pattern.split('/').zip(input.path.split('/')).skip(3);
         // Decoded, so that an object has one spelling in the record.
         let target = segments.map(|(name, text)| match name {

@@ -242,7 +242,7 @@ pub fn prove(
             let hash =
                 bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
             let UserIdentity { user, login } = authenticator
-                // In the time of the partner: users of a lab whose clock was moved live by that clock.
+                // At the partner's time: users of a lab partner live by its clock, which may be moved.
                 .user(&hash, identity.partner, now + identity.clock_offset)
                 // Users are looked up within the partner: a token of another partner's user is unknown here.
                 .ok_or_else(|| user_refused(AuthRefusal::Sent))?;
@@ -410,7 +410,7 @@ fn operator(
 
 /// Checks that the user in a path, if it names one, is the authenticated user.
 pub(crate) fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
-    // Such a route acts on the authenticated user.
+    // A route without a user in its path acts on the authenticated user.
     if !input.params.has("userId") {
         return Ok(());
     }

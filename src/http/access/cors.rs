@@ -19,7 +19,7 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
      Content-Range, Accept-Ranges, Content-Length, Date, X-Playgate-Fault",
 );
 
-/// Two hours: Chromium caches a preflight no longer.
+/// Two hours. Chromium caches a preflight no longer than that.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
 /// Longest `Access-Control-Request-Headers` that is echoed, in bytes.

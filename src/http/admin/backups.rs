@@ -94,7 +94,7 @@ fn restart(services: &Services) -> Result<&Restart, ApiError> {
 }
 
 fn change(cx: &Context) -> Result<AuditedChange, ApiError> {
-    // Written to the restored store as well: the entry in the old one is moved aside with it.
+    // The entry is written to the restored store as well, because the old store is moved aside with its own.
     let change = cx.change.as_deref().cloned();
     change.ok_or_else(|| ApiError::internal("the restore has no audit entry"))
 }
@@ -106,8 +106,8 @@ fn restart_with(
 ) -> Result<Reply, ApiError> {
     let keys = restored.keys(services.backups.directory().key());
     let reply = Reply::json(&RestoredBody::new(restored, keys))?;
-    // Readiness must fail from here on: a client that waits for the restored store must not be told
-    // that this process, which is about to exit, is ready.
+    // Readiness must fail from here on: a client that waits for the restored store must not see this process, which is
+    // about to exit, as ready.
     services
         .readiness
         .not_ready("server", "restarting with a restored backup");

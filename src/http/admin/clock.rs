@@ -33,7 +33,7 @@ struct ClockBody {
     jump: Option<i64>,
 }
 
-/// How long a move of the clock waits for the jobs that it makes due. Below the deadline of the route.
+/// How long a move of the clock waits for the jobs that it makes due. It is below the deadline of the route.
 const JOBS_TIME: Duration = Duration::from_secs(8);
 
 fn body(services: &Services, pending_jobs: Vec<&'static str>) -> Result<Reply, ApiError> {
@@ -97,12 +97,12 @@ pub(crate) async fn reset(
     respond_after_move(services).await
 }
 
-/// Responds when everything that the move made due has happened.
+/// Responds when the jobs that the move made due have run.
 async fn respond_after_move(services: &Services) -> Result<Reply, ApiError> {
     let guard = Arc::clone(&services.clock_guard);
     cold(services, move || {
-        // First, so that the jobs see the move. The result is not lost: `body` reads a clock jump from the guard
-        // again.
+        // Checked first, so that the jobs see the move. The result is not lost: `body` reads a clock jump from the
+        // guard.
         let _ = guard.check();
         Ok::<_, ApiError>(())
     })

@@ -1,4 +1,4 @@
-//! Handler of the conformance report: makes a conversation of the request journal and the telemetry of a partner.
+//! Handler of the conformance report, which is made from the request journal and the telemetry of a partner.
 
 use data_encoding::HEXLOWER;
 use ring::digest;
@@ -20,7 +20,7 @@ use crate::services::Services;
 use crate::types::time::DAY;
 use crate::types::{LivestreamId, PartnerId, UnixSeconds};
 
-/// A conversation is held in memory, and a client that is tested sends some hundred requests an hour.
+/// Bounds the requests of a report, which are held in memory. A client under test sends some hundred an hour.
 const CALLS_MAX: usize = 50_000;
 const EVENTS_MAX: usize = 50_000;
 const HOUR: i64 = 3_600;
@@ -55,7 +55,7 @@ pub(crate) async fn conformance(
             ..JournalFilter::default()
         };
         let records = journal.list(filter, CALLS_MAX)?;
-        // The newest comes first. The order counts among those of one millisecond.
+        // The journal lists the newest first. The order matters among records of one millisecond.
         let records = records.into_iter().rev();
         let calls = records.map(|record| call(record, &schedule));
         let calls: Vec<Call> = calls.collect();
@@ -67,7 +67,7 @@ pub(crate) async fn conformance(
         let mut events = Vec::new();
         for stored in telemetry.events(selection)? {
             events.extend(event(&stored?, partner));
-            // The bound of memory: a report of a day of a large partner would otherwise hold all its events.
+            // Bounds the memory: a report of a day of a large partner would otherwise hold all its events.
             if events.len() == EVENTS_MAX {
                 break;
             }
@@ -119,7 +119,7 @@ fn call(record: JournalRecord, schedule: &Schedule) -> Call {
         sends_pin: record.body.iter().any(|member| member.name == "pinCode"),
         ..Call::default()
     };
-    // The prefix of the names is a setting.
+    // Header names are recorded with the prefix, which is a setting.
     let headers = record.headers.iter().filter_map(|header| {
         let name = header.name.to_ascii_lowercase();
         let (_, rest) = name.split_once("play-")?;
@@ -178,7 +178,7 @@ fn event(stored: &StoredEvent, partner: PartnerId) -> Option<Event> {
         received: stored.received.0.saturating_mul(1_000),
         timestamp: stored.timestamp_millis,
         user: Some(stored.sender.user.to_string()),
-        // As the journal has it.
+        // Hashed as in the journal.
         device: text("/context/device_id").map(hash),
         asset: text("/context/asset_id").map(str::to_owned),
         action: text("/action").unwrap_or_default().to_owned(),

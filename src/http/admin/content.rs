@@ -29,7 +29,7 @@ pub(crate) async fn import_guide(
         how,
         source,
     };
-    // Both at once: the channel is bounded, so parsing must take chunks while the body arrives.
+    // Both run concurrently: the channel is bounded, so parsing must take chunks while the body arrives.
     let (uploaded, done) = tokio::join!(
         upload.pass(request.file),
         bulk(services, move || import.run(body))

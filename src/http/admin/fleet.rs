@@ -7,7 +7,7 @@ use crate::http::response::reply::Reply;
 use crate::http::wire::fleet::FleetBody;
 use crate::services::Services;
 
-/// The last report of the owner, which answers for every member.
+/// Returns the last report of the owner, which covers every member.
 pub(crate) fn fleet(
     services: &Services,
     _cx: &Context,

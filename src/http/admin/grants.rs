@@ -66,9 +66,9 @@ pub(crate) async fn revoke_grant(
         .revoke(user.id, request.offer, by, cx.now)
         .await?;
     let settings = services.entitlement.settings();
-    // Without an address: the operator's country is not the user's.
+    // Without a reported country: the operator's country is not the user's.
     let viewer = Viewer::new(&user, settings.viewer_country(&user, None));
-    // After the grant is gone: another offer may still cover what is playing.
+    // Runs after the grant is gone, because another offer may still cover what is playing.
     services.playback.void_lost(&viewer, cx.now).await?;
     Ok(Reply::no_content())
 }
@@ -112,7 +112,7 @@ pub(crate) async fn why(
     ))
 }
 
-/// The last decision about the asset that the journal has from before the end of a second.
+/// Returns the last decision about the asset in the journal that was made no later than the second `at`.
 async fn past_decision(
     services: &Services,
     user: UserId,

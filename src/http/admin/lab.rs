@@ -63,7 +63,7 @@ pub(crate) fn scenario(
     Reply::json(&report.map(ScenarioBody::from).unwrap_or_default())
 }
 
-/// `PUT /admin/v1/partners/{partner}/scenario`: keeps a report for those who watch.
+/// Keeps the report of a scenario for readers of [`scenario`].
 pub(crate) fn report_scenario(
     services: &Services,
     _cx: &Context,

@@ -97,7 +97,7 @@ async fn list(
     let filter = resolve_filter(services, request, own).await?;
     let until = Instant::now() + Duration::from_secs(wait.into());
     loop {
-        // Before the records are read, so that one that comes in between is not missed.
+        // Read before the records, so that a record that arrives in between is not missed.
         let known = services.journal.last_number();
         let (journal, wanted) = (services.journal.clone(), filter.clone());
         let records = cold(services, move || journal.list(wanted, limit)).await?;
@@ -115,7 +115,7 @@ async fn resolve_filter(
     request: RequestsRequest,
     own: Option<PartnerId>,
 ) -> Result<JournalFilter, ApiError> {
-    // For a partner its own id, whatever the parameter says: it must not read the requests of another one.
+    // A partner gets its own id, whatever the parameter says: it must not read the requests of another partner.
     let partner = match (own, &request.partner) {
         (Some(own), _) => Some(own),
         (None, Some(named)) => Some(resolve::partner(services, named)?),
@@ -155,7 +155,7 @@ async fn user(
     named: UserRef,
     own: Option<PartnerId>,
 ) -> Result<UserId, ApiError> {
-    // An address is looked up among the own users only.
+    // A partner looks an address up among its own users only.
     let named = match (named, own) {
         (UserRef::Email(email, _), Some(own)) => UserRef::Email(email, Some(PartnerRef::Id(own))),
         (named, _) => named,

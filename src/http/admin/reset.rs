@@ -34,7 +34,7 @@ struct Fixture {
     user: Vec<Value>,
 }
 
-/// A user of a fixture; the members of `POST /admin/v1/users` and these.
+/// A user of a fixture. It has the members of `POST /admin/v1/users` and those below.
 struct FixtureUser {
     new: AddUserRequest,
     pin: Option<Pin>,
@@ -49,7 +49,6 @@ struct ResetBody {
     users: usize,
 }
 
-/// The fixture is read first: a mistake in it changes nothing. Several resets run one after the other.
 pub(crate) async fn reset(
     services: &Services,
     cx: &Context,
@@ -83,7 +82,7 @@ pub(crate) async fn reset(
         Ok::<_, ApiError>(removed)
     })
     .await?;
-    // After the removal: one that fails leaves clock and faults as they were.
+    // Reset after the removal, so that a failed removal leaves clock and faults as they were.
     services.lab.reset(&partner);
     let count = users.len();
     for user in users {
@@ -109,7 +108,7 @@ fn read_fixture(services: &Services, text: &str) -> Result<Vec<FixtureUser>, Api
     }
     let catalog = services.catalog.snapshot();
     let read = |user: &Value| {
-        // By way of JSON, so that the rules and messages are those of the users' route.
+        // Converted to JSON, so that the rules and messages are those of the users' route.
         let body = Object::read(user.to_string().as_bytes());
         let user = read_user(&body)?;
         let unknown = user

@@ -52,7 +52,7 @@ pub(crate) async fn clear(
     _auth: OperatorAuth,
     request: BroadcastRightsRequest,
 ) -> Result<Reply, ApiError> {
-    // Also of a broadcast that has left the schedule: it may come back.
+    // The override of a broadcast that has left the schedule is removed, too: the broadcast may come back.
     let livestream = livestream_of(services, &request.broadcast);
     let touched = Touched::Some(livestream.into_iter().collect());
     edit(services, CatalogEdit::Forget(request.broadcast), touched).await

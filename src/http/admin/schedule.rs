@@ -46,7 +46,7 @@ fn respond(
         None => {
             let catalog = services.catalog.snapshot();
             let all: Vec<_> = catalog.livestreams().map(|one| one.id.clone()).collect();
-            // No livestream at all is not an unknown livestream.
+            // An empty catalogue is no error, because no livestream was named.
             if all.is_empty() {
                 return Ok(Reply::empty_object());
             }

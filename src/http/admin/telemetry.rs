@@ -52,7 +52,7 @@ pub(crate) async fn series(
 ) -> Result<Reply, ApiError> {
     let TelemetrySeriesRequest { report, step } = request;
     figures_reply(services, cx, report, move |length| {
-        // About a hundred points, which a chart can show.
+        // Gives about a hundred points, which a chart can show.
         let fitting = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR];
         let fitting = fitting.into_iter().find(|step| length / step <= 120);
         Some(step.or(fitting).unwrap_or(DAY))
@@ -100,7 +100,7 @@ async fn figures_reply(
         by,
         filters,
     } = request;
-    // Whole minutes: a part of one would look like a drop.
+    // Rounded to whole minutes: a part of a minute would look like a drop.
     let to = to.unwrap_or(cx.now + 1);
     let to = UnixSeconds(to.0.saturating_add(MINUTE - 1).div_euclid(MINUTE) * MINUTE);
     let from = from.unwrap_or(to - DAY);

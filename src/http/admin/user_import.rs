@@ -134,12 +134,12 @@ impl UserImport<'_> {
     async fn commit(&self, ready: Vec<NewAccount>) -> Result<(u64, u64), ApiError> {
         let all = count(ready.len());
         if self.report.dry_run {
-            // A dry run has found those that exist when it read the lines.
+            // A dry run has counted the existing users when it read the lines.
             return Ok((all, 0));
         }
         let (mut added, mut ready) = (0, ready.into_iter());
         loop {
-            // Small commits: those of viewers wait for one at most.
+            // Small commits, so that a commit of a viewer waits for at most one of them.
             let batch: Vec<_> = ready.by_ref().take(COMMIT_USERS).collect();
             if batch.is_empty() {
                 return Ok((added, all - added));
@@ -337,7 +337,7 @@ impl Chunker {
     /// Adds bytes and returns a chunk as soon as there is enough for one. An incomplete last line
     /// stays for the next chunk.
     ///
-    /// Of a line that is too long, only as much is retained as proves that it is.
+    /// Of an overlong line, only as many bytes are kept as prove that it is too long.
     fn add(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         self.0.extend_from_slice(bytes);
         if self.0.len() < CHUNK_BYTES {

@@ -55,7 +55,8 @@ impl<R: Copy> Page<R> {
     ) -> Self {
         let after = request.after.as_ref();
         let mut rest = all
-            // By id and not by number: a row that is added or removed between two pages shifts nothing.
+            // A page begins after an id instead of at a number, so that a row that is added or removed between two
+            // pages shifts nothing.
             .skip_while(|row| after.is_some_and(|after| id(row) <= after))
             .peekable();
         let limit = request.limit.unwrap_or(usize::MAX);
@@ -84,7 +85,7 @@ fn reply<T: Serialize>(
 ) -> Result<Reply, ApiError> {
     let body = serde_json::to_vec(&lines).map_err(ApiError::internal)?;
     let kept = Kept {
-        // Of the bytes: the catalogue has no generation that survives a restart.
+        // A hash of the bytes, because the catalogue has no generation that survives a restart.
         tag: Kept::tag_of(&body),
         max_age: services.config.schedule.max_age,
     };

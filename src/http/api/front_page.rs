@@ -17,7 +17,7 @@ use crate::types::html_escape::escape;
 const SKELETON: &str = include_str!("../../../data/pages/front.html");
 const STYLE: &str = include_str!("../../../data/pages/page.css");
 
-/// `GET /`: tells a browser where API reference, player page and console are.
+/// Shows a browser the links to API reference, player page and console.
 ///
 /// # Errors
 /// `PATH_NOT_FOUND` for clients that do not accept HTML: for them the path does not exist.

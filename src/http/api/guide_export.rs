@@ -176,7 +176,7 @@ fn open_manifest(
 ) -> Option<OpenManifest> {
     match livestream.playlist.location(protocol)? {
         Location::Loop(path) => loop_channel::manifest(path, range).map(OpenManifest::Origin),
-        // A past program has no address of its own there.
+        // Only a loop channel has addresses of past programs.
         Location::Origin(_) | Location::Address(_) if range != ManifestRange::Live => None,
         Location::Origin(path) => MediaPath::parse(path).map(OpenManifest::Origin),
         // Only a session can fill in the placeholders.

@@ -1,4 +1,4 @@
-//! What a lab partner reads of its lab with its own token: the clock, and the mail to its users.
+//! Handlers for lab partners, which use their partner token: the clock of the lab, and the mail to its users.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::http::response::reply::Reply;
 use crate::http::wire::mail::MailReply;
 use crate::services::Services;
 
-/// Users and mails in a response: a lab has few of both.
+/// Users whose mail is read, and mails in a response. A lab has few of both.
 const USERS_MAX: usize = 100;
 const MAILS_MAX: usize = 100;
 

@@ -40,7 +40,7 @@ pub(crate) async fn license(
         }
     };
     let authorized = authorize(services, cx, &auth, &request);
-    // Before the license server is asked, so that it never sees a request without a right.
+    // Checked before the license server is called, so that it never sees a request without a right.
     let session = authorized.inspect_err(|_| count(LicenseResult::Denied))?;
     let asset = &session.start.asset;
     if drm == Drm::Clearkey {
@@ -56,7 +56,7 @@ pub(crate) async fn license(
     let subject = LicenseSubject {
         user: session.user,
         session: session.id,
-        // Of the asset and not of the challenge: the license server must not issue keys that a client asks
+        // The key ids of the asset, not of the challenge: the license server must not issue keys that a client asks
         // for.
         kids: services.playback.key_ids(asset),
         asset: asset.clone(),

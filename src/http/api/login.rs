@@ -131,7 +131,7 @@ pub(crate) async fn reset(
 ) -> Result<Reply, ApiError> {
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     let ResetRequest { password, token } = request;
-    // Before the hash, as for a login.
+    // Checked before the hash, as for a login.
     services.accounts.check_reset_rate(from, now)?;
     let pool = pool(services, cx, Some(partner));
     pool.guess(

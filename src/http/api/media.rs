@@ -41,7 +41,7 @@ pub(crate) async fn origin(
         })?;
     let directory = services.media.clone();
     let media = media_type(path.as_str());
-    // Segments of a stale manifest are those that it lists, which exist at any later time.
+    // A stale manifest is made for an earlier time. The segments that it lists exist at any later time.
     let now = match access.stale_since {
         Some(since) if is_manifest(path.as_str()) => since,
         _ => cx.now,

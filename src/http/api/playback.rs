@@ -83,7 +83,7 @@ async fn unlock(
             return Err(ApiError::field("pinCode", "must have four to six digits"));
         }
     };
-    // Before the hash: a user with locked PIN entry gets the error without waiting for the pool.
+    // Checked before the hash: a user with locked PIN entry gets the error without waiting for the pool.
     services.accounts.check_pin_lock(&user.id, cx.now)?;
     let pool = pool(services, cx, Some(user.partner));
     let checking = services.accounts.check_pin(&user.id, &pin, cx.now, &pool);
@@ -200,7 +200,7 @@ pub(crate) fn heartbeat(
 }
 
 fn heartbeat_reply(now: UnixSeconds) -> Reply {
-    // By hand: this is the most frequent response, and its two numbers need no escaping.
+    // Formatted by hand: this is the most frequent response, and its two numbers need no escaping.
     let body = format!(r#"{{"interval":{HEARTBEAT_INTERVAL},"serverTime":{now}}}"#);
     Reply::bytes(media::JSON, body)
 }

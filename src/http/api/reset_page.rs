@@ -57,7 +57,7 @@ pub(crate) async fn complete(
     match set_password(&http.services, cx, token.hash, &password).await {
         Ok(()) => Ok(page(http, cx, StatusCode::OK, &ResetPageView::Done)),
         Err(error) if is_correctable(error.code()) => {
-            // The browser's language: the user is not logged in.
+            // In the browser's language, because the user is not logged in.
             let language = accept_language(cx);
             let why = http.messages.pick(error.code(), language, None);
             let view = ResetPageView::Form(&token.text, Some(ResetFormError::Message(why)));

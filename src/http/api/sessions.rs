@@ -1,8 +1,7 @@
 //! Handlers of a user's login and playback sessions.
 //!
-//! Both kinds are in one list, told apart by `kind`. A viewer who reached the stream limit can end
-//! the blocking playback session, whose id is in that error; a user who lost a phone can end its
-//! login session.
+//! Both kinds are in one list, distinguished by `kind`. A viewer who reached the stream limit can end the blocking
+//! playback session, whose id is in that error; a user who lost a phone can end its login session.
 
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::UserAuth;
@@ -38,7 +37,7 @@ pub(crate) async fn session(
     auth: UserAuth,
     request: SessionRequest,
 ) -> Result<Reply, ApiError> {
-    // Among the sessions of this user only: an id of another user is unknown here.
+    // Searched among the sessions of this user only: an id of another user is unknown here.
     let mut playing = services
         .playback
         .sessions_of(&auth.user(), cx.now)

@@ -55,13 +55,14 @@ pub(crate) async fn telemetry(
         .run(move |()| {
             let Batch { events, rejected } = Batch::read(&request.body)?;
             let (sent, whole) = (events.len() + rejected.len(), rejected.is_empty());
-            // Before the others are stored: rejected events are counted even if that fails.
+            // Rejected events are counted before the others are stored, so that a failure there does not lose the
+            // count.
             telemetry.count_rejected(rejected.len());
             let taken = telemetry.accept(sender, events, now)?;
             Ok::<_, ApiError>((TakenBody::new(taken, rejected), sent, whole))
         })?
         .await??;
-    // The conformance report judges the size of batches by it.
+    // The conformance report reads the size of batches from this step.
     cx.trace.step("events", whole, || sent.to_string());
     Reply::json_with(StatusCode::ACCEPTED, &body)
 }
@@ -74,7 +75,7 @@ pub(crate) async fn cmcd(
     request: CmcdRequest,
 ) -> Result<Reply, ApiError> {
     let session = services.playback.reported_session(&request.token, cx.now);
-    // 410 makes a player give up the address.
+    // 410 makes a player stop reporting to this address.
     let Some(session) = session else {
         let message = "the session has ended, or the address was altered";
         return Err(ApiError::new(ErrorCode::SessionEnded, message));
@@ -94,7 +95,7 @@ pub(crate) async fn cmcd(
                 partner: session.start.partner,
             };
             telemetry.count_rejected(batch.rejected);
-            // A player whose every line is wrong would otherwise never learn of it.
+            // A player that sends only malformed lines would otherwise never notice.
             if batch.events.is_empty() && batch.rejected > 0 {
                 return Err(ApiError::field("body", "has no line of CMCD in event mode"));
             }

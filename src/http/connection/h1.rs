@@ -136,7 +136,7 @@ where
         .header_read_timeout(None)
         // A client may send FIN after its request and still read the response.
         .half_close(true)
-        // Above the limit that the service checks, whose refusal has a body that explains it.
+        // Above the limit that the service checks, because the refusal of the service has a body that explains it.
         .max_header_size(HEADER_BLOCK_PARSER_MAX)
         .max_buf_size(READ_BUFFER_MAX);
     let mut connection = builder.serve_connection(TokioIo::new(stream), service);
@@ -145,7 +145,7 @@ where
         Pin::new(&mut connection),
         || conn_state.enter_lame_duck(),
         |connection| {
-            // hyper would close a fresh connection at once, although its first request may be on the way.
+            // hyper would close a fresh connection immediately, although its first request may be on the way.
             if !conn_state.is_fresh() {
                 connection.graceful_shutdown();
             }

@@ -83,8 +83,8 @@ impl Http2Deadlines {
         }
     }
 
-    /// Returns when the connection must be closed or checked again. Streams run in tasks of their own and do
-    /// not wake this one, so the result may only be a time to check again.
+    /// Returns when the connection must be closed or checked again. Streams run in separate tasks and do not wake this
+    /// one, so the result may only be a time to check again.
     fn limit(&mut self, streams: &Streams, conn_state: &ConnectionState, stage: Stage) -> Instant {
         let now = Instant::now();
         if stage == Stage::Draining {
@@ -109,10 +109,9 @@ impl Http2Deadlines {
         limit
     }
 
-    /// With open streams, a response that is ready must make progress. Requests without a response are
-    /// bounded by the deadlines of their routes.
+    /// Returns the deadline with open streams: a response that is ready must make progress.
     fn answer_deadline(&mut self, streams: &Streams, now: Instant) -> Instant {
-        // Computing a response is bounded by the deadline of its route.
+        // The deadline of the route bounds the time until a response is ready.
         if streams.answered() == 0 {
             self.moved = None;
             return now + WRITE_STALL;
@@ -128,7 +127,7 @@ impl Http2Deadlines {
     fn idle_deadline(&mut self, streams: &Streams, now: Instant) -> Instant {
         let idle = *self.idle.get_or_insert(now);
         match self.draining {
-            // The client was sent GOAWAY. A client that does not close the connection is not waited for.
+            // The client was sent GOAWAY. The connection is closed soon, even if the client leaves it open.
             Some(since) => since.max(idle) + H2_FAREWELL,
             None if streams.any_opened() => idle + IDLE_TIME,
             None => self.began + HEAD_TIME,
@@ -151,8 +150,8 @@ where
     builder
         .max_concurrent_streams(H2_STREAMS)
         .max_header_list_size(H2_HEADER_LIST_MAX)
-        // The rapid-reset attack (CVE-2023-44487): streams that are opened and reset at once cost work and
-        // count towards no limit.
+        // The rapid-reset attack (CVE-2023-44487): streams that are opened and immediately reset cost work and count
+        // towards no limit.
         .max_pending_accept_reset_streams(H2_RESETS)
         .max_local_error_reset_streams(H2_RESETS)
         // The windows bound the body bytes that are buffered for a handler that reads slowly.

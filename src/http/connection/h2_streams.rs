@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::http::response::body::{BodyError, ResponseBody};
 
-/// Shared counters: requests run in tasks of their own.
+/// Counters of a connection. They are shared, because each request runs in a separate task.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     begun: AtomicBool,

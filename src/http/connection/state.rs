@@ -1,7 +1,8 @@
 //! State of one connection, shared by the service, the socket wrappers and the connection task. Only the
 //! connection task enforces time-outs.
 //!
-//! All access happens within one task: the atomics allow sharing and do not order anything.
+//! Phases matter for HTTP/1 only, where all access happens within one task. The atomics allow sharing and order
+//! nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -46,8 +47,8 @@ impl Default for ConnectionState {
 impl ConnectionState {
     fn enter(&self, phase: u8) {
         self.phase.store(phase, Relaxed);
-        // The number differs even if the phase is the same as at the last poll: idle, busy and idle again is a new idle
-        // time.
+        // A new number marks a new phase even if it equals the phase of the last poll: idle, busy and idle again is a
+        // new idle time.
         self.turn.store(self.turn().wrapping_add(1), Relaxed);
     }
 
@@ -65,7 +66,8 @@ impl ConnectionState {
 
     pub(crate) fn end(&self) {
         self.enter(IDLE);
-        // Bytes that came during the request were its body; hyper parses a pipelined head from its buffer at once.
+        // Bytes that arrived during the request were its body; hyper parses a pipelined head from its buffer
+        // immediately.
         self.read.store(false, Relaxed);
     }
 

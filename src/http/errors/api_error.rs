@@ -319,8 +319,8 @@ impl<'a> ErrorBody<'a> {
     }
 }
 
-/// Combines several results of one request. All errors are reported, so that a developer, or a user who fills in a form,
-/// sees every mistake at once.
+/// Combines several results of one request. All errors are reported, so that a developer, or a user who fills in a
+/// form, sees all mistakes together.
 pub(crate) trait CombineResults {
     type Values;
 

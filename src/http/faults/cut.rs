@@ -17,7 +17,7 @@ use crate::http::response::body::{BodyError, ResponseBody};
 #[error("cut by a fault of the lab")]
 pub(crate) struct ConnectionCut;
 
-/// How long the sent half may take to leave: an error drops what is not written yet.
+/// Time for the first half to be written. An error drops what is not written yet.
 const FLUSH_TIME: Duration = Duration::from_millis(100);
 
 /// Cuts the answer if the fault says so.
@@ -44,7 +44,7 @@ pub(crate) fn cut(
     }))
 }
 
-/// The first half of the first piece of a body, then an error. Announces the length of the whole.
+/// Sends the first half of the first piece of a body and then fails. Announces the length of the whole body.
 struct HalfBody {
     length: SizeHint,
     state: HalfState,
@@ -67,7 +67,7 @@ impl Body for HalfBody {
         match &mut this.state {
             HalfState::Sending(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(cx));
-                // Before the frame is returned, so that the next poll waits for the half to leave.
+                // Set before the frame is returned, so that the next poll waits until the half is written.
                 this.state = HalfState::Flushing(Box::pin(sleep(FLUSH_TIME)));
                 let Some(Ok(frame)) = frame else {
                     return Poll::Ready(Some(Err(ConnectionCut.into())));

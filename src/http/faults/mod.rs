@@ -131,12 +131,12 @@ fn replacement(fault: &AppliedFault, route: &Route) -> Option<Answer> {
     }
 }
 
-/// Applies a fault to the answer of the handler, except that it cuts no connection.
+/// Applies a fault to the answer of the handler. `cut::cut` handles faults that cut the connection.
 pub(crate) async fn apply(http: &HttpState, record: &mut RequestRecord, answer: Answer) -> Answer {
     let Some(fault) = &record.fault else {
         return answer;
     };
-    // Before anything is built: the delay holds no lock and no thread.
+    // The delay comes before anything is built, so it holds no lock and no thread.
     tokio::time::sleep(fault.delay).await;
     let rewritten = match (&fault.action, &answer) {
         (FaultAction::License(kind), Ok(reply)) => rewrite::license(*kind, fault.random, reply),

@@ -12,14 +12,14 @@ use crate::types::MediaPath;
 
 const GARBAGE: usize = 512;
 
-/// A spoilt license. `None` if the reply holds none that the fault can spoil.
+/// Returns the reply with a broken license, or `None` if it has no license that the fault can break.
 pub(super) fn license(fault: LicenseFault, random: u64, reply: &Reply) -> Option<Answer> {
     if !reply.status.is_success() {
         return None;
     }
     Some(match fault {
         LicenseFault::Garbage => {
-            // A multiplicative walk: the same fault and call give the same bytes.
+            // A linear congruential generator: the same fault and call give the same bytes.
             let step = |last: &u64| Some(last.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1));
             let bytes = std::iter::successors(Some(random), step).skip(1);
             let bytes: Vec<u8> = bytes
@@ -33,7 +33,7 @@ pub(super) fn license(fault: LicenseFault, random: u64, reply: &Reply) -> Option
     })
 }
 
-/// The Clear Key license with every bit of the key ids inverted.
+/// Returns the Clear Key license with other key ids.
 fn foreign_kids(reply: &Reply) -> Option<Value> {
     let mut body = json(reply)?;
     for key in body.get_mut("keys")?.as_array_mut()? {
@@ -46,8 +46,8 @@ fn foreign_kids(reply: &Reply) -> Option<Value> {
     Some(body)
 }
 
-/// The answer of a preflight with a spoilt playlist address. `None` for addresses of other servers: what those do with a
-/// wrong signature is theirs.
+/// Returns the answer of a preflight with a broken playlist address. Returns `None` for addresses of other servers,
+/// which check signatures themselves.
 pub(super) fn playlist(http: &HttpState, fault: PlaylistFault, reply: &Reply) -> Option<Answer> {
     let mut body = json(reply)?;
     let playlist = body.get_mut("playlist")?;
@@ -58,7 +58,7 @@ pub(super) fn playlist(http: &HttpState, fault: PlaylistFault, reply: &Reply) ->
         .strip_prefix(crate::domain::playback::ORIGIN_PATH)?
         .split_once('/')?;
     let path = MediaPath::parse(&decode(path)?)?;
-    // The origin judges addresses by the service's clock, and not by that of the partner.
+    // The origin checks addresses by the clock of the service, not by that of the partner.
     let now = http.services.clock.now();
     let address = http
         .services

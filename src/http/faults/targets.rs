@@ -16,13 +16,13 @@ pub(crate) struct Carried {
     pub session: bool,
 }
 
-/// The routes of a name: the label of one route, `license` or `any`. Empty if there is no such route.
+/// Returns the routes that a name means: the label of one route, `license` or `any`. An unknown name means none.
 #[must_use]
 pub(crate) fn routes(name: &str) -> Vec<&'static Route> {
     let known = PUBLIC.iter().filter(|route| {
         // Requests without a partner token belong to no partner.
         matches!(route.endpoint, Endpoint::Partner(_) | Endpoint::User(_))
-            // By the lab's own routes a test reads what happened, whatever a fault does.
+            // A test reads its results through the lab's routes, so no fault may affect them.
             && !route.pattern.starts_with("/api/lab/")
     });
     known

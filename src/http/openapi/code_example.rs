@@ -12,7 +12,7 @@ pub(super) const LANGUAGES: [(&str, &str, fn(&ExampleRequest) -> String); 4] = [
     ("kotlin", "Kotlin", kotlin),
 ];
 
-/// A header value: text, or the name of the token that the reader has to put in.
+/// A header value: text, or the name of a token that the reader has to insert.
 enum HeaderText {
     Text(String),
     Token(&'static str),
@@ -129,7 +129,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// A string literal. The one of JSON is one in TypeScript and Python too.
+/// Formats a string literal. A string literal of JSON is also one of TypeScript and Python.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }

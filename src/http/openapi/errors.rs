@@ -41,7 +41,7 @@ fn codes_from_table(route: &Route) -> Vec<ErrorCode> {
         Endpoint::Operator(_) => vec![ErrorCode::OperatorTokenInvalid],
     };
     if route
-        // A route that every role may use refuses none.
+        // A route that every role may use never answers `ROLE_NOT_ALLOWED`.
         .roles
         .is_some_and(|roles| roles.len() < Role::ALL.len())
     {

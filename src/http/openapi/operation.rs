@@ -221,7 +221,7 @@ fn media_schema(media: &str, content: &OtherContent) -> Result<Value, String> {
             "contentSchema": {"type": "array", "items": line.schema},
         }),
         (_, Some(form)) => form.schema,
-        // OpenAPI 3.1 wants no type here. Generators without one make no method, or one without a body.
+        // OpenAPI 3.1 expects no type here. Without one, generators make no method, or one without a body.
         ("application/octet-stream" | "*/*", None) => json!({"type": "string", "format": "binary"}),
         (_, None) => json!({"type": "string"}),
     })

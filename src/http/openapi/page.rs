@@ -136,8 +136,7 @@ pub(super) fn page(document: &Document) -> String {
     )
 }
 
-/// Begins a list of the contents that is folded: it is long, and found by the search.
-/// The address of the server. The operators' interface names none: it is that of the page.
+/// Formats the address of the server. The operators' interface has none: it is the address of the page.
 fn place(url: &str) -> String {
     match url {
         "/" => String::new(),
@@ -145,6 +144,7 @@ fn place(url: &str) -> String {
     }
 }
 
+/// Begins a folded list in the contents. The list is long, and readers find its entries by the search of the page.
 fn group(anchor: &str, title: &str, contents: &mut String) {
     contents.push_str(&format!(
         "<li><a href=\"#{anchor}\">{title}</a><details><summary>All {}</summary><ul>",

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use super::description_files::{Notes, Part};
 use super::type_notation::{Note, SCHEMAS, object};
 
-/// The shared parts that operations refer to: parameters, headers, schemas, examples.
 pub(super) struct SharedParts {
     pub path: Notes,
     pub headers: Notes,

@@ -50,12 +50,11 @@ impl BodyFeed {
                 None => Piece::End,
             };
             let last = matches!(piece, Piece::End);
-            // The reader is gone: it has its error already, and a reset would hide it from a client that is still
-            // sending.
             let unread = self.0.send(piece).await.is_err();
             if last {
                 return Ok(());
             }
+            // The reader has failed. A reset of the connection would hide its error from a client that is still sending.
             if unread {
                 body.drain().await;
                 return Ok(());
@@ -70,7 +69,6 @@ impl Read for BodyReader {
             match self.pieces.blocking_recv() {
                 Some(Piece::Bytes(bytes)) => self.rest = bytes,
                 Some(Piece::End) => self.ended = true,
-                // The sender is gone without an end. As an end it would make a cut-off file look complete.
                 None => {
                     return Err(io::Error::new(
                         io::ErrorKind::UnexpectedEof,

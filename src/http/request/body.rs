@@ -122,7 +122,7 @@ impl BodyStream {
         let Some(second) = self.chunk().await? else {
             return Ok(first);
         };
-        // Room to double, so that a body in many small chunks is not copied for each of them.
+        // Capacity for twice as much, so that a body in many small chunks is not copied for each of them.
         let mut all = BytesMut::with_capacity((first.len() + second.len()) * 2);
         all.extend_from_slice(&first);
         all.extend_from_slice(&second);

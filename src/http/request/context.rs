@@ -28,7 +28,7 @@ impl RequestId {
     pub fn header(&self) -> HeaderValue {
         match self {
             Self::Made(start, count) => {
-                // Without the formatting machinery: every response has an id.
+                // Not with `format!`: every response has an id, so this must be cheap.
                 let mut text = [0; 32];
                 let bits = u128::from(*start) << 64 | u128::from(*count);
                 for (digit, at) in text.iter_mut().zip((0..32).rev()) {
@@ -127,8 +127,8 @@ pub(crate) fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &[Netwo
         .map(|value| value.to_str().unwrap_or_default())
         .collect();
     let mut last = peer;
-    // From the right: each proxy appends the peer that it saw. What is left of the last trusted proxy is the
-    // client's claim.
+    // Read from the right, because each proxy appends the peer that it saw. Hops to the left of the last trusted proxy
+    // are claims of the client.
     let hops = values.iter().rev().flat_map(|value| value.rsplit(','));
     for (at, hop) in hops.enumerate() {
         // Proxies send bare addresses or ones with ports; anything else was made up.

@@ -10,7 +10,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 
 pub struct HeaderNames {
     prefix: String,
-    /// As configured, for messages and documentation.
+    /// The prefix as configured, for messages and documentation.
     shown: String,
     /// The `WWW-Authenticate` value for a missing or invalid partner token.
     pub partner_challenge: HeaderValue,
@@ -192,7 +192,7 @@ impl<'a> RequestHeaders<'a> {
             // Four bytes for `: ` and the line end.
             heads.bytes += name.len() + value.len() + 4;
             heads.count += 1;
-            // The header map has lower-case names, and so is the prefix.
+            // Both the names of the header map and the prefix are in lower case.
             if let Some(rest) = name.strip_prefix(names.prefix.as_str()) {
                 heads.insert_prefixed(rest, value);
             } else {

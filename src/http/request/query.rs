@@ -118,7 +118,7 @@ impl<'a> Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// The values of a parameter that may be repeated, in their order.
+    /// Returns all values of a parameter that may be repeated, in order.
     ///
     /// # Errors
     /// `INVALID_REQUEST` if one cannot be decoded.

@@ -74,8 +74,8 @@ impl<'de> Visitor<'de> for Strict {
         let mut members = Map::new();
         while let Some(name) = map.next_key::<String>()? {
             let value = map.next_value_seed(Strict(depth))?;
-            // Parsers differ in which of two members they take. A gateway could check one and we act on the
-            // other.
+            // Parsers differ in which of two members they take. A gateway could check one while this service acts on
+            // the other.
             if members.insert(name, value).is_some() {
                 return Err(A::Error::custom("occurs twice"));
             }
@@ -104,7 +104,7 @@ pub(crate) fn strict(bytes: &[u8]) -> Result<Value, String> {
     let mut from = serde_json::Deserializer::from_slice(bytes);
     let value = Strict(0)
         .deserialize(&mut from)
-        // Text behind the value would be invisible to us, and not to a gateway that reads lines.
+        // Text after the value is refused: a gateway that reads lines would see what this parser ignores.
         .and_then(|value| from.end().map(|()| value));
     // Parser messages may quote the input; `not_json` does not.
     value.map_err(|_| not_json(bytes))
@@ -235,7 +235,7 @@ impl Object {
         matches!(self.get(name), Ok(Some(_)))
     }
 
-    /// Refuses other members, where a misspelt one would change what the rest means.
+    /// Refuses unknown members, for bodies in which a misspelt member would change the meaning of the others.
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the first one.

@@ -118,7 +118,7 @@ impl<P: Iterator<Item = BodyPiece> + Send + Unpin + 'static> Body for ChunkStrea
             return Poll::Ready(None);
         }
         if let Some(mut maker) = this.maker.take() {
-            // On a blocking thread and back: making a piece may read files.
+            // Runs on a blocking thread, because making a piece may read files.
             this.making = Some(tokio::task::spawn_blocking(move || {
                 let piece = maker.next();
                 (maker, piece)
@@ -133,8 +133,8 @@ impl<P: Iterator<Item = BodyPiece> + Send + Unpin + 'static> Body for ChunkStrea
             return Poll::Ready(None);
         };
         let piece = piece?;
-        // Only after the piece has arrived: one piece at a time is in memory, and a client that stops reading stops the
-        // maker.
+        // The maker waits until this piece is taken: one piece at a time is in memory, and a client that stops reading
+        // stops it.
         this.maker = Some(maker);
         this.left = this
             .left
@@ -143,7 +143,8 @@ impl<P: Iterator<Item = BodyPiece> + Send + Unpin + 'static> Body for ChunkStrea
     }
 
     fn is_end_stream(&self) -> bool {
-        // By length where it is known: hyper then ends the response with the last byte, without another poll.
+        // Decided by the length where it is known: hyper then ends the response with the last byte, without another
+        // poll.
         self.left == Some(0) || (self.maker.is_none() && self.making.is_none())
     }
 
@@ -200,7 +201,7 @@ impl Body for PooledBody {
         };
         let made = ready!(Pin::new(making).poll(cx));
         this.0 = None;
-        // The head with `Content-Encoding` has left, so the body can only be cut off.
+        // The head with `Content-Encoding` has been sent, so the body can only be cut off.
         let made = made?.ok_or("failed to compress the body")?;
         Poll::Ready(Some(Ok(Frame::data(made))))
     }

@@ -1,7 +1,7 @@
 //! Writes answered requests to the request journal.
 //!
-//! What a record may contain of a request is listed here by name; everything else of it is left out. So a new header,
-//! parameter or member never reaches the journal by itself, and no token, password, PIN or challenge does.
+//! A record contains only those parts of a request that are listed here by name. So a new header, parameter or member
+//! never reaches the journal by itself, and no token, password, PIN or challenge does.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,9 +42,9 @@ const PATH_PARAMETERS: [&str; 5] = [
 /// Query parameters that a record may contain. `accessToken` and the `token` of the reset page are secrets.
 const QUERY_PARAMETERS: [&str; 5] = ["after", "broadcasts", "limit", "livestreams", "offset"];
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// Members of bodies that tell nothing of the person.
+/// Body members that reveal nothing about a person.
 const BODY_MEMBERS: [&str; 3] = ["country", "locale", "type"];
-/// Members that show what the client tried, and whose values are secrets.
+/// Body members whose values are secrets. Only their presence is recorded: it shows what the client tried.
 const MASKED_MEMBERS: [&str; 6] = [
     "accessKey",
     "currentPassword",
@@ -53,7 +53,7 @@ const MASKED_MEMBERS: [&str; 6] = [
     "password",
     "pinCode",
 ];
-/// Label of the route.
+/// Recorded in place of a request id that is a token.
 const MASKED_ID: &str = "***";
 const MASK: &str = "\"***\"";
 const TOKENS: [TokenKind; 4] = [
@@ -79,7 +79,7 @@ pub(crate) fn journal(
     let entry = JournalRecord {
         number: 0,
         id: id(record, heads),
-        // A request that was refused before its time was read, for its framing or path.
+        // A request with broken framing or a malformed path is refused before its time is read.
         at_millis: draft.at_millis.unwrap_or_else(|| clock.now_millis()),
         micros: u64::try_from(record.started.elapsed().as_micros()).unwrap_or(u64::MAX),
         partner: draft.partner,
@@ -100,7 +100,7 @@ pub(crate) fn journal(
         route: route.map_or("none", |route| route.label).to_owned(),
         path: match route {
             Some(route) => path(record, route, parts.uri.path()),
-            // Without a route nobody knows which segment may be a token.
+            // Without a route, any segment may be a token.
             None => known_words(parts.uri.path()),
         },
         query: query(parts.uri.query().unwrap_or_default()),
@@ -124,7 +124,7 @@ pub(crate) fn journal(
     http.services.journal.record_with(entry, late);
 }
 
-/// The facts of a record that have to be read from disk, which the journal thread does later.
+/// Returns the step that adds what has to be read from disk. The journal thread runs it later.
 fn late_facts(
     services: &Services,
     refused_by: Option<RightsSource>,
@@ -133,7 +133,7 @@ fn late_facts(
 ) -> Option<LateFacts> {
     if let Some(source) = refused_by {
         let schedule = Arc::clone(&services.schedule);
-        // The snapshot of now: the rule may have changed when the journal thread gets to it.
+        // The snapshot is taken now: the rule may have changed when the journal thread runs this.
         let catalog = services.catalog.snapshot();
         return Some(Box::new(move |record| {
             record.steps.extend(rule_step(&schedule, &catalog, &source));
@@ -157,7 +157,7 @@ fn id(record: &RequestRecord, heads: &RequestHeaders<'_>) -> String {
     if is_token { MASKED_ID.to_owned() } else { id }
 }
 
-/// The partner of a request that was refused behind its partner token.
+/// Returns the partner whose token a refused request carries.
 pub(crate) fn partner_of(
     http: &HttpState,
     heads: &RequestHeaders<'_>,
@@ -172,7 +172,7 @@ fn token_id(heads: &RequestHeaders<'_>) -> Option<String> {
     Some(hash.handle())
 }
 
-/// Shows whether two requests carry the same token.
+/// Returns the handle of the token. It shows whether two requests carry the same token.
 fn entitlement_id(heads: &RequestHeaders<'_>) -> Option<String> {
     let token = heads.play.entitlement.ascii()?;
     Some(TokenHash::hash_presented(TokenKind::Entitlement, token)?.handle())
@@ -202,10 +202,10 @@ fn path(record: &RequestRecord, route: &Route, path: &str) -> String {
     named.collect::<Vec<_>>().join("/")
 }
 
-/// A path without a route: the words that occur in routes. Anything else may be a secret.
+/// Masks a path without a route. It shows only words that occur in the patterns of routes: anything else may be a
+/// secret.
 fn known_words(path: &str) -> String {
     let is_known = |segment: &str| {
-        // Words of our own patterns are no secrets; everything else may be one.
         let mut patterns = RouteSet::Public.routes().iter().map(|route| route.pattern);
         patterns.any(|pattern| pattern.split('/').any(|word| word == segment))
     };
@@ -258,7 +258,7 @@ fn utf8(header: SingleHeader<'_>) -> Option<&str> {
     std::str::from_utf8(header.value()?.as_bytes()).ok()
 }
 
-/// `None` for a value with a token in it, which a client may send in any place by mistake.
+/// Returns `None` for a value that contains a token: a client may send one in any place by mistake.
 fn named(name: &str, value: &str) -> Option<NamedText> {
     (!has_token(value)).then(|| NamedText {
         name: name.to_owned(),
@@ -276,7 +276,7 @@ fn has_token(text: &str) -> bool {
 }
 
 fn has_prefix(text: &str) -> bool {
-    // Each prefix ends with it, and most texts have none.
+    // Each prefix ends with an underscore, which most texts lack.
     text.contains('_') && TOKENS.iter().any(|kind| text.contains(kind.prefix()))
 }
 
@@ -293,7 +293,7 @@ fn device(heads: &RequestHeaders<'_>) -> Option<JournalDevice> {
         model: text(play.device_model),
         id_hash: utf8(play.device_id).map(|id| {
             let hash = digest::digest(&digest::SHA256, id.as_bytes());
-            // A hash: the id itself identifies the device elsewhere, too.
+            // Hashed, because the id identifies the device elsewhere, too.
             HEXLOWER.encode(hash.as_ref().first_chunk::<8>().unwrap_or(&[0; 8]))
         }),
     };
@@ -304,7 +304,7 @@ fn network(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => {
             let [a, b, c, _] = address.octets();
-            // A network and not the address, which identifies a household.
+            // Only the network is recorded: an address identifies a household.
             format!("{a}.{b}.{c}.0/24")
         }
         IpAddr::V6(address) => {
@@ -323,7 +323,7 @@ fn members(body: &[u8]) -> Vec<NamedText> {
         if MASKED_MEMBERS.contains(&name.as_str()) {
             return named(name, MASK);
         }
-        // Nested values have members of their own, which are not in the list.
+        // Nested values may contain members that are not in the list.
         let simple = value.is_string() || value.is_number() || value.is_boolean();
         if !simple || !BODY_MEMBERS.contains(&name.as_str()) {
             return None;

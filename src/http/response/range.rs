@@ -41,7 +41,7 @@ pub(crate) fn part(header: Option<&str>, length: u64) -> RangePart {
                 RangePart::Bytes(length.saturating_sub(suffix), length - 1)
             }
         }
-        // Also a list of ranges: players ask for one, and many overlapping ones are an attack on the server.
+        // A list of ranges is ignored, too: players ask for one range, and many overlapping ones are an attack.
         _ => RangePart::Whole,
     }
 }

@@ -48,7 +48,7 @@ fn cache_control(age: u32) -> Result<HeaderValue, http::header::InvalidHeaderVal
     HeaderValue::from_str(&format!("private, max-age={age}"))
 }
 
-/// Where large bodies are compressed, and the client whose turn it is.
+/// The pool that compresses large bodies, and the client whose turn a job takes.
 #[derive(Clone, Copy)]
 pub(crate) struct CompressionJobs<'a> {
     pub pool: &'a WorkerPool<()>,
@@ -289,7 +289,7 @@ fn file_body(
 
 /// Builds a strong entity tag, which differs by content coding.
 fn tag(number: u64, packed: bool) -> HeaderValue {
-    // Without the formatting machinery: every cacheable response has a tag.
+    // Not with `format!`: every cacheable response has a tag, so this must be cheap.
     let mut text = *b"\"0000000000000000-gz\"";
     for (digit, at) in text.iter_mut().skip(1).take(16).zip((0..16).rev()) {
         let nibble = u32::try_from((number >> (4 * at)) & 0xf).unwrap_or(0);
@@ -324,7 +324,8 @@ fn names_tag(mut list: &[u8], tag: &[u8]) -> bool {
         // A weak comparison: a proxy that compresses weakens the tag of the client.
         list = list.strip_prefix(b"W/").unwrap_or(list);
         let Some(inner) = list.strip_prefix(b"\"") else {
-            // The end, or no tag: what follows a mistake is not read, and the client gets the whole response.
+            // The list ends, or has a mistake. What follows a mistake is not read, and the client gets the whole
+            // response.
             return false;
         };
         let Some(end) = inner.iter().position(|b| *b == b'"') else {

@@ -123,9 +123,6 @@ impl Reply {
     }
 
     /// Replies 200 with JSON that must not be cached.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the value cannot be serialized.
     pub fn json(value: &impl Serialize) -> Result<Self, ApiError> {
         Self::json_with(StatusCode::OK, value)
     }
@@ -136,9 +133,6 @@ impl Reply {
     }
 
     /// Replies 200 with JSON about a created object; `id` goes to the audit entry.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the value cannot be serialized.
     pub fn made(id: &str, value: &impl Serialize) -> Result<Self, ApiError> {
         let mut reply = Self::json(value)?;
         reply.audited = Some(format!("/{id}"));
@@ -146,9 +140,6 @@ impl Reply {
     }
 
     /// Replies 200 with JSON; `counts` goes to the audit entry.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the value cannot be serialized.
     pub fn counted(counts: &str, value: &impl Serialize) -> Result<Self, ApiError> {
         let mut reply = Self::json(value)?;
         reply.audited = Some(format!(": {counts}"));

@@ -82,7 +82,7 @@ impl Pages {
             &[
                 ("{language}", words.language),
                 ("{title}", &escaped(&words.title)),
-                // The style byte for byte, since the policy allows it by its hash.
+                // The style is inserted byte for byte, because the policy allows it by its hash.
                 ("{style}", STYLE),
                 ("{content}", &content(words, view)),
             ],
@@ -105,7 +105,7 @@ pub(crate) fn policy(
     script: Option<&str>,
     forms: &str,
 ) -> Result<HeaderValue, InvalidHeaderValue> {
-    // By hash and not `unsafe-inline`: injected styles could leak the token by the addresses that they load.
+    // By hash instead of `unsafe-inline`: an injected style could leak the token through the addresses that it loads.
     let hash =
         |text: &str| BASE64.encode(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
     let script = script.map(|script| format!("script-src 'sha256-{}'; ", hash(script)));

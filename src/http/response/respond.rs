@@ -44,7 +44,7 @@ const SUNSET: HeaderName = HeaderName::from_static("sunset");
 /// The two livestream routes were deprecated with the first release, on 1 January 2026 (RFC 9745).
 const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1767225600");
 
-/// What the pipeline learns of a request, for its response, the log and the journal.
+/// What the pipeline knows about a request, for its response, the log and the journal.
 pub(crate) struct RequestRecord {
     pub(crate) table: RouteSet,
     pub(crate) started: Instant,
@@ -52,7 +52,7 @@ pub(crate) struct RequestRecord {
     pub(crate) route: Option<(usize, &'static Route)>,
     pub(crate) user: Option<UserId>,
     pub(crate) fault: Option<AppliedFault>,
-    /// The time of the request where it is not that of the machine.
+    /// The time of the request, if it may differ from the clock of the machine.
     pub(crate) lab_time: Option<UnixSeconds>,
     pub(crate) successor: Option<String>,
     pub(crate) head: bool,
@@ -84,7 +84,7 @@ impl RequestRecord {
             lab_time: http.services.lab_clock.as_ref().map(|clock| clock.now()),
             successor: None,
             head: parts.method == Method::HEAD,
-            // By path and not by route: a wrong method below it gets the same format.
+            // Decided by path instead of route, so that a wrong method below it gets the same format.
             flat: parts.uri.path().starts_with(LOGIN_PREFIX),
             soap: parts.headers.contains_key(soap::ACTION),
             draft: JournalDraft::default(),
@@ -111,13 +111,13 @@ pub(crate) struct JournalDraft {
 }
 
 impl JournalDraft {
-    /// The partner of a request that is refused before it is authenticated.
+    /// Records the partner of a request that is refused before it is authenticated.
     pub(crate) fn identify(&mut self, identity: Option<PartnerIdentity>) {
         self.partner = identity.map(|identity| identity.partner);
         self.lab = identity.is_some_and(|identity| identity.is_lab());
     }
 
-    /// The request is authenticated. Its decision is traced if its record may be kept.
+    /// Records the identity of an authenticated request. Its decision is traced if its record may be kept.
     pub(crate) fn admit(&mut self, proof: &Proof, route: &Route) {
         self.partner = proof.partner();
         self.lab = proof.lab().is_some();
@@ -201,7 +201,7 @@ pub(crate) fn finish(
             headers.insert(LINK, link);
         }
     }
-    // Before the body is sent, whose time depends on the client.
+    // Measured before the body is sent, because that time depends on the client.
     let elapsed = record.started.elapsed();
     let route = record.route.map(|(index, _)| index);
     http.metrics
@@ -236,7 +236,7 @@ pub(crate) fn finish(
 }
 
 fn is_journaled(record: &RequestRecord, status: StatusCode) -> bool {
-    // The audit record has what operators change.
+    // The audit record has the changes of operators.
     if record.table != RouteSet::Public {
         return false;
     }
@@ -252,7 +252,7 @@ fn is_journaled(record: &RequestRecord, status: StatusCode) -> bool {
     kept || record.draft.lab
 }
 
-/// The `Date` of a lab's clock. hyper adds the real one where there is none.
+/// Formats `Date` by the clock of a lab. hyper adds the real date to responses without one.
 fn http_date(now: UnixSeconds) -> Option<HeaderValue> {
     /// The year 10000, for which httpdate panics.
     const END: u64 = 253_402_300_800;
@@ -313,7 +313,7 @@ pub(super) fn loggable(error: &ApiError) -> &str {
 
 fn log_error(record: &RequestRecord, error: &ApiError) {
     let status = error.code().status();
-    // 552 is a regular answer of the interface, 501 a mistake of the client, and a fault is wanted.
+    // 552 is a regular answer of the interface, 501 a mistake of the client, and a lab fault is intended.
     let ours = record.fault.is_none()
         && status.is_server_error()
         && status.as_u16() != NO_LIVE_RIGHTS_STATUS

@@ -38,7 +38,7 @@ impl GzipExport {
         for piece in pieces {
             let piece = piece?;
             gzip.write_all(&piece)?;
-            // A long export is dropped as soon as its length is known, not kept until its end.
+            // The plain form of a long export is dropped as soon as it exceeds the limit.
             identity = identity.filter(|kept| kept.len() + piece.len() <= IDENTITY_BYTES);
             if let Some(kept) = &mut identity {
                 kept.extend_from_slice(&piece);
@@ -96,11 +96,10 @@ impl XmltvCache {
     ) -> Result<GzipExport, E> {
         // The lock is released before the export is built.
         let cell = self.cell(generation);
+        // If the request that builds the export is dropped, the next one that waits builds it again.
         cell.get_or_try_init(make).await.cloned()
     }
 
-    /// Returns the cell of a generation. A request that read an older generation than the cached one gets a
-    /// separate cell.
     fn cell(&self, generation: u64) -> Cell {
         let mut newest = self.newest.lock();
         // An outdated request gets a separate cell, so that it does not push out the newest export.

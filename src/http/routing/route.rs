@@ -101,7 +101,7 @@ pub enum RateClass {
 pub enum JournalRule {
     Refusals,
     Everything,
-    /// Only requests whose answer differs from the one before in the same playback session.
+    /// Only requests whose answer differs from the previous one in the same playback session.
     Changes,
 }
 
@@ -135,7 +135,7 @@ pub struct Route {
     /// Whether the response contains secrets of users (tokens and PINs in mail), for a role that may see
     /// them.
     pub shows_secrets: bool,
-    /// Whether a member of a fleet answers it from what it alone knows, also while it may not be the owner any more.
+    /// Whether a member of a fleet answers it from its own state, even while it may no longer be the owner.
     pub is_local: bool,
     pub journal: JournalRule,
     pub label: &'static str,

@@ -181,17 +181,16 @@ impl RouteSet {
             Method::POST => RouteMethod::Post,
             Method::PUT => RouteMethod::Put,
             Method::DELETE => RouteMethod::Delete,
-            // OPTIONS is answered for the path; other methods are refused with its list.
+            // `check_method` answers OPTIONS for the path, and 405 with its methods for the rest.
             _ => return Ok(RouteMatch::Path(entry)),
         };
-        // `check_method` serves OPTIONS for the path, or answers 405 with its methods.
         let Some((index, route)) = entry.get(verb) else {
             return Ok(RouteMatch::Path(entry));
         };
         let mut params = Params::default();
         let start = path.as_ptr().addr();
         for (slot, (name, value)) in params.spans.iter_mut().zip(matched.params.iter()) {
-            // Positions and not texts: the parameters outlive the borrow of the request without an allocation.
+            // Positions instead of texts: the parameters outlive the borrow of the request without an allocation.
             let from = value.as_ptr().addr().saturating_sub(start);
             *slot = (name, from, from + value.len());
         }

@@ -33,7 +33,7 @@ impl ForwardedConnections {
             (ListenerKind::Local, Some(uid)) => Some(Administrator { uid }),
             _ => None,
         };
-        // The member that accepted it has counted it.
+        // No permit: the member that accepted the connection has counted it.
         self.0.serve(stream, origin.from, None, local, &options);
     }
 }

@@ -261,7 +261,7 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// For connections that other members of a fleet accept.
+    /// Serves connections that other members of a fleet accept.
     pub(crate) fn forwarded(&self) -> ForwardedConnections {
         ForwardedConnections(self.acceptor.clone())
     }
@@ -270,7 +270,7 @@ impl RunningServer {
     /// finished.
     pub async fn stop(mut self, within: Duration) -> bool {
         let shutdown = Arc::clone(&self.acceptor.shutdown);
-        // `ended` waits for every clone of it.
+        // `ended` waits until every clone is dropped, and this is one of them.
         drop(self.acceptor);
         shutdown.go_to(Stage::LameDuck);
         sleep(PARTING_TIME).await;
@@ -436,7 +436,8 @@ impl Acceptor {
                 // Boxed, so that the task of a plain connection is not as large as that of a TLS connection.
                 Some(tls) => Box::pin(tls::drive(stream, &tls, service, &shutdown, began)).await,
             }
-            // Released only now: the limits count connections until they end, and `Running::stop` waits for this task.
+            // Released only now: the limits count connections until they end, and `RunningServer::stop` waits for this
+            // task.
             drop((permit, open));
         });
     }

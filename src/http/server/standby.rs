@@ -1,4 +1,4 @@
-//! Accepts connections of a member of a fleet that is not the owner, and passes them on unread.
+//! Accepts connections on a member of a fleet that is not the owner, and passes them on unread.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ClientStream for S {}
 
-/// Takes a connection; the permit counts it until it ends.
+/// Forwards a connection. The permit counts it until it ends.
 pub(crate) type PassOn =
     Arc<dyn Fn(Box<dyn ClientStream>, ConnectionOrigin, OwnedSemaphorePermit) + Send + Sync>;
 

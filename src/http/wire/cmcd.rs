@@ -11,7 +11,7 @@ use crate::domain::quality::{BITRATE_MAX, Labels, PlayerAction, PlayerEvent, Rep
 use crate::domain::telemetry::{EVENTS_MAX, NewEvent};
 use crate::types::{AssetId, DeviceId, SessionId};
 
-/// Bytes of a value; the longest that count are codes and tokens.
+/// Longest value, in bytes. The values that are used, codes and tokens, are shorter.
 const VALUE_MAX: usize = 256;
 const LINE_MAX: usize = 8 * 1024;
 /// Keys of a line. The specification has 47.
@@ -40,7 +40,7 @@ impl CmcdBatch {
             .map(<[u8]>::trim_ascii)
             .filter(|line| !line.is_empty())
         {
-            // One bad line is rejected alone: players send the others only once.
+            // A bad line rejects itself only, because players send the other lines only once.
             let report = std::str::from_utf8(line)
                 .ok()
                 .filter(|line| line.len() <= LINE_MAX && batch.events.len() < EVENTS_MAX)
@@ -60,10 +60,10 @@ fn event(line: &str, session: ReportedSession<'_>, now: i64) -> Option<NewEvent<
     let kind = values.get("e").and_then(Value::as_str)?;
     let integer = |name: &str| values.get(name).and_then(Value::as_i64);
     let in_time = |at: &i64| (0..=253_402_300_799_999).contains(at);
-    // Optional in CMCD, and required for an event: without it the time of receipt is nearest.
+    // CMCD does not require a time, but an event does. The time of receipt comes closest.
     let timestamp_millis = integer("ts").filter(in_time).unwrap_or(now);
     let sequence = integer("sn").unwrap_or(0);
-    // In reports of responses it is the bitrate of the object: audio, video or text.
+    // In a report of a response, `br` is the bitrate of that object: audio, video or text.
     let rate = values.get("br").filter(|_| kind != "rr");
     let bitrate = rate.and_then(bitrate);
     let measured = values.get("msd");
@@ -106,7 +106,8 @@ fn event(line: &str, session: ReportedSession<'_>, now: i64) -> Option<NewEvent<
     })
 }
 
-/// The state that a report carries counts with every event: the report of the change may be lost.
+/// Derives the action of a report. The state that a report carries counts with every event, because the report of its
+/// change may be lost.
 fn action(kind: &str, values: &Map<String, Value>) -> PlayerAction {
     let state = values.get("sta").and_then(Value::as_str);
     let first = || values.get("sn").and_then(Value::as_u64) == Some(0);
@@ -126,7 +127,7 @@ fn action(kind: &str, values: &Map<String, Value>) -> PlayerAction {
     }
 }
 
-/// A text or a number, or the first of several.
+/// Returns the error code: a text or a number, or the first of a list.
 fn error_code(values: &Map<String, Value>) -> Option<Arc<str>> {
     let code = match values.get("ec")? {
         // A list begins with the code that the player shows.
@@ -146,7 +147,7 @@ fn bitrate(value: &Value) -> Option<u64> {
         Value::Array(parts) => parts
             .iter()
             .filter_map(Value::as_u64)
-            // Video and audio apart: together they are what the viewer gets.
+            // Video and audio are reported separately; the viewer gets their sum.
             .try_fold(0, u64::checked_add)?,
         one => one.as_u64()?,
     };
@@ -155,7 +156,7 @@ fn bitrate(value: &Value) -> Option<u64> {
     (1..=BITRATE_MAX).contains(&bits).then_some(bits)
 }
 
-/// A dictionary of structured fields. Parameters are skipped. Adds the values that are left out to `ignored`.
+/// Parses a dictionary of structured fields. Skips parameters, and adds the number of omitted values to `ignored`.
 pub(crate) fn dictionary(line: &str, ignored: &mut u32) -> Option<Map<String, Value>> {
     let mut values = Map::new();
     let mut cursor = Cursor(line);
@@ -169,7 +170,7 @@ pub(crate) fn dictionary(line: &str, ignored: &mut u32) -> Option<Map<String, Va
             Some(Value::Bool(true))
         };
         match value {
-            // The last one counts, as the specification of dictionaries says.
+            // RFC 9651: of several members with one key, the last one counts.
             Some(value) if values.len() < KEYS_MAX => drop(values.insert(key.to_owned(), value)),
             Some(_) | None => *ignored += 1,
         }
@@ -211,7 +212,7 @@ impl<'a> Cursor<'a> {
         (!key.is_empty() && key.len() <= 64).then_some(key)
     }
 
-    /// The outer `None` is a mistake in the form, the inner one a value that is too long.
+    /// Parses a value. The outer `None` means that it is malformed, the inner one that it is too long.
     fn member(&mut self) -> Option<Option<Value>> {
         let value = if self.take('(') {
             let mut items = Vec::new();
@@ -225,7 +226,7 @@ impl<'a> Cursor<'a> {
                 // RFC 9651: items of an inner list are separated by spaces.
                 (self.0.starts_with([' ', ')'])).then_some(())?;
             }
-            // Checked after the parse: the text is bounded by `LINE_MAX`, and a long list costs its value only.
+            // Checked after parsing, which `LINE_MAX` bounds. Of a long list, only the value is dropped.
             (items.len() <= KEYS_MAX).then_some(Value::Array(items))
         } else {
             self.item()?

@@ -130,7 +130,7 @@ impl ExplainEntitlementReply {
         limits: Vec<DecisionStep>,
         playability: Option<&Playability>,
     ) -> Self {
-        // Preflight decides this later. Operators who ask why a viewer cannot play want to see it at once.
+        // Preflight decides this later, but operators who ask why a viewer cannot play want to see it here.
         let playback = playability.map(|found| StepLine {
             check: "playback".into(),
             subject: None,

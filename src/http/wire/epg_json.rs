@@ -298,7 +298,7 @@ fn facts(wire: WireBroadcast) -> Metadata {
         title: wire.title.unwrap_or_default().trim().into(),
         description: given(wire.description),
         subtitle: given(wire.subtitle),
-        // Zero is no number.
+        // Seasons and episodes are counted from 1, so 0 means none.
         season: wire.season.filter(|number| *number > 0),
         episode: wire.episode.filter(|number| *number > 0),
         images: images

@@ -1,8 +1,8 @@
 //! Finds the members of telemetry events without building a tree of them: a tree, with a map for each object and a copy
 //! of each text, took a third of what an event of an upload cost.
 //!
-//! Most batches are read once: what is surely valid needs no second opinion. For any other text `serde_json` decides what
-//! is JSON, and [`strict`] what other parsers might read differently.
+//! Most batches are read once, because this reader is certain that they are valid. For any other text `serde_json`
+//! decides what is JSON, and [`strict`] what other parsers might read differently.
 
 use std::borrow::Cow;
 
@@ -12,9 +12,9 @@ use serde_json::Number;
 use crate::config::limits::JSON_DEPTH;
 use crate::http::request::strict_json::strict;
 
-/// Members of an object up to which each name is compared with each other; the work grows with the square.
+/// Number of members of an object up to which all names are compared with each other. The work grows with the square.
 const COMPARED_MAX: usize = 64;
-/// Longer numbers may be out of range.
+/// Longest number, in bytes, that is certainly in range.
 const NUMBER_MAX: usize = 64;
 /// Room for the members of most objects.
 const MEMBERS_USUAL: usize = 16;
@@ -39,7 +39,6 @@ impl<'a> JsonText<'a> {
 
     /// `None` for `1.0`, `1e2` and `-0` too, which `serde_json` reads as floating point.
     pub(super) fn as_i64(self) -> Option<i64> {
-        // As serde_json reads it: `-0` is a float.
         self.0.parse().ok().filter(|_| self.0 != "-0")
     }
 
@@ -56,7 +55,7 @@ impl<'a> JsonText<'a> {
         if !self.is_number() {
             return self.as_str();
         }
-        // The form of an integer is the same text; only others have to be formatted.
+        // An integer keeps its text; only other numbers have to be formatted.
         if self.as_i64().is_some() {
             return Some(Cow::Borrowed(self.0));
         }
@@ -103,7 +102,7 @@ impl<'a> EventMembers<'a> {
         let mut walk = EventWalk::new(text);
         let mut members = Self::default();
         let is_object = walk.element(&mut members);
-        // The walk is fast, and sure of plain text only. `strict` decides about the rest.
+        // The walk is certain about plain text only. `strict` decides about the rest.
         if is_object.is_none() || walk.is_doubtful {
             strict(text.as_bytes())?;
         }
@@ -113,13 +112,14 @@ impl<'a> EventMembers<'a> {
     }
 }
 
-/// Calls `each` with the text and the members of each event of a batch, in one pass. `None`, after any number of calls, if
-/// `each` returns it or if the batch may be anything else than a list of objects that `serde_json` and [`strict`] accept.
+/// Calls `each` with the text and the members of each event of a batch, in one pass. Returns `None`, after any number
+/// of calls, if `each` does, or if the batch may be anything else than a list of objects that `serde_json` and
+/// [`strict`] accept.
 pub(super) fn read_plain_batch<'a>(
     body: &'a [u8],
     mut each: impl FnMut(&'a str, &EventMembers<'a>) -> Option<()>,
 ) -> Option<()> {
-    // Without a branch, so that the compiler makes vector instructions of it.
+    // Without a branch, so that the compiler vectorizes it.
     let has_controls = body.iter().fold(false, |any, byte| any | (*byte < b' '));
     // Controls are allowed between tokens and forbidden in strings: one look at every byte saves that distinction.
     if has_controls {
@@ -159,7 +159,7 @@ impl<'a> EventWalk<'a> {
         }
     }
 
-    /// One value alone; returns whether it is an object.
+    /// Walks over a single value. Returns whether it is an object.
     fn element(&mut self, members: &mut EventMembers<'a>) -> Option<bool> {
         self.space();
         let is_object = self.peek() == Some(b'{');
@@ -178,7 +178,8 @@ impl<'a> EventWalk<'a> {
                 return walk.value(1);
             }
             let begin = walk.at;
-            // Of two contexts, which `strict` refuses, the first must not be found in the second.
+            // Two contexts are refused by `strict` later. Until then, members of the first must not be found in the
+            // second.
             context.0.clear();
             walk.object(1, context, &mut |walk, _| walk.value(2))?;
             Some(walk.since(begin))
@@ -193,7 +194,7 @@ impl<'a> EventWalk<'a> {
         self.rest().first().copied()
     }
 
-    /// Moves over the byte if it is this one.
+    /// Skips the next byte if it is `byte`. Returns whether it was.
     fn is_next(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
         self.at += usize::from(is_next);
@@ -210,7 +211,7 @@ impl<'a> EventWalk<'a> {
         }
     }
 
-    /// A value in a list or an object at this depth.
+    /// Walks over a value in a list or an object at this depth.
     fn value(&mut self, depth: usize) -> Option<JsonText<'a>> {
         let begin = self.at;
         match self.peek()? {
@@ -243,7 +244,7 @@ impl<'a> EventWalk<'a> {
         let begin = self.at;
         let mut is_plain = true;
         loop {
-            // Most of a batch is string content, and this skips it by vectors.
+            // Most of a batch is string content, which `memchr2` skips with vector instructions.
             self.at += memchr2(b'"', b'\\', self.rest())?;
             if self.peek() == Some(b'"') {
                 break;
@@ -320,7 +321,7 @@ fn check_depth(depth: usize) -> Option<()> {
     (depth < JSON_DEPTH).then_some(())
 }
 
-/// A number that any parser reads alike. `1e999` is valid JSON and no number of any machine.
+/// Whether every parser reads the number alike. `1e999` is valid JSON, but out of range for all of them.
 fn is_plain_number(word: &str) -> bool {
     let unsigned = word.strip_prefix('-').unwrap_or(word).as_bytes();
     let is_digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);

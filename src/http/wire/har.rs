@@ -1,7 +1,7 @@
 //! Records of the request journal as an HTTP archive (HAR 1.2), which browsers and proxies open.
 //!
-//! What the journal never has is absent here, too: tokens, most of a body, the body of an answer. Members whose names
-//! begin with `_` are allowed by the format; they carry the decision.
+//! Tokens, most of a request body and the response body are absent, because the journal does not have them. Members
+//! whose names begin with `_` are allowed by the format; they carry the decision.
 
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
@@ -26,7 +26,6 @@ impl HarReply {
     /// Takes records newest first and lists them oldest first, as the format wants them.
     #[must_use]
     pub(crate) fn new(records: Vec<JournalRecord>, base: &str) -> Self {
-        // The journal gives the newest first, an archive begins with the oldest.
         let entries = records.into_iter().rev();
         Self {
             log: HarLog {
@@ -141,7 +140,7 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-/// A path is recorded as it was sent, but for `{name}` in place of what is not shown.
+/// Encodes a path. It is recorded as it was sent, with `{name}` in place of masked segments.
 fn encoded_path(path: &str) -> String {
     path.replace('{', "%7B").replace('}', "%7D")
 }

@@ -92,7 +92,7 @@ impl From<&FaultView> for FaultLine {
             seed: view.fault.seed,
             action: ActionBody::from(&view.fault.action),
             until: view.expires_in.map(|left| {
-                // Whole seconds: a span is read by people.
+                // Rounded to whole seconds, because people read it.
                 format_span(Duration::from_secs(left.as_secs()))
             }),
             calls: view.calls,

@@ -151,7 +151,7 @@ impl PlaybackSessionBody {
         let (width, height) = view.resolution;
         Self {
             session_id: view.id.to_string(),
-            // Left out: it is the user's own list.
+            // Omitted, because it is the user's own list.
             user_id: None,
             email: None,
             asset_id: view.asset.as_str().to_owned(),

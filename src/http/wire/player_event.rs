@@ -1,4 +1,4 @@
-//! What a telemetry event says about playback. `docs/quality.md` lists the events that count.
+//! Reads what a telemetry event says about playback. `docs/quality.md` lists the events that count.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::domain::quality::{BITRATE_MAX, Dimension, Labels, PlayerAction, Playe
 /// Characters of an id or a code in an event; longer ones are not recognized.
 const TEXT_MAX: usize = 128;
 
-/// `None` if the event does not count. Also returns how many values of its context cannot be; the event counts without
-/// them.
+/// Returns `None` if the event does not count. Also returns the number of impossible values in its context; the event
+/// counts without them.
 pub(super) fn player_event(
     action: &str,
     timestamp_millis: i64,
@@ -63,7 +63,7 @@ struct EventContext<'a> {
 }
 
 impl EventContext<'_> {
-    /// A member by `read`, which returns `None` for a value that cannot be.
+    /// Reads a member. `read` returns `None` for an impossible value, which is counted as ignored.
     fn value<T>(&self, name: &str, read: impl FnOnce(JsonText<'_>) -> Option<T>) -> Option<T> {
         let value = read(self.members.get(name)?);
         if value.is_none() {
@@ -75,7 +75,7 @@ impl EventContext<'_> {
     fn short<T>(&self, name: &str, make: impl FnOnce(&str) -> T) -> Option<T> {
         self.value(name, |value| {
             let text = value.text()?;
-            // An empty id is an absent one, as some players send it.
+            // Some players send an empty id for an absent one.
             (text.chars().count() <= TEXT_MAX).then(|| (!text.is_empty()).then(|| make(&text)))
         })?
     }
@@ -97,7 +97,7 @@ impl EventContext<'_> {
         self.value("playback_bitrate", |value| {
             let bitrate = value.as_f64()?;
             let known = (bitrate >= 1.0).then_some(bitrate as u64);
-            // Players send 0 before they know it.
+            // Players send 0 before they know the bitrate.
             (0.0..=BITRATE_MAX as f64)
                 .contains(&bitrate)
                 .then_some(known)

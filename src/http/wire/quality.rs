@@ -46,7 +46,7 @@ impl Serialize for FailureCodes<'_> {
 
 impl<'a> From<&'a Figures> for FiguresBody<'a> {
     fn from(figures: &'a Figures) -> Self {
-        // Digits that a sketch does not have would only make reports longer.
+        // The percentiles come from a sketch, which does not have more digits.
         let tenth = |value: Option<f64>| value.map(|value| (value * 10.0).round() / 10.0);
         Self {
             attempts: figures.attempts,
@@ -73,7 +73,7 @@ impl Serialize for Key<'_> {
         let mut map = serializer.serialize_map(None)?;
         for (by, part) in self.0.iter().zip(self.1) {
             match part {
-                // Unknown.
+                // An empty name means that the value is unknown.
                 KeyPart::Name(name) if name.is_empty() => {}
                 KeyPart::Name(name) => map.serialize_entry(by.as_str(), &**name)?,
                 KeyPart::Time(at) => map.serialize_entry(by.as_str(), &at.0)?,

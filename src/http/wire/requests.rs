@@ -111,14 +111,14 @@ impl RequestLine {
 }
 
 impl RequestLine {
-    /// Adds the present address of the user: records hold none.
+    /// Adds the current e-mail address of the user, which records do not contain.
     #[must_use]
     pub(crate) fn with_email(self, email: Option<String>) -> Self {
         Self { email, ..self }
     }
 }
 
-/// The records of a user as a member of a JSON object that is open at its end.
+/// Writes the records of a user as a member of a JSON object that stays open at its end.
 pub(crate) struct RequestPieces {
     head: Option<Bytes>,
     records: JournalRecords,
@@ -138,7 +138,7 @@ impl RequestPieces {
         records: JournalRecords,
         partners: Partners,
     ) -> Result<Self, BodyError> {
-        // Appended to the text of an object that is complete: the list is streamed and may be longer than the memory.
+        // Appended to the text of a complete object: the list is streamed, because it may not fit in memory.
         if object.len() < 3 || object.pop() != Some(b'}') {
             return Err("cannot append records: not a JSON object".into());
         }
@@ -154,7 +154,7 @@ impl RequestPieces {
 
     fn piece(&mut self) -> Result<Vec<u8>, BodyError> {
         let mut out = Vec::with_capacity(PIECE + PIECE / 8);
-        // Many records to a piece: each piece is a trip to a blocking thread and back.
+        // A piece has many records, because each piece is a trip to a blocking thread and back.
         while out.len() < PIECE
             && let Some(record) = self.records.next()
         {

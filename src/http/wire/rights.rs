@@ -134,8 +134,8 @@ const RIGHTS: [(&str, Getter); 7] = [
     ("fastForward", |says| says.fast_forward.map(Value::from)),
 ];
 
-/// The step of a refusal that names what withholds the rights at a position. Reads the broadcast from disk; the refusal
-/// stands without the step, so a failure only costs the step.
+/// Makes the step of a refusal that names what withholds the rights at a position. Reads the broadcast from disk; a
+/// failure only omits the step.
 pub(crate) fn rule_step(
     schedule: &Schedule,
     catalog: &CatalogSnapshot,
@@ -162,7 +162,8 @@ pub(crate) fn rule_step(
     })
 }
 
-/// The rights that are withheld, or else all, with their layers. Rules have their text: their numbers change.
+/// Lists the withheld rights, or all of them if none is withheld, with their layers. Rules are quoted, because their
+/// numbers change.
 fn withholding_layers(explained: &ExplainedRight) -> String {
     let all = rights(explained);
     let withheld = |line: &&RightLine| line.value == Value::Bool(false);

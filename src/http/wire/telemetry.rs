@@ -61,7 +61,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, ApiError> {
         let mut batch = Self::default();
         let plain = read_plain_batch(body, |text, members| {
-            // What is beyond a limit is rejected below, by itself.
+            // A batch that exceeds a limit is read again below, where events are rejected one by one.
             let fits = batch.len() < EVENTS_MAX && text.len() <= EVENT_BYTES_MAX;
             fits.then(|| batch.push(event(text, members)))
         });
@@ -69,7 +69,7 @@ impl<'a> Batch<'a> {
             return Ok(batch);
         }
         let (texts, more) = elements(body)?;
-        // The fast reader gave up midway; the whole body is read again.
+        // The fast reader may have stopped midway; the whole body is read again.
         batch = Self::default();
         for text in texts {
             batch.push(doubtful_event(text.get()));
@@ -125,7 +125,7 @@ impl<'de> Visitor<'de> for Elements {
                 None => return Ok((texts, 0)),
             }
         }
-        // Counted and not kept: the body may have a million elements.
+        // Only counted: the body may have a million elements.
         while seq.next_element::<IgnoredAny>()?.is_some() {
             more += 1;
         }
@@ -136,7 +136,7 @@ impl<'de> Visitor<'de> for Elements {
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
 fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
-    // A JSON text has none (RFC 8259, 8.1).
+    // RFC 8259, 8.1: a JSON text must not begin with a byte order mark.
     if body.starts_with(&[0xef, 0xbb, 0xbf]) {
         return Err(ApiError::field(
             "body",
@@ -148,7 +148,7 @@ fn elements(body: &[u8]) -> Result<(Vec<&RawValue>, usize), ApiError> {
         .deserialize_seq(Elements)
         .and_then(|elements| from.end().map(|()| elements));
     let (texts, more) = read.map_err(|error| {
-        // Named first: the parser would report both as a syntax error.
+        // Checked first, because the parser would report both as syntax errors.
         let what = match error.classify() {
             _ if body.is_empty() => "is empty".to_owned(),
             _ if body.starts_with(GZIP_MAGIC) => {

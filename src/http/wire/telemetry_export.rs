@@ -25,7 +25,7 @@ impl EventPieces {
         }
     }
 
-    /// The events as the last member of an object that has members before it.
+    /// Writes the events as the last member of an object that has members before it.
     #[must_use]
     pub(crate) fn last_member(name: &str, events: Events) -> Self {
         Self {

@@ -17,7 +17,7 @@ pub(crate) fn pieces(
 ) -> impl Iterator<Item = BodyPiece> {
     let head = Bytes::from(channels(&livestreams));
     let bodies = livestreams.into_iter().map(move |livestream| {
-        // One livestream at a time, when its piece is asked for: the whole guide may have hundreds of megabytes.
+        // Livestreams are written one at a time, on demand: the whole guide may have hundreds of megabytes.
         let broadcasts = schedule.broadcasts(&livestream.id)?;
         Ok(programmes(livestream.id.as_str(), &broadcasts).into())
     });
@@ -74,7 +74,7 @@ fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
     out
 }
 
-/// XMLTV counts from 0.
+/// Writes season and episode, which XMLTV counts from 0.
 fn episode(out: &mut String, season: Option<u16>, episode: Option<u16>) {
     if season.is_none() && episode.is_none() {
         return;
@@ -152,7 +152,7 @@ fn escape(out: &mut String, content: &str) {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // XML parsers turn unescaped ones in attributes into spaces.
+            // XML parsers replace these in attributes by spaces unless they are escaped.
             '\t' => out.push_str("&#9;"),
             '\n' => out.push_str("&#10;"),
             '\r' => out.push_str("&#13;"),

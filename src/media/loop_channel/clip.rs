@@ -12,9 +12,9 @@ use super::track::{HEAD_MAX, TrackHead};
 use crate::ports::media::{MediaDirectory, MediaFile};
 use crate::types::{MediaPath, UnixSeconds};
 
-/// Bytes.
+/// Maximum size of a manifest in bytes.
 const MANIFEST_MAX: u64 = 1024 * 1024;
-/// The first read of a track: enough for the header of most.
+/// Bytes of the first read of a track; most headers fit.
 const HEAD_USUAL: usize = 16 * 1024;
 
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Clip {
         };
         let playlist = |track: usize| {
             let window = window(HLS_BACK)?;
-            // A window of the request's choice must not make a playlist of gigabytes.
+            // A window that the request chooses must not produce a playlist of gigabytes.
             if window.numbers.end() - window.numbers.start() >= HLS_PIECES_MAX {
                 return Err(LoopError::Absent);
             }
@@ -119,7 +119,7 @@ impl Clip {
         Ok(std::mem::take(&mut track.head.init))
     }
 
-    /// Returns a segment; `None` until it has ended on the timeline.
+    /// Returns a segment; [`LoopError::Absent`] until it has ended on the timeline.
     pub(super) fn segment(
         &self,
         media: &MediaDirectory,
@@ -183,7 +183,7 @@ impl Track {
 
 fn fit(tracks: &[Track]) -> Result<LoopTimeline, LoopError> {
     let length = |track: &&Track| {
-        // Compared as fractions of a second.
+        // Compared in fractions of a second, because tracks have different timescales.
         let (end, scale) = (u128::from(track.head.end), u128::from(track.head.scale));
         end * (1 << 64) / scale
     };
@@ -203,8 +203,8 @@ fn fit(tracks: &[Track]) -> Result<LoopTimeline, LoopError> {
         let scale = u128::from(track.head.scale);
         let starts = track.head.pieces.iter().map(|piece| piece.start);
         let places = (0..).map(|number: u128| number * piece * scale);
-        // At most a quarter of a segment apart: the position that a player looks for must be in the segment
-        // listed for it.
+        // Starts may be at most a quarter of a segment apart: the position that a player looks for must be in the
+        // segment listed for it.
         let fits = starts
             .chain([track.head.end])
             .zip(places)

@@ -20,7 +20,7 @@ use crate::types::UnixSeconds;
 const DELAY: u64 = 3;
 const TRACKS_MAX: usize = 32;
 
-/// Split where a live manifest differs.
+/// A manifest, split where a live manifest differs from it.
 #[derive(Debug)]
 pub(super) struct Dash {
     parts: Vec<ManifestPart>,
@@ -196,7 +196,7 @@ fn attributes(error: quick_xml::events::attributes::AttrError) -> LoopError {
     unfit(format!("the manifest is broken: {error}"))
 }
 
-/// As in a tag, without the dropped ones.
+/// Returns the attributes of a tag, without those in `but`.
 fn kept<'a>(
     start: &'a BytesStart<'_>,
     but: &[&str],

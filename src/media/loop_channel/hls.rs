@@ -178,7 +178,7 @@ impl Media {
                 LoopPath::Segment(track, number)
             )?;
         }
-        // Without it players fetch the playlist again and again.
+        // Without this tag players fetch a finished playlist again and again.
         if !window.is_open {
             writeln!(out, "#EXT-X-ENDLIST")?;
         }

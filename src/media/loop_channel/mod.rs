@@ -30,7 +30,7 @@ pub(crate) use path::{ManifestRange, is_clip, manifest};
 use clip::Clip;
 use path::LoopPath;
 
-/// The bytes of a manifest, playlist or segment at this time. Blocks: it reads files.
+/// Generates a manifest, playlist or segment as of `now`. Blocks, because it reads files.
 pub(crate) fn generate(
     media: &MediaDirectory,
     path: &MediaPath,

@@ -110,7 +110,7 @@ impl Fields<'_> {
         self.take().map(u64::from_be_bytes)
     }
 
-    /// 32 bits, or 64 in version 1 of the box.
+    /// Reads 32 bits, or 64 in version 1 of the box.
     pub(super) fn wide(&mut self, version: u8) -> Result<u64, LoopError> {
         match version {
             0 => self.u32().map(u64::from),

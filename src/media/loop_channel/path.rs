@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::types::{MediaPath, UnixSeconds};
 
-/// Bytes: two instants and a track.
+/// Maximum length of a name in bytes: two instants and a track fit.
 const NAME_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl fmt::Display for LoopPath {
     }
 }
 
-/// `None` if `path` is not a manifest, or too long or too deep for what lies below it.
+/// Returns `None` if `path` is not a manifest, or too long or too deep for the paths below it.
 fn clip(path: &str) -> Option<(MediaPath, ManifestFormat)> {
     let clip = MediaPath::parse(path)?;
     let (_, form) = ManifestFormat::from_suffix(clip.as_str())?;
@@ -106,7 +106,6 @@ pub(crate) fn is_clip(path: &str) -> bool {
     clip(path).is_some()
 }
 
-/// `None` if `path` is no clip.
 #[must_use]
 pub(crate) fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
     let (clip, form) = clip(path)?;
@@ -114,7 +113,7 @@ pub(crate) fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
     MediaPath::parse(&format!("{}/{name}", clip.as_str()))
 }
 
-/// Into the clip's manifest and the name below it.
+/// Splits a path into the clip's manifest and the name below it.
 pub(super) fn split(path: &MediaPath) -> Option<(MediaPath, ManifestFormat, LoopPath)> {
     let (clip, name) = path.as_str().rsplit_once('/')?;
     let (_, form) = ManifestFormat::from_suffix(clip)?;

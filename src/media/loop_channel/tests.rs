@@ -300,7 +300,7 @@ fn a_live_hls_playlist_is_open_and_a_catchup_playlist_ends() {
     let running = lab.text(playlist, NOON + 2);
     assert!(running.contains("#EXT-X-PLAYLIST-TYPE:EVENT\n#EXT-X-START:TIME-OFFSET=0\n"));
     assert!(!running.contains("ENDLIST"));
-    // A media playlist on its own. Samples before the first one take their time in every iteration.
+    // A media playlist without a master playlist. Samples before the first one take their time in every iteration.
     let sound = lab.text("clear/audio.m3u8/live.m3u8", NOON + 12);
     assert_eq!(sound, live);
 }
@@ -410,7 +410,7 @@ fn an_unusable_track_is_rejected_with_its_reason() {
     };
     let reason = index(|sidx| sidx[..4].copy_from_slice(b"free"));
     assert!(reason.contains("before its first fragment"), "{reason}");
-    // A segment fewer; the first one a second longer; an entry that is another index.
+    // One segment fewer; a first segment that is a second longer; an entry that is another index.
     let reason = index(|sidx| sidx[27] -= 1);
     assert!(reason.contains("another number of segments"), "{reason}");
     let reason = index(|sidx| sidx[34] += 50);

@@ -9,12 +9,13 @@ use super::error::{LoopError, unfit};
 use super::path::ManifestRange;
 use crate::types::UnixSeconds;
 
-/// Seconds: a day of time-shift and an hour of pause. One line of the manifest covers it.
+/// Length of a live DASH manifest in seconds: a day of time-shift and an hour of pause. One line of the manifest covers
+/// all of it.
 pub(super) const DASH_BACK: i64 = 25 * 3_600;
-/// Seconds: an hour of time-shift and five minutes of pause. Each segment is a line of a playlist
-/// that is fetched again every few seconds.
+/// Length of a live HLS playlist in seconds: an hour of time-shift and five minutes of pause. Each segment is a line of
+/// a playlist that players fetch every few seconds.
 pub(super) const HLS_BACK: i64 = 3_600 + 300;
-/// A day of two-second segments, and some more.
+/// Maximum number of segments in an HLS playlist: a little more than a day of two-second segments.
 pub(super) const HLS_PIECES_MAX: u64 = 50_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +49,14 @@ impl LoopTimeline {
         })
     }
 
-    /// A fraction of a second in lowest terms.
+    /// The length of a segment in seconds, as a fraction in lowest terms.
     pub(super) fn piece(&self) -> (u64, u64) {
         let (a, b) = (self.length, self.scale.saturating_mul(self.pieces));
         let divisor = gcd(a, b).max(1);
         (a / divisor, b / divisor)
     }
 
-    /// The number of the current segment, unless one begins exactly at `at`.
+    /// Returns how many segments have begun before `at`.
     fn begun_before(&self, at: UnixSeconds) -> u64 {
         self.divide(at, u128::div_ceil)
     }
@@ -72,7 +73,7 @@ impl LoopTimeline {
             .unwrap_or(u64::MAX)
     }
 
-    /// `None` in the first seconds of 1970.
+    /// The newest segment that is available; `None` in the first seconds of 1970.
     pub(super) fn newest(&self, now: UnixSeconds) -> Option<u64> {
         // A segment becomes available in the second in which it ends: the server clock counts whole
         // seconds, and that of a player may be finer-grained.
@@ -87,13 +88,12 @@ impl LoopTimeline {
 
     /// Returns the start of an iteration of the clip in ticks of `scale`; `None` on overflow.
     pub(super) fn begin(&self, turn: u64, scale: u32) -> Option<u64> {
-        // Computed from the number and not added up, so that rounding errors do not grow.
+        // Computed from the number of the iteration, and not by adding lengths: rounding errors do not grow.
         let ticks = u128::from(turn) * u128::from(self.length);
         let ticks = ticks.checked_mul(u128::from(scale))? / u128::from(self.scale.max(1));
         u64::try_from(ticks).ok()
     }
 
-    /// Returns the length of the clip in ticks of `scale`.
     pub(super) fn clip(&self, scale: u32) -> u64 {
         self.begin(1, scale).unwrap_or(u64::MAX)
     }
@@ -134,7 +134,7 @@ pub(super) fn instant(at: UnixSeconds) -> String {
     moment(u64::try_from(at.0).unwrap_or(0), 1)
 }
 
-/// To the millisecond if needed.
+/// Formats an instant, with milliseconds if needed.
 pub(super) fn moment(ticks: u64, scale: u64) -> String {
     let millis = u128::from(ticks) * 1_000 / u128::from(scale.max(1));
     let date = i64::try_from(millis)

@@ -4,14 +4,14 @@
 use super::error::{LoopError, unfit};
 use super::mp4_boxes::{Boxes, Fields, Mp4Box, Next, only};
 
-/// Bytes before the first fragment.
+/// Maximum number of bytes before the first fragment.
 pub(super) const HEAD_MAX: usize = 1024 * 1024;
-/// 5.5 hours of two-second segments.
+/// Maximum number of segments: 5.5 hours of two seconds each.
 const PIECES_MAX: usize = 10_000;
-/// Bytes: twelve seconds at 20 Mbit/s. A segment is read into memory as a whole.
+/// Maximum size of a segment in bytes: twelve seconds at 20 Mbit/s. A segment is read into memory as a whole.
 const PIECE_BYTES_MAX: u32 = 32 * 1024 * 1024;
 
-/// Everything before the first fragment.
+/// The part of a file before the first fragment.
 #[derive(Debug)]
 pub(super) struct TrackHead {
     pub(super) init: Vec<u8>,
@@ -95,9 +95,8 @@ fn times(moov: &Mp4Box<'_>) -> Result<(u32, u64), LoopError> {
     let mut hdlr = Fields(only(&mdia, *b"hdlr")?.content);
     // Skips version, flags and a predefined field.
     hdlr.u64()?;
-    // Reordered video frames have an edit list too, but hide nothing.
-    // Audio encoders write priming samples, which an edit list hides and the index does not count. They
-    // take their time in every iteration.
+    // Audio encoders write priming samples, which an edit list hides and the index does not count. They take their time
+    // in every iteration. The edit list of a video track, for reordered frames, hides nothing.
     let sound = hdlr.take::<4>()? == *b"soun";
     let edits = boxes.iter().find(|one| &one.kind == b"edts" && sound);
     let Some(edits) = edits else {
@@ -146,7 +145,7 @@ fn free_length(init: &mut [u8], moov: &Mp4Box<'_>) -> Result<(), LoopError> {
     Ok(())
 }
 
-/// The index ends at byte `anchor`. Returns the end of the last segment in ticks as well.
+/// The index ends at byte `anchor`. Also returns the end of the last segment in ticks.
 fn pieces(
     sidx: &Mp4Box<'_>,
     anchor: usize,

@@ -13,9 +13,9 @@ use super::BadLicenseServer;
 use super::message::{LicenseSubject, MessageSettings};
 use crate::types::Drm;
 
-/// The same for all sites, by the guide. A policy holds no secret; the hash protects the token.
+/// The guide prescribes this value for all sites. A policy holds no secret; the hash protects the token.
 const IV: [u8; 16] = *b"0123456789abcdef";
-/// For playback only: a license that is kept would outlive the session.
+/// Forbids persistent licenses: a stored license would outlive the session.
 const POLICY: &str = r#"{"policy_version":2,"playback_policy":{"persistent":false}}"#;
 
 pub(super) struct DoverunnerSite {
@@ -47,7 +47,7 @@ impl DoverunnerSite {
     }
 
     pub(super) fn token(&self, about: &LicenseSubject) -> Value {
-        // Accepted for 600 seconds from here.
+        // DoveRunner accepts the token for 600 seconds from this time.
         let time = DateTime::from_timestamp(about.now.0, 0).unwrap_or_default();
         let time = time.to_rfc3339_opts(SecondsFormat::Secs, true);
         let (user, content) = (about.user.to_string(), about.asset.as_str());

@@ -12,7 +12,7 @@ use super::BadLicenseServer;
 use super::doverunner::DoverunnerSite;
 use crate::types::{AssetId, Drm, SessionId, UnixSeconds, UserId};
 
-/// Validity of a signed message, in seconds: it is made for one challenge that is sent at once.
+/// Validity of a signed message in seconds. A message is made for one challenge, which is sent immediately.
 const LIFE: i64 = 300;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum Style {
 
 #[derive(Clone, Default)]
 pub(crate) struct MessageSettings {
-    /// The custom data header; vendors' formats have fixed header names.
+    /// The custom data header; it replaces the header name that a vendor's format has by default.
     pub header: Option<String>,
     pub merchant: Option<String>,
     pub key_id: Option<String>,
@@ -149,7 +149,7 @@ impl MessageSigner {
 
     pub(super) fn query(&self, about: &LicenseSubject) -> Option<String> {
         let text = match self.form {
-            // Without characters that a query would have to escape.
+            // This alphabet needs no escapes in a query.
             MessageForm::Ezdrm => BASE64URL_NOPAD.encode(subject(about).to_string().as_bytes()),
             _ => return None,
         };

@@ -25,7 +25,7 @@ pub(crate) use message::{LicenseSubject, MessageSettings, MessageSigner, Style};
 
 /// Maximum size of a license and of a challenge, in bytes.
 pub(crate) const LICENSE_MAX: usize = 64 * 1024;
-/// Maximum concurrent challenges per license server; further ones are refused at once.
+/// Maximum concurrent challenges per license server; further ones are refused immediately.
 const AT_ONCE: usize = 256;
 const FAILURES: u32 = 5;
 /// How long the circuit breaker stays open.
@@ -123,13 +123,12 @@ pub(crate) struct HttpLicenseServer {
     breaker: Mutex<Breaker>,
 }
 
-/// The format in which a challenge is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChallengeBody {
     Plain,
     /// PlayReady, whose refusals are SOAP faults.
     Soap,
-    /// FairPlay at DoveRunner: base64 in a form, and in the answer.
+    /// FairPlay at DoveRunner: base64 in a form. The response is base64 too.
     Form,
 }
 
@@ -238,7 +237,7 @@ impl HttpLicenseServer {
             }
         })?;
         let body = body.to_bytes();
-        // A player reports an empty license as an error of its own, which hides where it came from.
+        // A player reports an empty license as its own error, which hides the cause.
         if body.is_empty() {
             return Err(UpstreamError::Empty);
         }
@@ -263,7 +262,7 @@ impl HttpLicenseServer {
 
     fn count(&self, result: &Result<License, UpstreamError>) {
         let failed = match result {
-            // A server that refuses is not down.
+            // A refusal shows that the server works.
             Ok(_) | Err(UpstreamError::Refused(_)) => false,
             // A 4xx is about the request, not about the server's health.
             Err(UpstreamError::Status(status)) => status.is_server_error(),
@@ -273,7 +272,7 @@ impl HttpLicenseServer {
         breaker.failures = if failed { breaker.failures + 1 } else { 0 };
         if breaker.failures >= FAILURES {
             *breaker = Breaker {
-                // Starts over after the pause, so that one more failure does not open the breaker at once.
+                // Starts over after the pause, so that a single failure does not open the breaker again.
                 failures: 0,
                 rests_until: Some(Instant::now() + REST),
             };
@@ -282,7 +281,7 @@ impl HttpLicenseServer {
 }
 
 fn in_form(challenge: &[u8]) -> Bytes {
-    // Of the characters of base64, a form gives these three a meaning.
+    // A form gives a meaning to these three characters of base64.
     let text = BASE64.encode(challenge);
     let text = text
         .replace('+', "%2B")
@@ -291,8 +290,8 @@ fn in_form(challenge: &[u8]) -> Bytes {
     format!("spc={text}").into()
 }
 
-/// Players expect the license itself. What is not base64 is passed on as it is.
 fn from_form(body: Bytes) -> License {
+    // Players expect the license itself. A body that is not base64 is passed on unchanged.
     let decoded = BASE64.decode(body.trim_ascii());
     License {
         media: Some(HeaderValue::from_static("application/octet-stream")),

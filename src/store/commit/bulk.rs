@@ -1,8 +1,8 @@
-//! Bulk writes: the engine gets them in large batches, and they leave room in the memtable for other commits.
+//! Bulk writes. They reach the engine in large batches and leave room in the memtable for other commits.
 
 use crate::store::Store;
 
-/// While it is held, the engine gets commits in large batches.
+/// While this guard exists, commits reach the engine in large batches.
 pub struct BulkWrites(Store);
 
 impl Drop for BulkWrites {

@@ -1,10 +1,10 @@
 //! State in memory that is derived from whole tables and takes too long to derive on the writer
 //! thread, such as the schedule with its rendered answers.
 //!
-//! Whoever changes the tables derives the next state first and hands it to the transaction with
-//! [`Txn::publish`]. The commit publishes it, or drops it if it fails, so that memory never shows a
-//! change that is not durable and never misses one that is. A commit that changes the tables without
-//! a derived state, such as one that another process planned, makes the state stale.
+//! A service that changes the tables derives the next state first and passes it to its transaction
+//! with [`Txn::publish`]. The commit publishes the state, or drops it if the commit fails, so that
+//! memory never shows a change that is not durable and never misses one that is. A commit that
+//! changes the tables without a derived state, such as one from another process, makes the state stale.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,7 +46,6 @@ impl<V: Send + Sync + 'static> Derived<V> {
         })
     }
 
-    /// Cheap; holding the guard keeps the state in memory.
     pub fn load(&self) -> Guard<Arc<V>> {
         self.current.load()
     }
@@ -63,17 +62,17 @@ impl<V: Send + Sync + 'static> Derived<V> {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Publishes a state that follows from the same commits in another way, such as one for a later day.
+    /// Publishes a state that was derived from the same commits in another way, such as for a later day.
     pub fn replace(&self, next: Arc<V>) {
         self.current.store(next);
-        // After the state, so that a reader of the new number also gets the new state.
+        // The number changes after the state, so that a reader of the new number also gets the new state.
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Derives the state again if a commit has made it stale; returns whether one had. The caller
-    /// keeps other changes of the tables in this process away.
+    /// Derives the state again if a commit has made it stale. Returns whether it was stale. The caller
+    /// must prevent other changes of the tables by this process.
     pub fn catch_up<E>(&self, derive: impl FnOnce() -> Result<V, E>) -> Result<bool, E> {
-        // Cleared before the tables are read, so that a commit during the read is seen next time.
+        // The mark is cleared before the tables are read, so that a commit during the read sets it again.
         if !self.watch.0.swap(false, Ordering::AcqRel) {
             return Ok(false);
         }
@@ -93,13 +92,13 @@ impl<V: Send + Sync + 'static> Derived<V> {
 impl Txn<'_> {
     /// Publishes `next` with this transaction: after the sync and before the answer. A transaction
     /// without changes publishes nothing. `next` must include everything that was committed to its
-    /// tables before. The caller holds on to the
-    /// replaced state until the answer, so that the writer thread does not spend time on freeing it.
+    /// tables before. The caller keeps a reference to the replaced state until the answer, so that
+    /// the writer thread does not have to free it.
     pub fn publish<V: Send + Sync + 'static>(&mut self, derived: &Arc<Derived<V>>, next: Arc<V>) {
         let derived = Arc::clone(derived);
         self.publications.push(Box::new(move || {
             derived.replace(next);
-            // The table listeners of this commit have just run: what made the state stale is this change.
+            // The table listeners of this commit have just marked the state as stale, because of this very change.
             derived.watch.0.store(false, Ordering::Release);
         }));
     }
@@ -144,12 +143,12 @@ mod tests {
         let seen = store.write(Durability::Durable, move |txn| {
             txn.put::<People>(&1, &person("Lund", 30))?;
             txn.publish(&next, Arc::new(1));
-            // Not yet: the commit can still fail.
+            // The new state is not published yet, since the commit can still fail.
             Ok::<_, StoreError>(*next.load_full())
         });
         assert_eq!(seen.wait(), Ok(0));
         assert_eq!((*derived.load_full(), derived.generation()), (1, 1));
-        // It is not stale: the commit that changed the table also published.
+        // The state is not stale: the commit that changed the table also published it.
         assert_eq!(derived.catch_up(count(&store)), Ok(false));
     }
 

@@ -25,7 +25,7 @@ pub trait CommitListener<T: Table>: Send + Sync + 'static {
     fn apply(&self, changes: Vec<Changed<T>>);
 }
 
-/// Key and stored value; no value if it was deleted.
+/// Key and stored value; the value is `None` if the key was deleted.
 pub(in crate::store) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// A [`CommitListener`] without its type parameters.
@@ -55,8 +55,8 @@ impl<T: Table> TableListener for Decoding<T> {
     }
 }
 
-/// Only possible at start-up: records of a commit have just been encoded.
 pub(in crate::store) fn report_damage(table: TreeName, key: &[u8]) {
+    // This can happen only at start-up: the records of a commit were encoded just before.
     tracing::error!(
         table,
         key = %data_encoding::HEXLOWER.encode(key),
@@ -71,7 +71,6 @@ impl Store {
         self.listen(T::NAME, Arc::new(Decoding(listener)))
     }
 
-    /// Like [`Store::attach`], for a table that holds encoded records.
     pub fn attach_packed<T: Table, V>(
         &self,
         table: Arc<PackedTable<T, V>>,
@@ -84,10 +83,10 @@ impl Store {
     }
 
     fn listen(&self, tree: TreeName, listener: Arc<dyn TableListener>) -> Result<(), StoreError> {
-        // Exclusive, so that no commit falls between the fill and the registration below.
+        // The work runs exclusively, so that no commit falls between the fill and the registration below.
         self.run_exclusive(move |writer| {
-            // Read before the engine: a commit that is applied in between is then seen twice, never
-            // missed.
+            // The memtable is read before the engine: a commit that is applied in between is then seen twice and
+            // never missed.
             let tail = writer.core.memtable.range(tree, &[], None);
             let engine = writer.core.engine();
             let mut filled = Ok(());
@@ -96,9 +95,9 @@ impl Store {
                     filled = listener.apply(changes);
                 }
             })?;
-            // The start fails: a table without the records that this version cannot read would answer wrongly.
+            // An error ends the start: a table without the records that this version cannot read would give wrong answers.
             filled?;
-            // The memtable after the engine: its values are newer.
+            // The memtable is applied after the engine, since its values are newer.
             let tail = tail.iter();
             listener.apply(&mut tail.map(|(key, change)| (key.as_slice(), change.as_deref())))?;
             writer.listeners.entry(tree).or_default().push(listener);
@@ -145,7 +144,7 @@ where
         self.records.is_empty()
     }
 
-    /// Calls `each` with every record, in no order. Not a consistent snapshot.
+    /// Calls `each` with every record, in no particular order. Not a consistent snapshot.
     pub fn for_each(&self, mut each: impl FnMut(&T::Key, &Arc<T::Record>)) {
         for pair in &self.records {
             each(pair.key(), pair.value());

@@ -22,15 +22,16 @@ const UNREADY_BYTES: usize = 4 * WAITING_BYTES;
 /// Bulk writers wait above this lower size, so that the writer itself never has to.
 const PACED_BYTES: usize = 1024 * 1024;
 
-/// How long commits wait for others, to be applied as one batch. A batch costs a wake-up, a transaction of the engine and
-/// the wake-ups of its input and output threads: at single commits this was half of a commit's processor time. A restart
+/// How long commits wait for others, to be applied as one batch. Each batch costs a wake-up, a transaction of the engine
+/// and the wake-ups of its I/O threads: if every commit is a batch, half of the processor time of a commit. A restart
 /// replays the commits of this time from the WAL.
 const GATHER: Duration = Duration::from_millis(50);
-/// A batch of this size is not waited for.
+/// A batch of this size is applied without waiting.
 const GATHER_BYTES: usize = 256 * 1024;
 
-/// The same while bulk writers run. The records of new users lie in random order in the engine, and it reads a leaf for
-/// each of a small batch: a batch of 60,000 users takes half of the processor time. Twice this size is in memory.
+/// The limit while bulk writers run. The records of new users are in random order in the engine, which reads a leaf for
+/// each record of a small batch; a batch of 60,000 users takes half of the processor time. Up to twice this size is in
+/// memory.
 const BULK_BYTES: usize = 6 * WAITING_BYTES;
 const BULK_GATHER: Duration = Duration::from_secs(5);
 
@@ -44,16 +45,15 @@ pub(in crate::store) struct Memtable {
 struct MemtableState {
     applying: Option<Arc<WriteBatch>>,
     waiting: WriteBatch,
-    /// Commits that the engine must not have before the WAL has them on disk, and the number of the last one.
+    /// Commits that the engine must not get before a sync of the WAL, and the number of the last one.
     unsynced: WriteBatch,
     unsynced_number: u64,
-    /// The number of the last commit in `waiting`.
     number: u64,
-    /// The last commits that were taken for the engine, and that the engine has.
+    /// The last commit that was taken for the engine, and the last one that the engine has.
     taken: u64,
     applied: u64,
     stage: MemtableStage,
-    /// Somebody waits for the engine, so the next batch is taken at once.
+    /// Whether a caller waits for the engine, so that the next batch is taken immediately.
     is_urgent: bool,
     bulk_writers: usize,
 }
@@ -64,8 +64,8 @@ impl MemtableState {
         has_time && self.stage == MemtableStage::Running && !self.waiting.is_empty()
     }
 
-    /// Bulk writers wait above this size. While the engine is not ready, the space is for the commits of others.
     const fn paced_bytes(&self, is_ready: bool) -> usize {
+        // While the engine is not ready, the rest of the memtable is reserved for other writers.
         match self.bulk_writers > 0 && is_ready {
             true => BULK_BYTES,
             false => PACED_BYTES,
@@ -79,7 +79,7 @@ impl MemtableState {
         }
     }
 
-    /// Adds commits, and returns whether the apply thread has to know: it sleeps, or has enough.
+    /// Adds commits. Returns whether the apply thread must be woken: it may sleep, or the batch is large enough.
     fn add(&mut self, number: u64, batch: WriteBatch) -> bool {
         let was_empty = self.waiting.is_empty();
         self.waiting.merge(batch);
@@ -94,7 +94,6 @@ enum MemtableStage {
     Running,
     /// The disk of the engine is full. The memtable is retained, so reads stay correct.
     Stalled,
-    /// The store is closing or has failed.
     Ended,
 }
 
@@ -116,7 +115,7 @@ impl Memtable {
             };
             bytes > WAITING_BYTES && bytes > limit()
         };
-        // Not while stalled: the writer must stay free to answer and to switch engines.
+        // The writer does not wait while the memtable is stalled: it must stay free to answer and to switch engines.
         while state.stage == MemtableStage::Running && full(&state) {
             self.changed.wait(&mut state);
         }
@@ -125,17 +124,16 @@ impl Memtable {
         }
     }
 
-    /// Of a member of a fleet, whose WAL is synced after the answer. Were the engine ahead of the WAL after a power
-    /// cut, nothing would know the chain digest of its last commit, and the member could not follow. Returns the
-    /// bytes that wait for a sync.
+    /// Adds a commit of a fleet member, whose WAL is synced after the answer. Returns how many bytes wait for a sync.
     pub(in crate::store) fn push_unsynced(&self, number: u64, batch: WriteBatch) -> usize {
         let mut state = self.state.lock();
+        // If the engine were ahead of the WAL after a power cut, the chain digest of its last commit would be unknown,
+        // and the member could not follow the shared log.
         state.unsynced.merge(batch);
         state.unsynced_number = number;
         state.unsynced.bytes()
     }
 
-    /// The WAL is synced up to the last commit.
     pub(in crate::store) fn synced(&self) {
         let mut state = self.state.lock();
         if state.unsynced.is_empty() {
@@ -165,7 +163,7 @@ impl Memtable {
     pub(in crate::store) fn end_bulk(&self) {
         let mut state = self.state.lock();
         state.bulk_writers = state.bulk_writers.saturating_sub(1);
-        // What was gathered so far is not waited for any longer.
+        // The commits gathered so far are applied without further waiting.
         state.is_urgent = true;
         drop(state);
         self.changed.notify_all();
@@ -174,7 +172,7 @@ impl Memtable {
     pub(in crate::store) fn get(&self, tree: TreeName, key: &[u8]) -> Option<NewValue> {
         let state = self.state.lock();
         state
-            // The later change of a key that several batches have.
+            // The latest change first, since several batches can have the key.
             .unsynced
             .get(tree, key)
             .or_else(|| state.waiting.get(tree, key))
@@ -217,14 +215,14 @@ impl Memtable {
                     _ => BULK_GATHER,
                 };
             while state.is_gathering() && !self.changed.wait_until(&mut state, until).timed_out() {}
-            // A store that ends still hands over the commits that are left.
+            // A closing store still hands over the remaining commits.
             if !state.waiting.is_empty() {
                 return true;
             }
             if state.stage == MemtableStage::Ended {
                 return false;
             }
-            // A new engine came meanwhile, which has the commits.
+            // The engine was replaced while this thread waited; the new one has the commits.
         }
     }
 
@@ -242,7 +240,7 @@ impl Memtable {
         Some((state.number, batch))
     }
 
-    /// False if the memtable was reset after the batch was taken.
+    /// Returns false if the memtable was reset after the batch was taken.
     pub(in crate::store) fn is_applying(&self) -> bool {
         self.state.lock().applying.is_some()
     }
@@ -267,13 +265,14 @@ impl Memtable {
 
     /// Clears the memtable after a switch to an engine that has every commit.
     pub(in crate::store) fn reset(&self) {
-        // Wakes writers that wait for space: the new engine already has these commits.
         let mut state = self.state.lock();
         *state = MemtableState {
+            // Bulk writers may still hold their guards.
             bulk_writers: state.bulk_writers,
             ..MemtableState::default()
         };
         drop(state);
+        // Wakes writers that wait for space.
         self.changed.notify_all();
     }
 
@@ -414,17 +413,17 @@ mod tests {
         let below = BULK_BYTES / PACED_BYTES - 1;
         for number in 1..=below {
             memtable.push(u64::try_from(number).unwrap(), large(), || true);
-            // Returns at once: there is room.
+            // This does not block, since there is room.
             memtable.pace(|| true);
         }
         assert!(gathers());
-        // The reserve for others, while the engine is busy.
+        // Other writers may use the reserve while the engine is busy.
         memtable.push(100, large(), || true);
         memtable.push(101, large(), || true);
         assert!(!gathers());
         memtable.next_batch().unwrap();
         memtable.applied();
-        // An engine switch keeps the bulk writers; their end releases what was gathered.
+        // A switch of engines keeps the bulk writers. The end of the last one releases the gathered commits.
         memtable.reset();
         memtable.push(102, large(), || true);
         assert!(gathers());

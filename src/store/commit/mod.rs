@@ -1,4 +1,4 @@
-//! The writer thread and what it publishes to: the memtable, the tables in memory and the states derived from them.
+//! The writer thread, and the memtable, memory tables and derived states that it publishes commits to.
 
 pub(in crate::store) mod bulk;
 pub(in crate::store) mod derived;

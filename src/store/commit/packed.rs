@@ -25,9 +25,10 @@ use crate::store::table::Table;
 /// it in well under a millisecond.
 const SHARDS: usize = 256;
 const ENTRY_HEAD: usize = 5;
-/// Bytes of a shared head: the version of the record and an id that begins it. With a million users that saves 16 MB.
+/// Length of a shared head: the version of the record and the id that it begins with. With a million users, shared heads
+/// save 16 MB.
 const HEAD: usize = 17;
-/// So many heads are shared. It also marks the bodies that have none of them.
+/// Maximum number of shared heads. As the number of a head, it marks a body that has none.
 const HEADS_MAX: u8 = u8::MAX;
 /// A shard is compacted once its garbage exceeds this many bytes and a quarter of its size.
 const GARBAGE_MIN: usize = 4_096;
@@ -36,18 +37,16 @@ const GARBAGE_MIN: usize = 4_096;
 /// most 23 MB.
 const SLOTS: usize = 65_536;
 
-/// All records of a table, encoded; reads convert them to `V`.
 pub struct PackedTable<T: Table, V> {
     shards: Box<[RwLock<Shard>]>,
     slots: Box<[RwLock<Slot<T, V>>]>,
-    /// Whether any slot was ever filled.
     has_slots: AtomicBool,
     heads: RwLock<Vec<[u8; HEAD]>>,
     hasher: RandomState,
     decoded: fn(T::Key, T::Record) -> V,
 }
 
-/// The last record read of those that share the slot.
+/// The record that was read last of all that share the slot.
 type Slot<T, V> = Option<(<T as Table>::Key, Arc<V>)>;
 
 #[derive(Default)]
@@ -86,7 +85,7 @@ where
         // The slot stays locked until it is filled. A concurrent change updates the encoded record
         // first and clears the slot afterwards, so no stale record remains.
         let mut slot = slot.write();
-        // Before the record is read: a change that this read does not see then finds it set.
+        // The flag is set before the record is read. A change that the read does not see then sees the flag.
         self.has_slots.store(true, Ordering::Release);
         let value = Arc::new(self.decode(key)?);
         *slot = Some((key.clone(), Arc::clone(&value)));
@@ -103,7 +102,6 @@ where
         Some((self.decoded)(key.clone(), record))
     }
 
-    /// Separates the head of a body, if it is one of those that are shared.
     fn split_head<'a>(&self, body: &'a [u8]) -> (u8, &'a [u8]) {
         let Some((head, rest)) = body.split_first_chunk::<HEAD>() else {
             return (HEADS_MAX, body);
@@ -154,8 +152,8 @@ where
         self.len() == 0
     }
 
-    /// Calls `each` with every key, in no order, and with a function that decodes its record. Not a
-    /// consistent snapshot. One shard is locked at a time, so `each` must not use the table.
+    /// Calls `each` with every key, in no particular order, and with a function that decodes its record.
+    /// Not a consistent snapshot. One shard is locked at a time, so `each` must not use the table.
     pub fn for_each(&self, mut each: impl FnMut(&T::Key, &dyn Fn() -> Option<V>)) {
         for shard in &self.shards {
             let shard = shard.read();
@@ -175,7 +173,7 @@ where
 
     fn locate(&self, key: &[u8]) -> Option<(u64, &RwLock<Shard>)> {
         let hash = self.hasher.hash_one(key);
-        // The hash table within a shard uses the highest and the lowest bits.
+        // The shard comes from middle bits: the hash table within a shard uses the highest and the lowest ones.
         let at = usize::try_from(hash >> 24).unwrap_or_default() % SHARDS;
         Some((hash, self.shards.get(at)?))
     }
@@ -227,7 +225,7 @@ where
                 // The previous record, if any, stays: a damaged one cannot replace it.
                 Some(None) => report_damage(T::NAME, key),
             }
-            // After the change: a reader that fills the slot in between decodes the new record.
+            // The slot is cleared after the change: a reader that fills it in between decodes the new record.
             self.evict_decoded(key);
         }
         Ok(())
@@ -235,7 +233,6 @@ where
 }
 
 impl Shard {
-    /// The number of the head, and the rest of the body.
     fn find(&self, hash: u64, key: &[u8]) -> Option<(u8, &[u8])> {
         let place = self
             .places
@@ -279,7 +276,7 @@ impl Shard {
         if self.garbage < GARBAGE_MIN.max(self.bytes.len() / 4) {
             return;
         }
-        // Taken as a whole, so the old buffer is freed when this function returns.
+        // The whole shard is taken, so that the old buffer is freed when this function returns.
         let old = std::mem::take(self);
         self.bytes.reserve_exact(old.bytes.len() - old.garbage);
         self.places.reserve(old.places.len(), |_| 0);
@@ -382,7 +379,7 @@ mod tests {
         }
         assert_eq!(table.heads.read().len(), usize::from(HEADS_MAX));
         let bytes: usize = table.shards.iter().map(|s| s.read().bytes.len()).sum();
-        // Two records of each shared head, less what they would take without it.
+        // Two records share each head, and each of them is shorter by its length.
         let body = 1 + 1 + town(0).len() + 1;
         let saved = 2 * usize::from(HEADS_MAX) * HEAD;
         assert_eq!(bytes, 600 * (ENTRY_HEAD + 4 + body) - saved);

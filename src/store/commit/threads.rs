@@ -15,7 +15,7 @@ pub(in crate::store) fn spawn(
     core: &Arc<Shared>,
     work: impl FnOnce() + Send + 'static,
 ) -> Option<JoinHandle<()>> {
-    // A thread must not keep the shared state alive.
+    // The reference is weak, so that a thread does not keep the shared state alive.
     let core = Arc::downgrade(core);
     let guarded = move || {
         let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else {
@@ -30,7 +30,7 @@ pub(in crate::store) fn spawn(
             core.memtable.end();
         }
     };
-    // Without the thread every write fails with `Closed`.
+    // Without the writer thread, every write fails with `Closed`.
     Builder::new()
         .name(name.to_owned())
         .spawn(guarded)

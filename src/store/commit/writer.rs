@@ -209,11 +209,7 @@ impl Writer {
     }
 
     /// A panicking transaction loses its changes, and its caller gets [`StoreError::Closed`].
-    fn run_transaction(
-        &self,
-        job: WriterJob,
-        group: &WriteBatch,
-    ) -> Option<TransactionResult> {
+    fn run_transaction(&self, job: WriterJob, group: &WriteBatch) -> Option<TransactionResult> {
         let txn = Txn {
             shared: &self.core,
             group,

@@ -1,4 +1,4 @@
-//! An engine whose filling ends when the store closes.
+//! A wrapper that ends a long replay into an engine when the store closes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,7 +23,7 @@ impl Engine for AbandonableEngine<'_> {
     }
 
     fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError> {
-        // A long replay ends here when the store closes; the next start repeats the batch that was begun.
+        // The next start repeats the batch that was begun.
         if self.abandoned.load(Ordering::Relaxed) {
             return Err(StoreError::Closed);
         }

@@ -1,7 +1,7 @@
 //! An engine that can be read before it is verified or rebuilt.
 //!
-//! Verifying a large engine takes many seconds, rebuilding it minutes. Until then snapshot and WAL answer reads, and
-//! commits stay in the memtable. A background thread does the work, never with a worse outcome than waiting would have.
+//! Verifying a large engine takes many seconds, and rebuilding it takes minutes. Meanwhile snapshot and WAL answer reads,
+//! and commits stay in the memtable. A background thread does the work; its result is never worse than that of waiting.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,7 +32,7 @@ use crate::store::write_batch::BatchPart;
 
 /// Longest time between two steps of opening or reading sled, in addition to the time for its file.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The slowest disk that is still waited for: sled reads its whole file when it opens.
+/// Speed of the slowest supported disk: sled reads its whole file when it opens.
 const BYTES_PER_SECOND: u64 = 10 * 1024 * 1024;
 /// Bytes of sled's file that are verified in a millisecond on a fast machine.
 const VERIFIED_IN_A_MILLISECOND: u64 = 400 * 1024;
@@ -67,14 +67,12 @@ pub(in crate::store) struct Preparation {
     pub(in crate::store) layout: StoreLayout,
     pub(in crate::store) schema: Schema,
     pub(in crate::store) on_failure: OnFailure,
-    /// Snapshot, WAL and the last commit that the engine must have.
     pub(in crate::store) snapshot: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
     pub(in crate::store) number: u64,
     /// The WAL continues from this commit without a gap.
     pub(in crate::store) oldest: u64,
     pub(in crate::store) lineage: Lineage,
-    /// Describes the snapshot, for `rebuilt_from`.
     pub(in crate::store) from: String,
     pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
 }
@@ -132,7 +130,7 @@ impl DeferredState {
         on_failure: &OnFailure,
     ) {
         let began = Instant::now();
-        // Without it requests are only slower; a sandbox may forbid it.
+        // Without the lower priority, requests are only slower. A sandbox may forbid the call.
         if let Err(error) = setpriority_process(Some(gettid()), NICE) {
             tracing::debug!(%error, "cannot lower the priority of the thread that verifies the engine");
         }
@@ -146,7 +144,7 @@ impl DeferredState {
             });
         let outcome = match made {
             Ok(engine) => {
-                // In this order: `reader` must find one of the two at any time.
+                // The order matters: `reader` must find one of the two at any time.
                 let _ = self.ready.set(engine);
                 *self.stand_in.write() = None;
                 let took = began.elapsed().as_millis();
@@ -171,7 +169,7 @@ impl DeferredState {
             if let Some(engine) = self.ready.get() {
                 return Ok(engine);
             }
-            // It is removed only after the engine has become ready.
+            // The stand-in is removed only after the engine has become ready.
             if let Some(reader) = &*self.stand_in.read() {
                 return Err(Arc::clone(reader));
             }
@@ -211,7 +209,7 @@ impl Engine for DeferredEngine {
     }
 
     fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError> {
-        // Blocks the apply thread, which has nothing else to do; the memtable holds the commits until then.
+        // This blocks the apply thread, which has nothing else to do. The memtable holds the commits until then.
         self.wait_until_ready()?;
         match self.shared.ready.get() {
             Some(engine) => engine.apply_part(commit, part),
@@ -311,7 +309,7 @@ impl Preparation {
         abandoned: &Arc<AtomicBool>,
     ) -> Result<SledEngine, StoreError> {
         let engine = match verify_supervised(directory, abandoned, move || Ok(engine)) {
-            // The error may lie in a file that sled can recreate, so the engine is tried once more without it.
+            // The error may come from a file that sled can recreate, so the engine is tried once more without it.
             Err(StoreError::Engine(why)) => {
                 move_leftovers_aside(&self.layout, directory, &why)?;
                 let (path, schema) = (directory.path.clone(), self.schema.clone());
@@ -323,7 +321,7 @@ impl Preparation {
         };
         let applied = engine.applied()?;
         check_history(&self.lineage, applied)?;
-        // Without the file that was moved aside sled may open in an older state, which is sound in itself.
+        // Without the file that was moved aside, sled may open in an older state that is intact in itself.
         if applied.number < self.oldest {
             return Err(StoreError::Engine(format!(
                 "ends at commit {}, and the log begins after {}",
@@ -341,7 +339,7 @@ impl Preparation {
             engine: &engine,
             abandoned,
         };
-        // Only now: replaying into a damaged engine could hide the damage in its checksums.
+        // The replay comes after the verification: a replay into a damaged engine could hide the damage in its checksums.
         replay(
             &self.segments,
             applied.number,
@@ -368,14 +366,13 @@ fn verify_supervised(
     Supervised::start(directory, work)?.wait(directory, abandoned)
 }
 
-/// How long it is worth to wait for a verified engine: not at all if the time is too short for its size.
+/// Returns how long to wait for a verified engine: not at all if the time is too short for its size.
 pub(in crate::store) fn useful_patience(patience: Duration, found: Option<&EngineDir>) -> Duration {
     let size = found.map_or(0, data_size);
     let is_enough = Duration::from_millis(size / VERIFIED_IN_A_MILLISECOND) < patience;
     if is_enough { patience } else { Duration::ZERO }
 }
 
-/// Bytes of the file that sled reads whole when it opens.
 fn data_size(directory: &EngineDir) -> u64 {
     std::fs::metadata(directory.path.join("db")).map_or(0, |file| file.len())
 }
@@ -409,7 +406,6 @@ impl<R: Send + 'static> Supervised<R> {
         directory: &EngineDir,
         work: impl FnOnce(&AtomicU64) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<Self, StoreError> {
-        // The time limit grows with the file, since sled reads it whole.
         let steps = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&steps);
         let (sender, receiver) = sync_channel(1);
@@ -423,6 +419,7 @@ impl<R: Send + 'static> Supervised<R> {
         Ok(Self {
             receiver,
             steps,
+            // The limit grows with the file, since sled reads it whole when it opens.
             patience: PATIENCE + Duration::from_secs(data_size(directory) / BYTES_PER_SECOND),
         })
     }
@@ -441,7 +438,7 @@ impl<R: Send + 'static> Supervised<R> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if abandoned.load(Ordering::Relaxed) {
-                // A hanging thread must not delay the end of the process.
+                // A thread that hangs must not delay the end of the process.
                 let last = self.receiver.recv_timeout(ABANDON_WITHIN);
                 return last.unwrap_or(Err(StoreError::Closed));
             }

@@ -51,20 +51,20 @@ pub(super) trait Engine: Send + Sync {
         }
     }
 
-    /// Applies a write batch and its commit id. A crash can leave some of the parts of a large batch, without the
-    /// commit id: [`Engine::begun`] then has it, and applying the commits again makes the engine complete.
+    /// Applies a write batch and its commit id. A crash can leave only some parts of a large batch in the engine, without
+    /// the commit id. [`Engine::begun`] then returns the id, and applying the commits again completes the engine.
     fn apply(&self, commit: CommitId, batch: &WriteBatch) -> Result<(), StoreError> {
         batch
             .parts()
             .try_for_each(|part| self.apply_part(commit, &part))
     }
 
-    /// Applies a part atomically, the last one with the commit id.
+    /// Applies a part atomically. The last part also sets the commit id.
     fn apply_part(&self, commit: CommitId, part: &BatchPart<'_>) -> Result<(), StoreError>;
 
     fn applied(&self) -> Result<CommitId, StoreError>;
 
-    /// The commit up to which parts of a batch were applied, but not the whole batch.
+    /// Returns the last commit of a batch that was applied only in part.
     fn begun(&self) -> Option<CommitId> {
         None
     }
@@ -72,12 +72,12 @@ pub(super) trait Engine: Send + Sync {
     /// Makes everything applied so far survive a power cut; applied changes are not durable before.
     fn sync(&self) -> Result<(), StoreError>;
 
-    /// Whether the engine has files, which it locks: a second one in this process could not open them.
+    /// Returns whether the engine has files. It locks them, so that no second engine of this process can open them.
     fn is_on_disk(&self) -> bool {
         true
     }
 
-    /// Whether the engine is ready. Until then [`Engine::apply`] blocks; reads do not.
+    /// Until the engine is ready, [`Engine::apply`] blocks; reads do not.
     fn is_ready(&self) -> bool {
         true
     }

@@ -20,7 +20,7 @@ use crate::store::write_batch::BatchPart;
 
 const META: &str = "meta";
 const APPLIED: &[u8] = b"applied";
-/// Separate from the number, which versions before it read alone.
+/// Stored apart from the number, since versions before timelines read only the number.
 const TIMELINE: &[u8] = b"timeline";
 /// Timeline and number of the last batch that was applied in parts.
 const BEGUN: &[u8] = b"begun";
@@ -126,7 +126,7 @@ fn stored_digest(meta: &sled::Tree, name: TreeName) -> Result<Digest, StoreError
 fn stored_timeline(meta: &sled::Tree) -> Result<[u8; 16], StoreError> {
     let value = meta.get(TIMELINE).map_err(engine_error)?;
     value
-        // Zeros stand for an unknown one.
+        // Zeros stand for an unknown timeline.
         .map_or(Ok([0; 16]), |value| <[u8; 16]>::try_from(value.as_ref()))
         .map_err(|_| StoreError::Engine("the timeline of the engine is damaged".to_owned()))
 }
@@ -239,7 +239,7 @@ impl Engine for SledEngine {
         let mut timeline = self.timeline.lock();
         let mut begun = self.begun.lock();
         let enters = commit.timeline != *timeline;
-        // With the first part of several, so that none is ever there without it.
+        // The mark is written with the first of several parts, so that no part is ever stored without it.
         let begins = !part.is_last && *begun != commit;
         for changes in part.changes.chunk_by(|(a, ..), (b, ..)| a == b) {
             let name = changes.first().map_or("", |(name, ..)| *name);
@@ -266,8 +266,8 @@ impl Engine for SledEngine {
                             }
                             None => tree.remove(*key)?,
                         };
-                        // The checksum follows what the tree really held, so that replaying a commit again does not
-                        // falsify it.
+                        // The replaced value comes from the tree, so that replaying a commit again does not falsify the
+                        // checksum.
                         if let Some(old) = old {
                             digest.remove(key, &old);
                         }
@@ -291,7 +291,7 @@ impl Engine for SledEngine {
                 TransactionError::Abort(()) => StoreError::Engine("aborted".to_owned()),
                 TransactionError::Storage(error) => engine_error(error),
             })?;
-        // Only after the transaction, which may be repeated.
+        // The checksums in memory change only after the transaction, whose closure may run more than once.
         digests.extend(changed);
         match part.is_last {
             true => *timeline = commit.timeline,

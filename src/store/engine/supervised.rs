@@ -31,7 +31,7 @@ pub(in crate::store) struct WatchedEngine<E> {
 
 struct Watch {
     began: Instant,
-    /// For each running call its start in milliseconds after `began`, plus one; 0 if unused.
+    /// The start of each running call, in milliseconds after `began` plus one; 0 for an unused slot.
     running: [AtomicU64; CALLS_MAX],
     reported: AtomicBool,
     fault: Fault,
@@ -159,7 +159,7 @@ impl<E: Engine> Engine for WatchedEngine<E> {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        // Not timed: its duration depends on the disk.
+        // A sync has no time limit, since its duration depends on the disk.
         catch_unwind(AssertUnwindSafe(|| self.engine.sync())).unwrap_or_else(|_| {
             self.watch.report("a sync panicked");
             Err(StoreError::Engine("a sync panicked".to_owned()))

@@ -15,7 +15,7 @@ use crate::store::snapshot::verify::{self, TableReport, Verified};
 use crate::store::table::{Schema, TreeName};
 use crate::store::{Durability, Options, Store, StoreError};
 
-/// An open file stays readable after a newer snapshot replaces it.
+/// An open snapshot, which stays readable after a newer one replaces it.
 pub struct SnapshotExport(Snapshot);
 
 impl SnapshotExport {
@@ -45,7 +45,7 @@ impl Import<'_> {
         /// Upper bound: WAL, engine and snapshot each hold all records, in less space than the
         /// text.
         const COPIES: u64 = 3;
-        // Opened first: a store that is newer, in use or not empty is found before anything is written.
+        // The store is opened first: one that is newer, in use or not empty is rejected before anything is written.
         let store = Store::open(self.directory, self.schema.clone(), self.options.clone())?;
         store.must_be_empty(self.own)?;
         let instance = store.instance().ok_or(StoreError::Closed)?;
@@ -83,8 +83,7 @@ impl Import<'_> {
     ) -> Result<Imported, StoreError> {
         let options = Options {
             instance,
-            // Must differ from the timeline of the empty store, which may have been created just
-            // now.
+            // The seed must differ from that of the empty store, which may have been created just now.
             timeline: self.options.timeline.map(|byte| !byte),
             // Backups of the directory's store do not belong to the imported one.
             backups: None,
@@ -102,14 +101,13 @@ impl Store {
     /// commits continue.
     pub fn verify(&self) -> Result<Verified, StoreError> {
         let core = &self.0.core;
-        // The stand-in is snapshot and WAL themselves, so comparing it would prove nothing.
+        // Until then snapshot and WAL answer reads, and comparing them with themselves would prove nothing.
         core.engine().wait_until_ready()?;
         let state = match &core.disk {
             Some(disk) => {
                 let (tables, state, matched) =
                     compare::against_durable_state(core, disk, &self.0.inbox)?;
-                // Differences with commits in flight are possible; the slower examination below tells them from
-                // damage.
+                // Concurrent commits can cause differences. The slower examination below distinguishes them from damage.
                 if matched && state.is_sound() && tables.iter().all(TableReport::is_sound) {
                     let state = Some(state);
                     return Ok(Verified {
@@ -128,7 +126,6 @@ impl Store {
         })
     }
 
-    /// Repairs the indexes while commits continue; reports what was wrong.
     pub fn rebuild(&self) -> Result<Vec<TableReport>, StoreError> {
         self.0.core.engine().wait_until_ready()?;
         verify::examine_engine(self, true)
@@ -139,7 +136,6 @@ impl Store {
         thread::checkpoint(&self.0.core)
     }
 
-    /// Writes and verifies a new snapshot with everything committed so far.
     pub fn write_snapshot(&self) -> Result<SnapshotHead, StoreError> {
         let core = &self.0.core;
         core.or_fail(new_snapshot::with_all_commits(
@@ -192,8 +188,8 @@ impl Store {
         })
     }
 
-    /// Called before a change of a client is answered. From then on the backup that a format upgrade made lacks
-    /// something, so the package no longer puts the earlier version back with it. Later calls cost nothing.
+    /// Ends the time in which a format upgrade can be reversed. Called before the first change of a client is answered:
+    /// the backup of the upgrade lacks this change, so the package must not restore it. Later calls cost nothing.
     pub fn finalize_upgrade(&self) -> Result<(), StoreError> {
         let Some(disk) = &self.0.core.disk else {
             return Ok(());
@@ -218,21 +214,21 @@ impl Store {
             return Ok(false);
         }
         if identity.format < format {
-            // A missing backup directory may be on a disk that is not mounted. The upgrade goes
-            // ahead, and the backup must not fill the mount point, so it is written to `aside/`.
+            // A missing backup directory may be on a disk that is not mounted. The backup must not fill the mount
+            // point, so it is written to `aside/`.
             let aside = layout.aside();
             let backups = options.backups.as_deref().filter(|path| path.is_dir());
             let backup = self.back_up(backups.unwrap_or(&aside))?;
             tracing::info!(backup = %backup.path.display(), format, "upgrading the store; wrote a backup first");
             let path = backup.path.as_os_str().as_bytes();
             replace_file(&layout.upgrade_backup(), path, layout.sync)?;
-            // Before the steps: an older version must not open a store that is half upgraded.
+            // The format changes before the steps: an older version must not open a store that is half upgraded.
             identity.format = format;
             layout.write_identity(&identity)?;
         }
         for (to, step) in core.schema.steps_from(identity.reached) {
             step(self)?;
-            // Recorded after each step, so that an interrupted upgrade continues where it ended.
+            // Progress is recorded after each step, so that an interrupted upgrade continues where it ended.
             identity.reached = to;
             layout.write_identity(&identity)?;
         }

@@ -38,7 +38,7 @@ pub struct BackupFile {
 }
 
 impl BackupFile {
-    /// False for a copy that a person keeps under another name.
+    /// Returns false for a copy that an operator keeps under another name.
     #[must_use]
     pub fn is_made_by(&self, instance: [u8; 16]) -> bool {
         self.head.instance == instance
@@ -46,8 +46,8 @@ impl BackupFile {
     }
 }
 
-/// The name sorts by age.
 fn name(head: &SnapshotHead) -> String {
+    // The date comes first, so that names sort by age.
     let when = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
     let when = when.format("%Y%m%dT%H%M%SZ");
     format!("{when}-{}-{}{EXTENSION}", head.number, mark(&head.instance))
@@ -59,7 +59,7 @@ fn mark(instance: &[u8; 16]) -> String {
     data_encoding::HEXLOWER.encode(&start)
 }
 
-/// A snapshot that was just read to its end. The lock prevents its replacement.
+/// A snapshot that was just verified. The lock prevents its replacement.
 struct CheckedBackup<'a> {
     disk: &'a OnDisk,
     snapshot: MutexGuard<'a, Option<SnapshotHead>>,
@@ -78,7 +78,6 @@ impl Store {
         Some(self.0.core.disk.as_ref()?.seed)
     }
 
-    /// Returns the note that a restore left for this store, until [`Store::delete_restore_note`] is called.
     #[must_use]
     pub fn restore_note<R: Record>(&self) -> Option<R> {
         let disk = self.0.core.disk.as_ref()?;
@@ -87,7 +86,7 @@ impl Store {
 
     pub fn delete_restore_note(&self) -> Result<(), StoreError> {
         let disk = self.0.core.disk.as_ref().ok_or(StoreError::Closed)?;
-        // Synced: a note that a power cut brings back would record the same restore once more.
+        // The removal is synced: a note that a power cut brings back would record the same restore once more.
         Ok(remove_file(&disk.layout.restore_note(), disk.layout.sync)?)
     }
 
@@ -128,7 +127,7 @@ impl Store {
         let path = directory.join(name(&head));
         let partial = with_suffix(&path, PARTIAL);
         let copied = format::copy(&disk.snapshot_path(head.number), &partial, &head, sync);
-        // Released before the slow verification, so that maintenance is not held up.
+        // The lock is released before the slow verification, so that maintenance is not delayed.
         drop(snapshot);
         let made = copied
             // The copy is verified before it gets its name: only a complete backup is ever listed.
@@ -158,13 +157,12 @@ impl Store {
         })
     }
 
-    /// Checks that the new snapshot and its copy fit on the disk with the reserved space still free.
     fn require_space(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
         let bytes = new_snapshot::packed_bytes(disk);
         let store = disk.layout.store();
         let device = |path: &Path| fs::metadata(path).map(|of| of.dev());
         if device(&store)? == device(directory)? {
-            // On one disk both copies count; a mounted backup disk needs room for one.
+            // One disk must have room for both copies; a separate backup disk needs room for one.
             return disk_space::require_free(directory, 2 * bytes);
         }
         disk_space::require_free(&store, bytes)?;
@@ -195,12 +193,11 @@ pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<BackupFile> {
             head,
         })
         .collect();
-    // By date: after a restore or rollback, commit numbers do not reflect age.
+    // Sorted by date: after a restore or rollback, commit numbers do not reflect age.
     backups.sort_by_key(|backup| std::cmp::Reverse((backup.head.created, backup.head.number)));
     backups
 }
 
-/// Does not open the store.
 #[must_use]
 pub fn instance_of(directory: &Path) -> Option<[u8; 16]> {
     let identity = StoreLayout::new(directory, true).identity().ok()?;
@@ -251,17 +248,18 @@ pub struct Restore<'a> {
     pub timeline: [u8; 16],
     /// Whether the backup may come from another store.
     pub adopt: bool,
-    /// Sealed note for the restored store ([`encode_note`](crate::store::encode_note)). Changes written to
-    /// the replaced store from now on are not in the restored one. Read by [`Store::restore_note`].
+    /// A note for the restored store, from [`encode_note`](crate::store::encode_note). The restored store returns it
+    /// by [`Store::restore_note`].
     pub restore_note: &'a [u8],
 }
 
 impl Restore<'_> {
     /// Unpacks the backup into a staging directory and compares the result with the backup. The next
-    /// start installs it and keeps the replaced store.
+    /// start installs the new store and keeps the replaced one. Changes that are written to the replaced
+    /// store in between are not in the new one.
     pub fn prepare(&self) -> Result<Restored, StoreError> {
         let layout = StoreLayout::new(self.directory, true);
-        // The other members would not follow, and the log goes on with what the backup lacks.
+        // The other members would not follow, and the shared log continues with commits that the backup lacks.
         FleetAccess::Refuse.admit(&layout)?;
         if layout.replaced_store().exists() {
             // A restore was interrupted between its two renames: the staging directory has the only
@@ -275,7 +273,7 @@ impl Restore<'_> {
         prepared
     }
 
-    /// Like [`Restore::prepare`], and installs the store at once.
+    /// Like [`Restore::prepare`], and installs the store immediately.
     pub fn run(&self) -> Result<Restored, StoreError> {
         let layout = StoreLayout::new(self.directory, true);
         // A running store would be replaced under its own handles.
@@ -308,7 +306,7 @@ impl Restore<'_> {
             schema: self.schema,
         };
         staging.build(&restored, lineage)?;
-        // Before the offer: the next start must find note and store together.
+        // The note is written before the mark: the next start must find note and store together.
         replace_file(&layout.staged().restore_note(), self.restore_note, true)?;
         layout.mark_staged_complete()?;
         Ok(Restored {
@@ -317,7 +315,6 @@ impl Restore<'_> {
         })
     }
 
-    /// The id of the existing store, if there is one.
     fn target_instance(
         &self,
         layout: &StoreLayout,
@@ -488,7 +485,7 @@ mod tests {
                         .unwrap();
                 }
                 if again {
-                    // By the command, before any start.
+                    // The restore command runs again before any start.
                     restore(data, &backup);
                 }
                 let store = open(data);

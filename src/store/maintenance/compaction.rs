@@ -29,7 +29,7 @@ const UNPACKED: u64 = 8;
 pub(in crate::store) const NEW_ENGINE: u64 = 4;
 /// The writer replays at most this many commits while it switches engines.
 const FEW: u64 = 64;
-/// After this many attempts it replays more, so that steady traffic cannot prevent the switch.
+/// After this many attempts the writer replays more, so that steady traffic cannot prevent the switch.
 const CATCH_UPS: u32 = 16;
 
 pub(in crate::store) fn compact(
@@ -55,12 +55,12 @@ pub(in crate::store) fn compact(
     match change_over(core, writer, Arc::new(engine), begin) {
         Ok(replaced) => drop(replaced),
         Err(error) => {
-            // It is marked as complete, so the next start would use it.
+            // The new engine is marked as complete, so the next start would use it.
             let _ = fs::remove_dir_all(&next.path);
             return Err(error);
         }
     }
-    // The old engine's files go last: until the switch they are the engine.
+    // The files of the old engine are removed last: until the switch they are in use.
     fs::remove_dir_all(&old.path)?;
     Ok((before, size_of(&next.path)))
 }
@@ -74,7 +74,7 @@ fn change_over(
     let mut reached = begin;
     for _ in 0..CATCH_UPS {
         let number = last_number(writer)?;
-        // Replaying happens here and not on the writer thread, which must not wait.
+        // The replay runs here and not on the writer thread, which must not wait.
         if number - reached <= FEW {
             break;
         }
@@ -82,7 +82,7 @@ fn change_over(
         replay(&state.segments, reached, state.last, state.schema, &*engine)?;
         reached = number;
     }
-    // A slow or failing sync shows here, while the old engine is still in use.
+    // The sync can be slow or fail, so it runs while the old engine is still in use.
     engine.sync()?;
     run_exclusive(writer, move |writer| writer.change_engine(engine, reached))
 }

@@ -9,18 +9,16 @@ use crate::store::maintenance::disk_space;
 use crate::store::recovery::layout::{StoreLayout, check_format};
 use crate::store::table::Schema;
 
-/// Space that the copy needs, in multiples of the store: the copy itself, the backup before a format step, and a
-/// rebuilt engine.
+/// Required space in multiples of the store: for the copy itself, the backup before a format upgrade, and a rebuilt
+/// engine.
 const COPIES: u64 = 3;
 
-/// Copies the store of the data directory `from` to the empty directory `to`. The lock is held until the end, so that
-/// no server starts to write. A staged restore is copied too: the next start would install it.
-///
-/// # Errors
-/// [`StoreError::InUse`], [`StoreError::Newer`], or a lack of disk space.
+/// Copies the store of the data directory `from` to the empty directory `to`. A staged restore is copied too, since the
+/// next start would install it.
 pub fn copy_store(from: &Path, to: &Path, schema: &Schema) -> Result<(), StoreError> {
     // Not synced: a copy for a check need not survive a power cut.
     let place = StoreLayout::new(from, false);
+    // The lock is held until the end, so that no server starts to write.
     let _lock = place.lock()?;
     if place.is_initialised() {
         check_format(place.identity()?.format, schema.format())?;

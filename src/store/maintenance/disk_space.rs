@@ -19,12 +19,10 @@ const BALLAST_MAX: u64 = 32 * MIB;
 /// Write priorities, highest first. Low-priority writes are rejected first; `Ord` is significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WritePriority {
-    /// Logins and the writes that they cause: rejected last.
     Login,
     Change,
     Session,
     Telemetry,
-    /// Records that only explain what happened: rejected first.
     Journal,
 }
 
@@ -48,7 +46,7 @@ impl WritePriority {
         }
     }
 
-    /// Describes what is rejected when this priority is the first one that is.
+    /// Describes the effect when this is the highest rejected priority.
     #[must_use]
     pub const fn refusal(self) -> &'static str {
         match self {
@@ -62,9 +60,9 @@ impl WritePriority {
         }
     }
 
-    /// A share of the file system, within bounds: 256 MiB are enough to run, and a large disk need not
-    /// keep 5 per cent free.
     fn watermark(self, total: u64) -> u64 {
+        // A share of the file system, within bounds: 256 MiB are enough to run, and a large disk need not have 5 per
+        // cent free.
         let (percent, least, most) = match self {
             Self::Login => (1, MIB, 8 * MIB),
             Self::Change => (2, 4 * MIB, 128 * MIB),
@@ -75,8 +73,8 @@ impl WritePriority {
         (total / 100).saturating_mul(percent).clamp(least, most)
     }
 
-    /// Segments of WAL and telemetry are files.
     const fn files(self) -> u64 {
+        // Each segment of WAL and telemetry needs an inode.
         match self {
             Self::Login => 2,
             Self::Change => 8,
@@ -106,7 +104,7 @@ impl Disk {
 pub(in crate::store) struct Space {
     directory: PathBuf,
     ballast: PathBuf,
-    /// Number of write priorities for which there is room, from the most important on.
+    /// Number of write priorities that are accepted, from the highest on.
     met: AtomicU8,
     free: AtomicU64,
     total: AtomicU64,
@@ -127,13 +125,12 @@ impl Space {
         }
     }
 
-    /// Returns whether writes of this priority are accepted, as of the last check.
     pub(in crate::store) fn admits(&self, need: WritePriority) -> bool {
         self.met.load(Ordering::Relaxed) > need as u8
     }
 
     pub(in crate::store) fn admits_bytes(&self, need: WritePriority, bytes: u64) -> bool {
-        // Added before the check: two threads cannot both use the last space.
+        // The bytes are added before the check, so that two threads cannot both use the last space.
         let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let (free, total) = self.bytes();
         let room = self.admits(need) && free.saturating_sub(written) >= need.watermark(total);
@@ -157,12 +154,12 @@ impl Space {
 
     /// Returns the rejected priority if it has changed.
     pub(in crate::store) fn check(&self) -> Option<Option<WritePriority>> {
-        // Read before the free space: a concurrent write is then counted twice, never missed.
+        // The counter is read before the free space: a concurrent write is then counted twice and never missed.
         let counted = self.written.load(Ordering::Relaxed);
         let disk = read(&self.directory)?;
         let refused = disk.refuses();
         if refused == Some(WritePriority::Login) {
-            // As a last resort the ballast gives the store room to log in users and to shut down cleanly.
+            // As a last resort, the space of the ballast lets users log in and the store shut down cleanly.
             self.release();
         } else if refused.is_none() && !self.ballast.exists() {
             self.restore(&disk);
@@ -170,7 +167,7 @@ impl Space {
         let met = refused.map_or(u8::MAX, |need| need as u8);
         self.free.store(disk.free, Ordering::Relaxed);
         self.total.store(disk.total, Ordering::Relaxed);
-        // Only what was counted before the measurement is now part of it.
+        // Only the bytes that were counted before the measurement are part of it.
         self.written.fetch_sub(counted, Ordering::Relaxed);
         let before = self.met.swap(met, Ordering::Relaxed);
         (before != met).then_some(refused)
@@ -191,7 +188,7 @@ impl Space {
             return;
         }
         let made = File::create(&self.ballast)
-            // Allocated and not sparse, since a sparse file reserves nothing.
+            // The file is allocated and not sparse, since a sparse file reserves nothing.
             .and_then(|file| Ok(fallocate(&file, FallocateFlags::empty(), 0, size)?));
         if let Err(error) = made {
             tracing::debug!(%error, "cannot create the ballast file");
@@ -235,13 +232,12 @@ impl Store {
         }
     }
 
-    /// False while the disk is full or read-only.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.0.core.is_writable()
     }
 
-    /// The highest priority that is rejected at present; all lower ones are rejected too.
+    /// Returns the highest priority that is rejected at present. All lower ones are rejected too.
     #[must_use]
     pub fn refuses(&self) -> Option<WritePriority> {
         self.0.core.disk.as_ref()?.space.refuses()

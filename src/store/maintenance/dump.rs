@@ -58,7 +58,7 @@ pub(in crate::store) fn write(
         };
         let sound = (table.examine)(&key, &value)?.is_some();
         match bare(&value).filter(|_| sound) {
-            // A damaged record is not exported: the import could not tell it from a sound one.
+            // A damaged record is not exported: the import could not distinguish it from an intact one.
             Some(body) => {
                 let line = format!("{tree}\t{}\t{}", HEXLOWER.encode(&key), BASE64.encode(body));
                 writeln!(out, "{line}\t{:08x}", crc32fast::hash(line.as_bytes()))?;
@@ -159,7 +159,7 @@ fn record<'a>(line: &str, schema: &'a Schema) -> Result<DumpRecord<'a>, &'static
     match (table.examine)(&key, &value) {
         Ok(Some(_)) => Ok((table, key, value)),
         Ok(None) => Err("does not hold a record of its table"),
-        // A dump of a newer format is refused by its head, so this line was made by hand.
+        // The head of a dump of a newer format is rejected, so this line was written by hand.
         Err(_) => Err("holds a record of a newer version"),
     }
 }

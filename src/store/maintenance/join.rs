@@ -1,4 +1,4 @@
-//! Makes the store of a member of a fleet from a snapshot of another member.
+//! Creates the store of a fleet member from a snapshot of another member.
 
 use std::path::Path;
 
@@ -16,9 +16,9 @@ pub struct Join<'a> {
     pub directory: &'a Path,
     pub snapshot: &'a Path,
     pub schema: &'a Schema,
-    /// Instance id of the new store, which keeps its backups apart from those of the other member.
+    /// Instance id of the new store. It distinguishes its backups from those of the other member.
     pub instance: [u8; 16],
-    /// Whether a store that is there is replaced, and kept aside.
+    /// Whether to replace an existing store, which is moved to `aside/`.
     pub replace: bool,
 }
 
@@ -31,7 +31,7 @@ impl Join<'_> {
         if layout.exists() && !self.replace {
             return Err(StoreError::NotEmpty);
         }
-        // The backups of a store stay its own. A damaged one may have lost its name.
+        // An existing store keeps its id, so that its backups still belong to it.
         let instance = layout.identity().map_or(self.instance, |own| own.instance);
         layout.clear_staged()?;
         let (head, report) = check_snapshot(self.snapshot, self.schema)?;
@@ -43,7 +43,7 @@ impl Join<'_> {
             });
         }
         let packed = std::fs::metadata(self.snapshot)?.len();
-        // Snapshot and engine.
+        // The space is for the snapshot and the engine.
         disk_space::require_free(self.directory, 4 * packed)?;
         let lineage = Lineage {
             current: head.history.timeline,
@@ -69,13 +69,12 @@ impl Join<'_> {
     }
 }
 
-/// Fails if a process uses the store.
 pub fn check_unused(directory: &Path) -> Result<(), StoreError> {
     StoreLayout::new(directory, true).lock().map(drop)
 }
 
 impl Store {
-    /// The last commit; `None` without a writable disk, or if its history is not known.
+    /// Returns the last commit; `None` without a writable disk, or if its history is unknown.
     pub fn position(&self) -> Result<Option<Position>, StoreError> {
         self.run_exclusive(|writer| {
             let history = writer.log.history().filter(|history| history.is_chained());

@@ -1,4 +1,4 @@
-//! The maintenance thread and what it runs: compaction, backups, disk space, dumps.
+//! The maintenance thread and its tasks: compaction, backups, disk space, dumps.
 
 pub(in crate::store) mod admin;
 pub(in crate::store) mod backup;

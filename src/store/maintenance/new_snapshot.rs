@@ -48,10 +48,10 @@ pub(in crate::store) fn from_closed_segments(
     let pairs = durable_state_over(core, disk, snapshot.as_ref(), segments, number)?.pairs()?;
     let made = write_file(disk, head(disk, number, now), pairs)?;
     *snapshot = Some(made.clone());
-    // Released before the checkpoint, which takes the same lock to retire segments.
+    // The lock is released before the checkpoint, which takes it to retire segments.
     drop(snapshot);
-    // The checkpoint retires what the engine has too. One that is being rebuilt or has stalled gets there later, and
-    // with it a later checkpoint.
+    // The checkpoint retires only segments that the engine has too. If the engine is being rebuilt or has stalled, a
+    // later checkpoint retires them.
     if core.engine().is_ready() {
         let _ = core.memtable.reach(number);
     }
@@ -88,7 +88,7 @@ fn durable_state_over<'a>(
     })
 }
 
-/// Nothing may be committed while this runs.
+/// Writes a snapshot from the engine. Nothing may be committed while this runs.
 pub(in crate::store) fn from_idle_engine(
     core: &Shared,
     number: u64,
@@ -145,7 +145,7 @@ fn merge_scan_with_wal(
     let engine = core.engine();
     let pairs = engine_pairs(core, &*engine);
     crate::store::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
-    // Not synced and not verified: it is an intermediate file.
+    // The intermediate file is neither synced nor verified.
     format::write(scanned, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
     let number = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
     let mut segments = disk.segments.read().all();
@@ -173,7 +173,7 @@ fn engine_pairs<'a>(
     })
 }
 
-/// Bytes of snapshot and WAL: an upper bound for the next snapshot.
+/// Returns the size of snapshot and WAL, which is an upper bound for the next snapshot.
 pub(in crate::store) fn packed_bytes(disk: &OnDisk) -> u64 {
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let snapshot = disk

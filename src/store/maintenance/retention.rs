@@ -13,9 +13,8 @@ const DAY: i64 = 86_400;
 #[derive(Clone, Copy, Debug)]
 pub struct Retention<'a> {
     pub instance: [u8; 16],
-    /// Number of backups to keep per timeline.
     pub keep: usize,
-    /// Always kept, even if the clock was wrong before.
+    /// The newest backup. It is always kept, even if the clock was wrong before.
     pub made: &'a BackupFile,
 }
 
@@ -41,9 +40,8 @@ pub fn prune_backups(
     let oldest_kept = present
         .map(|backup| backup.head.created)
         .nth(keep.saturating_sub(1));
-    // After a rollback or restore an operator may still need the abandoned timeline. Its backups go
-    // only once the current timeline has as many, all of them newer and spread over at least as many
-    // days.
+    // After a rollback or restore an operator may still need the abandoned timeline. Its backups are removed only once
+    // the current timeline has `keep` newer ones, and they are more than `keep` days older than the newest.
     let rotated = |backup: &BackupFile| {
         oldest_kept.is_some_and(|oldest| {
             let days = i64::try_from(keep).unwrap_or(i64::MAX).saturating_mul(DAY);

@@ -1,4 +1,4 @@
-//! Builds a store in the staging directory from a snapshot: that of a backup, or of another member of a fleet.
+//! Builds a store in the staging directory from a snapshot: a backup, or a copy from another fleet member.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -17,14 +17,13 @@ use crate::store::table::Schema;
 pub(super) struct Staging<'a> {
     pub(super) layout: &'a StoreLayout,
     pub(super) snapshot: &'a Path,
-    /// Counts and findings from reading the snapshot to its end.
     pub(super) report: &'a SnapshotReport,
     pub(super) schema: &'a Schema,
 }
 
 impl Staging<'_> {
-    /// Makes the store that `head` describes, in the format of the snapshot; the start that installs it upgrades
-    /// an older one. The caller marks it complete.
+    /// Builds the store that `head` describes, in the format of the snapshot. The start that installs it upgrades an
+    /// older format. The caller marks the store as complete.
     pub(super) fn build(&self, head: &SnapshotHead, lineage: Lineage) -> Result<(), StoreError> {
         let staged = self.layout.staged();
         let last = lineage.commit(head.number);
@@ -39,7 +38,7 @@ impl Staging<'_> {
         let name = format!("{:020}{EXTENSION}", head.number);
         let path = staged.snapshots().join(name);
         let pairs = Snapshot::open(self.snapshot, self.schema)?;
-        // The staged snapshot is read back and compared with its source: a copy that loses a record must fail now.
+        // The staged snapshot is read back and compared with its source: a copy that lost a record must fail now.
         format::write(&path, head, pairs, true, &|path| {
             check_snapshot(path, self.schema)
                 .and_then(|(_, copied)| self.report.check_same(&copied, path))

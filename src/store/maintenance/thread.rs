@@ -20,7 +20,6 @@ use crate::store::snapshot::format::Snapshot;
 use crate::store::wal::{Closed, Expected, FileLog, Survey};
 
 const TICK: Duration = Duration::from_millis(500);
-/// How often the engine is synced and WAL segments are retired.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
 /// How often snapshot and WAL are scrubbed, and how soon after the start for the first time.
 const SCRUB_EVERY: Duration = Duration::from_secs(6 * 3_600);
@@ -29,8 +28,8 @@ const RESUME_EVERY: Duration = Duration::from_secs(2);
 /// Minimum WAL size before a new snapshot is written. The WAL also has to be as large as the
 /// snapshot, so that each byte is written to snapshots about once.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
-/// Before the first checkpoint the WAL may be so many times as large as the snapshot. A large snapshot that is written while
-/// the memory tables are filled delays the start.
+/// Before the first checkpoint the WAL may be this many times as large as the snapshot: writing a large snapshot while the
+/// memory tables are filled delays the start.
 const SNAPSHOTS_AT_START: u64 = 4;
 
 pub(in crate::store) struct MaintenanceThread {
@@ -60,7 +59,7 @@ impl MaintenanceThread {
                 return;
             };
             let Some(disk) = &core.disk else { return };
-            // A failed store is not touched any more: the next start recovers it.
+            // A failed store is left alone. The next start recovers it.
             if core.failure.get().is_some() {
                 continue;
             }
@@ -70,7 +69,7 @@ impl MaintenanceThread {
                     None => tracing::info!("disk space is available again"),
                 }
             }
-            // Connections may have used the reserve up.
+            // Connections may have used up the reserve.
             descriptor_reserve::fill();
             if core.memtable.is_stalled() {
                 self.fall_back_to_memory(&core, disk);
@@ -100,7 +99,7 @@ impl MaintenanceThread {
         let now = (self.clock)();
         let kept = match work(core, now) {
             Err(error @ StoreError::Damaged { .. }) => {
-                // The engine has every record, and replacing both files at once restores two copies.
+                // The engine has every record. With a new snapshot, there are two copies of it again.
                 tracing::error!(%error, "snapshot or WAL is damaged; replacing it from the engine");
                 new_snapshot::from_running_engine(core, &self.writer, now).map(drop)
             }
@@ -159,12 +158,12 @@ impl MaintenanceThread {
                 on_failure: Arc::clone(&self.on_failure),
                 identity,
                 seed: disk.seed,
-                // Only an operator may give up commits.
+                // Only an operator may accept a loss.
                 accept_loss: false,
                 fork: false,
                 backups: self.backups.as_deref(),
                 make_room: &|| false,
-                // The maintenance thread has other work than to wait for a rebuild.
+                // The maintenance thread must not wait for a rebuild.
                 patience: Duration::ZERO,
                 rebuilt_from: Arc::default(),
                 held,
@@ -201,7 +200,7 @@ pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
         return Ok(());
     }
     let engine = core.engine();
-    // Read before the sync, which may also cover later batches.
+    // The number is read before the sync, which may also cover later batches.
     let synced = engine.applied().and_then(|applied| {
         engine.sync()?;
         Ok(applied)
@@ -220,7 +219,7 @@ pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
     };
     let kept = snapshot.as_ref().map_or(0, |snapshot| snapshot.number);
     let segments = disk.segments.read();
-    // Bounds the age of the end record that a power cut leaves: one checkpoint.
+    // After a power cut the end record is at most one checkpoint old.
     segments.request_end_sync();
     segments.retire(applied.min(kept))
 }

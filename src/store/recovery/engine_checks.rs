@@ -1,12 +1,12 @@
-//! Whether an engine that verifies belongs to this store.
+//! Checks whether a verified engine belongs to this store.
 
 use crate::store::StoreError;
 use crate::store::engine::Engine;
 use crate::store::recovery::layout::EngineDir;
 use crate::store::snapshot::history::{CommitId, Lineage};
 
-/// An engine that was copied here from another store, or from before a restore, can be sound in itself
-/// and have the right number.
+/// Rejects an engine of another history. An engine that was copied from another store, or that is from before a restore,
+/// can be intact and have the right number.
 pub(in crate::store) fn check_history(
     lineage: &Lineage,
     applied: CommitId,
@@ -20,8 +20,8 @@ pub(in crate::store) fn check_history(
     )))
 }
 
-/// An engine with a part of later commits fits neither its own number nor the log. It is marked at once: the log soon has
-/// other commits of these numbers.
+/// Rejects an engine that has a part of later commits: it matches neither its own number nor the log. It is marked as
+/// suspect immediately, because the log will soon have other commits with these numbers.
 pub(in crate::store) fn check_begun(
     lineage: &Lineage,
     engine: &dyn Engine,

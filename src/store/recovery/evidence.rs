@@ -1,4 +1,4 @@
-//! Reads what is on disk apart from the engine, and checks whether it has every promised commit.
+//! Reads snapshots, WAL and end record, and checks whether they have every promised commit.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ pub(in crate::store) struct RecoverySource {
     pub(in crate::store) end: StoredEnd,
     /// The last commit that must exist according to the end record of the WAL.
     pub(in crate::store) promised: u64,
-    /// The last commit that only a backup has, if the backup is needed.
+    /// The last commit of a backup, if a backup is needed for promised commits; otherwise 0.
     pub(in crate::store) backed_up: u64,
 }
 
@@ -33,7 +33,7 @@ impl RecoverySource {
         snapshot.max(self.survey.last())
     }
 
-    /// The last commit known to anything but the engine.
+    /// Returns the last commit that any source except the engine has.
     pub(in crate::store) fn last(&self) -> u64 {
         self.in_snapshot_and_wal().max(self.backed_up)
     }
@@ -45,7 +45,7 @@ impl RecoverySource {
             || (self.survey.next == last + 1 && self.survey.is_whole(number + 1, last + 1))
     }
 
-    /// The first commit that the WAL continues; it continues `known`.
+    /// Returns the first commit that the WAL continues without a gap, given that it continues `known`.
     pub(in crate::store) fn oldest(&self, known: u64) -> u64 {
         let segments = &self.survey.segments;
         let first = segments
@@ -54,7 +54,6 @@ impl RecoverySource {
         if self.continues(first) { first } else { known }
     }
 
-    /// Returns whether a snapshot belongs to the history that the WAL continues.
     pub(in crate::store) fn fits(&self, head: &SnapshotHead, lineage: &Lineage) -> bool {
         // Number and timeline can agree by accident after a rollback; the chain digest cannot.
         let logged = self.survey.marks.get(&head.number);
@@ -62,7 +61,7 @@ impl RecoverySource {
             && logged.is_none_or(|logged| logged.agrees(head.history))
     }
 
-    /// The chain digest as of a commit, from any source that knows it, or a new chain.
+    /// Returns the chain digest as of a commit, from any source that knows it, or begins a new chain.
     pub(in crate::store) fn history(&self, number: u64, timeline: [u8; 16]) -> History {
         let logged = (self.survey.last() == number).then_some(self.survey.history);
         let based = self
@@ -86,11 +85,10 @@ impl RecoverySource {
     }
 }
 impl Recovery<'_> {
-    /// Returns whether a backup of the current timeline is newer than the store.
     pub(in crate::store) fn is_rolled_back(&self, sources: &RecoverySource, number: u64) -> bool {
         let timeline = self.identity.lineage.current;
-        // The data directory was then rolled back, and new commits would reuse numbers that the backup
-        // already has.
+        // A later backup of the same timeline shows that the data directory was rolled back. New commits would reuse
+        // numbers that the backup already has.
         let newer = sources
             .backups
             .iter()
@@ -135,7 +133,7 @@ impl Recovery<'_> {
             promised,
             backed_up: 0,
         };
-        // Ignored and not deleted: an operator may still need it.
+        // A snapshot of another history is ignored and not deleted, since an operator may still need it.
         let (bases, others): (Vec<_>, Vec<_>) = bases
             .into_iter()
             .partition(|(head, _)| sources.fits(head, lineage));
@@ -163,7 +161,7 @@ impl Recovery<'_> {
                 if self.identity.lineage.until(end.history.timeline).is_none() =>
             {
                 tracing::warn!(%place, "ignoring the end record of the WAL: it is of another history");
-                // Its numbers mean other commits, so it proves nothing.
+                // Its numbers refer to other commits, so it proves nothing.
                 return Ok(StoredEnd::Damaged);
             }
             StoredEnd::Partial(_) => tracing::warn!(
@@ -215,14 +213,14 @@ impl Recovery<'_> {
             ));
         }
         let marked = sources.survey.marks.get(&end.written);
-        // The same numbers with other content: the log was replaced by a copy from another moment.
+        // If the content differs under the same numbers, the log was replaced by a copy from another moment.
         if marked.is_some_and(|marked| !marked.agrees(end.history)) {
             return lost(format!(
                 "the commits up to {} in the WAL differ from those that were written",
                 end.written
             ));
         }
-        // Logged and not fatal: the next snapshot contains these commits again.
+        // This is logged and not fatal: the next snapshot contains these commits again.
         if sources.promised > logged {
             tracing::error!(
                 from = logged + 1,
@@ -261,7 +259,7 @@ impl Recovery<'_> {
                 problems.push(format!("the WAL does not continue {}", path.display()));
                 continue;
             }
-            // Read to its end before the old engine is given up for it.
+            // The snapshot is read to its end before it replaces the old engine.
             match read_to_end(path, self.schema) {
                 Ok(()) => {
                     self.report_rebuild(describe(head, path), sources.last());
@@ -311,7 +309,7 @@ pub(in crate::store) fn describe(head: &SnapshotHead, path: &Path) -> String {
     )
 }
 
-/// Newest first; files with an unreadable head are logged and skipped.
+/// Returns the snapshots of a directory, newest first. Files with an unreadable head are logged and skipped.
 pub(in crate::store) fn snapshots(
     directory: &Path,
     schema: &Schema,

@@ -43,7 +43,7 @@ pub(in crate::store) struct Identity {
     pub(in crate::store) begun: bool,
 }
 
-/// True for a store, a staged one, or if the directory cannot be read.
+/// Returns true for a store or a staged store, and if the directory cannot be read.
 #[must_use]
 pub fn has_data(directory: &Path) -> bool {
     let place = StoreLayout::new(directory, false);
@@ -63,7 +63,7 @@ impl StoreLayout {
         self.data.join("store")
     }
 
-    /// The newest complete engine directory, and all others (incomplete or replaced).
+    /// Returns the newest complete engine directory, and all others (incomplete or replaced).
     pub(in crate::store) fn engines(
         &self,
     ) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
@@ -84,7 +84,6 @@ impl StoreLayout {
         Ok((current, found))
     }
 
-    /// Not opened before it is marked complete.
     pub(in crate::store) fn next_engine(&self) -> Result<EngineDir, StoreError> {
         let (current, others) = self.engines()?;
         let numbers = others.iter().chain(&current).map(|engine| engine.number);
@@ -99,8 +98,8 @@ impl StoreLayout {
         self.store().join("log")
     }
 
-    /// Not in the directory of the WAL, which may be lost as a whole.
     pub(in crate::store) fn log_end(&self) -> PathBuf {
+        // The file is not in the directory of the WAL, which may be lost as a whole.
         with_suffix(&self.log(), ".end")
     }
 
@@ -116,7 +115,7 @@ impl StoreLayout {
         self.data.join("restored")
     }
 
-    /// Where the replaced store is during an installation by two renames.
+    /// The place of the replaced store during an installation by two renames.
     pub(in crate::store) fn replaced_store(&self) -> PathBuf {
         self.restored().join("given-up")
     }
@@ -159,8 +158,8 @@ impl StoreLayout {
         self.store().exists()
     }
 
-    /// The WAL is created after the identity, so that a first start that was interrupted before is
-    /// simply repeated.
+    /// The identity is written before everything else, so that a first start that was interrupted before
+    /// it is simply repeated.
     pub(in crate::store) fn is_initialised(&self) -> bool {
         let store = self.store();
         let parts = ["identity", "identity.copy", "log", "base", "sled.1"];
@@ -195,14 +194,13 @@ impl StoreLayout {
     pub(in crate::store) fn write_identity(&self, identity: &Identity) -> Result<(), StoreError> {
         make_directory(&self.store(), self.sync)?;
         let text = write(identity);
-        // One after the other, so that a power cut leaves at least one of them whole.
+        // The copies are written one after the other, so that a power cut leaves at least one of them complete.
         for name in ["identity", "identity.copy"] {
             replace_file(&self.store().join(name), text.as_bytes(), self.sync)?;
         }
         Ok(())
     }
 
-    /// `aside/` keeps the last two of each kind.
     pub(in crate::store) fn move_aside(
         &self,
         path: &Path,
@@ -220,7 +218,7 @@ impl StoreLayout {
             of_kind.extend(number.map(|number| (number, path)));
         }
         of_kind.sort();
-        // Above all existing numbers, so that the highest number is the latest.
+        // The number is above all existing ones, so that the highest number is the latest.
         let number = of_kind.last().map_or(1, |(last, _)| last + 1);
         let moved = aside.join(format!("{kind}.{number}"));
         rename(path, &moved, self.sync)?;
@@ -249,9 +247,8 @@ impl StoreLayout {
         self.store().join("upgrade-backup")
     }
 
-    /// Marks the staged store as complete, so that the next start installs it.
     pub(in crate::store) fn mark_staged_complete(&self) -> Result<(), StoreError> {
-        // An empty file that is renamed into place: it exists only if everything before it was synced.
+        // The empty file is renamed into place: it exists only if everything before it was synced.
         Ok(replace_file(&self.staged().whole(), b"", self.sync)?)
     }
 
@@ -260,7 +257,7 @@ impl StoreLayout {
     }
 
     /// Installs a staged store and keeps the replaced one. After a kill at any step, the next start
-    /// completes it.
+    /// completes the installation.
     pub(in crate::store) fn install_staged(&self) -> Result<(), StoreError> {
         let staged = self.staged();
         if staged.whole().exists() {
@@ -291,7 +288,6 @@ impl StoreLayout {
         }
     }
 
-    /// Exchanges the store and the staged one, in one atomic step where possible.
     fn exchange_with_staged(&self, staged: &Self) -> Result<(), StoreError> {
         let (new, old) = (staged.store(), self.store());
         match renameat_with(CWD, &new, CWD, &old, RenameFlags::EXCHANGE) {
@@ -303,11 +299,11 @@ impl StoreLayout {
         }
     }
 
-    /// Logs if the file system cannot exchange two directories, before a restore depends on it.
+    /// Logs a message if the file system cannot exchange two directories, before a restore depends on it.
     pub(in crate::store) fn report_missing_exchange(&self) {
         let restored = self.restored();
         let [one, other] = ["one", "other"].map(|name| restored.join(name));
-        // In the staging directory, where the next start removes leftovers.
+        // The test uses the staging directory, where the next start removes leftovers.
         let made = [&restored, &one, &other].map(|path| fs::create_dir(path).is_ok());
         if made == [true; 3]
             && let Err(errno) = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)
@@ -444,9 +440,9 @@ pub(in crate::store) const fn check_format(found: u32, known: u32) -> Result<(),
     Ok(())
 }
 
-/// "Permission denied" without a path does not help an operator.
 fn unusable(directory: &Path, error: io::Error) -> StoreError {
     match StoreError::from(error) {
+        // "Permission denied" without a path does not help an operator.
         StoreError::Io(why) => {
             StoreError::Io(format!("the data directory {}: {why}", directory.display()))
         }

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use crate::store::StoreError;
 
-/// The changes of one tree. Collected at the first read of single keys, since most trees are never
-/// read before the engine is ready.
+/// The changes of one tree. They are collected at the first read of single keys, since most trees are
+/// never read before the engine is ready.
 #[derive(Default)]
 pub(in crate::store) struct LoggedTree {
     /// Indexes of the segments that change the tree, in order.
@@ -18,7 +18,6 @@ pub(in crate::store) struct LoggedTree {
 }
 
 impl LoggedTree {
-    /// Returns the changes, which `collect` reads if they are not in memory yet.
     pub(in crate::store) fn sorted(
         &self,
         collect: impl FnOnce(&mut LoggedChanges) -> Result<(), StoreError>,

@@ -51,7 +51,7 @@ impl Recovery<'_> {
             Err(error) => return Err(error),
         };
         let snapshots = sources.snapshots.iter().chain(&sources.backups);
-        // The state that the undamaged part of the WAL extends furthest.
+        // The best snapshot is the one that the undamaged part of the WAL extends furthest.
         let best = snapshots
             .filter(|(head, _)| sources.fits(head, &self.identity.lineage))
             .map(|(head, path)| (sources.survey.reaches(head.number), path))
@@ -60,7 +60,7 @@ impl Recovery<'_> {
         let segments = &sources.survey.segments;
         let opened = match (engine, best) {
             (Some((number, applied, engine)), best)
-                // An engine that reaches as far is preferred, since it needs no rebuild.
+                // An engine that reaches at least as far is preferred, since it needs no rebuild.
                 if best.is_none_or(|(reaches, _)| reaches <= number) =>
             {
                 let last = self.identity.lineage.commit(number);
@@ -103,7 +103,7 @@ impl Recovery<'_> {
             lost = loss.count(),
             "an operator accepted the loss of commits; the store continues without them in a new timeline"
         );
-        // Commits after the gap are useless, and their numbers will be used again.
+        // The commits after the gap are useless, and their numbers will be used again.
         if self.layout.log().exists() {
             let kept = self.layout.move_aside(&self.layout.log(), "log")?;
             tracing::warn!(kept = %kept.display(), "moved the WAL aside");

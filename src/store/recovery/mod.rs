@@ -1,4 +1,4 @@
-//! Opening a store: layout on disk, evidence of what was promised, recovery and salvage.
+//! Opening a store: layout on disk, evidence of the promised commits, recovery and salvage.
 
 pub(in crate::store) mod engine_checks;
 pub(in crate::store) mod evidence;

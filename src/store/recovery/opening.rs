@@ -35,11 +35,11 @@ use crate::store::wal::{FileLog, Resume, Survey};
 
 pub(in crate::store) struct Recovered {
     pub(in crate::store) engine: Arc<dyn Engine>,
-    /// The WAL to append to; `None` if the disk is not writable.
+    /// `None` if the disk is not writable.
     pub(in crate::store) log: Option<FileLog>,
     pub(in crate::store) number: u64,
     pub(in crate::store) snapshot: Option<SnapshotHead>,
-    /// A new snapshot is then needed.
+    /// Whether snapshot and WAL are not contiguous, so that a new snapshot is needed.
     pub(in crate::store) broken_chain: bool,
     pub(in crate::store) identity: Identity,
     pub(in crate::store) loss: Option<Loss>,
@@ -49,18 +49,16 @@ pub(in crate::store) struct Recovery<'a> {
     pub(in crate::store) layout: &'a StoreLayout,
     pub(in crate::store) schema: &'a Schema,
     pub(in crate::store) on_failure: OnFailure,
-    /// Only the snapshots of these timelines are used.
     pub(in crate::store) identity: Identity,
     pub(in crate::store) seed: [u8; 16],
     pub(in crate::store) accept_loss: bool,
-    /// Begins a new timeline.
     pub(in crate::store) fork: bool,
     pub(in crate::store) backups: Option<&'a Path>,
     /// Returns whether any space was released.
     pub(in crate::store) make_room: &'a dyn Fn() -> bool,
     pub(in crate::store) patience: Duration,
     pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
-    /// An engine that is open already, of a store that lacks only the WAL.
+    /// An engine that is already open, if only the WAL is missing.
     pub(in crate::store) held: Option<Opened>,
 }
 
@@ -78,14 +76,14 @@ impl Recovery<'_> {
             None => self.sled(&sources),
         };
         let sled = match opened {
-            // Opening needs some space; the ballast is kept for this.
+            // Opening needs some space, for which the ballast file is reserved.
             Err(StoreError::Full) if (self.make_room)() => self.sled(&sources),
             other => other,
         };
         match sled {
             Ok(opened) => {
                 let begin = sources.snapshots.first().map_or(0, |(head, _)| head.number);
-                // Either means that commits exist in the engine only, until a new snapshot is written.
+                // In both cases some commits exist only in the engine until a new snapshot is written.
                 let broken =
                     opened.number > sources.in_snapshot_and_wal() || !sources.continues(begin);
                 self.open_wal(sources, opened, broken, None)
@@ -107,7 +105,7 @@ impl Recovery<'_> {
                     loss: None,
                 })
             }
-            // Only an operator sets this.
+            // Only an operator sets `accept_loss`.
             Err(StoreError::Lost(_)) if self.accept_loss => self.open_without_lost_commits(sources),
             Err(error) => Err(error),
         }
@@ -172,7 +170,7 @@ impl Recovery<'_> {
         Ok(log)
     }
 
-    /// Every promised commit is in the engine, by replay or by a rebuild.
+    /// Returns an engine with every promised commit, after a replay or a rebuild.
     fn sled(&self, sources: &RecoverySource) -> Result<Opened, StoreError> {
         // If snapshot and WAL lack a promised commit, only the engine can have it.
         if sources.promised <= sources.in_snapshot_and_wal() {
@@ -231,7 +229,7 @@ impl Recovery<'_> {
     pub(in crate::store) fn open_sled(&self) -> Result<WatchedEngine<SledEngine>, StoreError> {
         let (current, others) = self.layout.engines()?;
         for other in others {
-            // Its creation was interrupted, or another engine has replaced it.
+            // The creation of this engine was interrupted, or another engine has replaced it.
             fs::remove_dir_all(other.path)?;
         }
         let Some(current) = current else {
@@ -278,12 +276,12 @@ impl Recovery<'_> {
         let number = sources.last();
         let snapshot = sources.snapshots.first();
         let begin = snapshot.map_or(0, |(head, _)| head.number);
-        // The stand-in would answer reads wrongly.
+        // A stand-in on an incomplete WAL would give wrong answers.
         if number == 0 || begin > number || !sources.continues(begin) {
             return Ok(None);
         }
         for other in others {
-            // Its creation was interrupted, or another engine has replaced it.
+            // The creation of this engine was interrupted, or another engine has replaced it.
             fs::remove_dir_all(other.path)?;
         }
         let opening = current
@@ -291,16 +289,16 @@ impl Recovery<'_> {
             .map(|current| self.open_unverified(current));
         let path = snapshot.map(|(_, path)| path.as_path());
         let segments = &sources.survey.segments;
-        // Runs while sled opens, which takes at least as long.
+        // This runs while sled opens, which takes at least as long.
         let stand_in = DurableReader::open(path, segments, number, self.schema);
         let patience = useful_patience(self.patience, current.as_ref());
         let found = match (opening, current) {
             (Some(opening), Some(current)) => {
                 match opening?.wait(&current, &AtomicBool::new(false)) {
                     Ok(engine) => {
-                        // The preparation checks its timeline, and rebuilds it if it is another one.
+                        // The preparation checks the timeline, and rebuilds an engine of another one.
                         let applied = engine.applied()?.number;
-                        // The engine has commits that the WAL lacks: `sled` handles that case.
+                        // The engine has commits that the WAL lacks. The caller handles that case.
                         if applied > number || !sources.continues(applied) {
                             return Ok(None);
                         }
@@ -312,7 +310,7 @@ impl Recovery<'_> {
                         }
                     }
                     Err(StoreError::Engine(why)) => FoundEngine::Unusable(why),
-                    // `sled` then handles the full disk.
+                    // The caller handles the full disk.
                     Err(StoreError::Full) => return Ok(None),
                     Err(error) => return Err(error),
                 }
@@ -365,7 +363,6 @@ impl Recovery<'_> {
         })
     }
 
-    /// The old engine is moved aside only once the new one is complete.
     pub(in crate::store) fn rebuild(
         &self,
         state: DurableState<'_>,
@@ -373,6 +370,7 @@ impl Recovery<'_> {
         let number = state.last.number;
         let next = self.layout.next_engine()?;
         let engine = make_engine(&next, self.layout, state, &AtomicBool::new(false))?;
+        // The old engine is moved aside only once the new one is complete.
         for old in self.layout.engines()?.1 {
             let moved = self.layout.move_aside(&old.path, "sled")?;
             tracing::warn!(kept = %moved.display(), "moved the damaged engine aside");
@@ -397,7 +395,7 @@ fn gap_after(survey: &Survey, applied: u64) -> String {
     }
 }
 
-/// A fault is recorded for the next start and reported.
+/// Supervises an engine. A fault is reported and recorded for the next start.
 pub(in crate::store) fn watched(
     engine: SledEngine,
     directory: &EngineDir,

@@ -23,7 +23,7 @@ pub struct Salvaged {
     pub missing: Vec<String>,
 }
 
-/// Exports what is readable of the store in a data directory, which no process may have open.
+/// Exports the readable records of a store. No process may have the data directory open.
 pub fn salvage(
     directory: &Path,
     schema: &Schema,
@@ -35,7 +35,7 @@ pub fn salvage(
     let mut missing = Vec::new();
     let memory = MemoryEngine::default();
     let instance = layout
-        // An unreadable identity does not matter: the import gets a new one.
+        // An unreadable identity does not matter, since the import creates a new one.
         .identity()
         .map_or([0; 16], |identity| identity.instance);
     let mut begin = 0;
@@ -81,7 +81,7 @@ pub fn salvage(
     }
     for segment in &survey.segments {
         read_segment(segment, &mut |frame, _| {
-            // Later frames than `next` belong to another log.
+            // Frames from `next` on belong to another log.
             if frame.number <= begin || frame.number >= survey.next {
                 return Ok(());
             }

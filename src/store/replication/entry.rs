@@ -1,8 +1,8 @@
 //! An entry of the shared log, and its encoding.
 //!
-//! The system that keeps the log is trusted to order entries and not to lose them, but not to return
-//! every bit as it was written: an entry has a checksum over all of it, and names its predecessor by
-//! the chain digest that the local log has as well.
+//! The system that stores the log is trusted to order entries and not to lose them, but not to return
+//! every bit as it was written. An entry therefore has a checksum over all of its bytes, and contains
+//! the chain digest of its predecessor, which the local WAL has as well.
 
 use std::io::Read as _;
 
@@ -14,12 +14,12 @@ use crate::store::snapshot::history::History;
 pub type FleetId = [u8; 16];
 pub type MemberId = [u8; 16];
 
-/// Bytes of a batch before compression, so that a damaged or hostile entry cannot fill the memory.
+/// Maximum size of a batch before compression, so that a damaged or hostile entry cannot fill the memory.
 pub const BATCH_MAX: usize = 16 * 1024 * 1024;
-/// Bytes of an encoded entry. Above this a plan belongs in several commits: etcd takes requests of up to
-/// 1.5 MiB.
+/// Maximum size of an encoded entry. A larger change must be split into several commits: etcd accepts requests of up
+/// to 1.5 MiB.
 pub const ENTRY_MAX: usize = 1024 * 1024;
-/// Smaller batches gain less than the time costs.
+/// Compressing a smaller batch costs more time than it saves.
 const DEFLATE_FROM: usize = 16 * 1024;
 
 const MAGIC: &[u8; 4] = b"pge1";
@@ -31,13 +31,13 @@ const CHECKSUM: usize = 4;
 pub struct Entry {
     pub fleet: FleetId,
     pub number: u64,
-    /// The claim under which it was appended.
+    /// Epoch of the claim under which the entry was appended.
     pub epoch: u64,
     pub member: MemberId,
-    /// Drawn for each plan: tells one's own entry from another at the same number.
+    /// Random for each entry. It distinguishes a member's own entry from another one with the same number.
     pub nonce: [u8; 16],
     pub format: u32,
-    /// Timeline, and chain digest of the predecessor.
+    /// Timeline and chain digest of the predecessor.
     pub before: History,
     pub batch: Vec<u8>,
 }
@@ -69,7 +69,7 @@ impl Entry {
         let packed = (self.batch.len() >= DEFLATE_FROM)
             .then(|| deflate(&self.batch))
             .flatten()
-            // Sealed records do not shrink.
+            // Some data does not shrink, such as encrypted values.
             .filter(|packed| packed.len() < self.batch.len());
         let (form, body) = match &packed {
             Some(packed) => (DEFLATED, packed),
@@ -89,7 +89,7 @@ impl Entry {
         bytes.extend_from_slice(body);
         let sum = crc32fast::hash(&bytes);
         bytes.extend(sum.to_le_bytes());
-        // Checked here and not by the server of the log, whose refusal would look like an outage.
+        // The size is checked here and not by the server of the log, whose rejection would look like an outage.
         match bytes.len() > ENTRY_MAX {
             true => Err(EntryError::TooLarge),
             false => Ok(bytes),
@@ -100,12 +100,12 @@ impl Entry {
         let (covered, sum) = bytes
             .split_last_chunk::<CHECKSUM>()
             .ok_or(EntryError::Incomplete)?;
-        // Before anything else: no field of a damaged entry means anything.
+        // The checksum comes first: no field of a damaged entry is meaningful.
         if crc32fast::hash(covered) != u32::from_le_bytes(*sum) {
             return Err(EntryError::Checksum);
         }
         let mut rest = covered;
-        // The checksum is right, so another start means another version and no damage.
+        // The checksum is correct, so another magic number means another version and not damage.
         if take(&mut rest)? != *MAGIC {
             return Err(EntryError::Newer);
         }
@@ -148,16 +148,16 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], EntryError> {
     Ok(*head)
 }
 
-/// `None` if it fails, which reading from memory does not.
 fn deflate(batch: &[u8]) -> Option<Vec<u8>> {
     let mut packed = Vec::new();
+    // Reading from memory does not fail.
     let read = DeflateEncoder::new(batch, Compression::fast()).read_to_end(&mut packed);
     read.ok().map(|_| packed)
 }
 
 fn inflate(packed: &[u8]) -> Result<Vec<u8>, EntryError> {
     let mut batch = Vec::new();
-    // One byte more than allowed, so that a longer batch is noticed and not cut off.
+    // One byte more than allowed is read, so that a longer batch is detected and not cut off.
     let most = BATCH_MAX as u64 + 1;
     DeflateDecoder::new(packed)
         .take(most)
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(Entry::decode(&bytes), Ok(large));
         let oversized = entry(vec![b'x'; BATCH_MAX + 1]);
         assert_eq!(oversized.encode(), Err(EntryError::TooLarge));
-        // Without a pattern, so that it stays as large.
+        // Data without a pattern does not shrink.
         let mut state = 1_u32;
         let noise = std::iter::repeat_with(|| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -246,7 +246,7 @@ mod tests {
         });
         let noise = entry(noise.take(ENTRY_MAX).collect());
         assert_eq!(noise.encode(), Err(EntryError::TooLarge));
-        // A small file that unpacks to gigabytes is stopped at the limit.
+        // A small entry that would unpack to gigabytes is rejected at the limit.
         let bomb = deflate(&vec![0; BATCH_MAX + 1]).unwrap();
         assert_eq!(inflate(&bomb), Err(EntryError::TooLarge));
     }

@@ -1,4 +1,4 @@
-//! A member of a fleet: appends as the owner, follows as any other.
+//! A fleet member: it appends as the owner, and otherwise follows.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{Appended, Claim, SharedLog, SharedLogError};
 use crate::store::StoreError;
 use crate::store::snapshot::history::History;
 
-/// Entries that are read at a time.
+/// Approximate size of the entries that are read at a time.
 const READ_BYTES: usize = 4 * 1024 * 1024;
 
 /// The last commit that a member has applied. Numbers of different timelines are not comparable.
@@ -20,7 +20,7 @@ pub struct Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     Follower,
-    /// Has applied everything that was appended before its claim.
+    /// The member has applied everything that was appended before its claim.
     Owner {
         epoch: u64,
     },
@@ -28,11 +28,11 @@ pub enum Role {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appending {
-    /// The entry is in the log and applied: the change may be answered.
+    /// The entry is in the log and applied, so the change may be answered.
     Committed,
-    /// The entry is not in the log and never will be: another member is or becomes the owner.
+    /// The entry is not in the log and never will be, because another member is or becomes the owner.
     Moved,
-    /// Unknown. [`Member::settle`] must find out before the next append; the plan has no answer yet.
+    /// The outcome is unknown. [`Member::settle`] must determine it before the next append.
     Unsettled,
 }
 
@@ -52,7 +52,7 @@ pub enum ReplicationError {
         "entry {number} of the shared log has format {found}; this version reads up to {known}: install the version of the owner"
     )]
     Newer { number: u64, found: u32, known: u32 },
-    /// The entry is in the shared log and not in the local store: only a restart can go on.
+    /// The entry is in the shared log and not in the local store. The process must restart.
     #[error(transparent)]
     Local(StoreError),
     #[error("an append is not settled yet")]
@@ -61,7 +61,7 @@ pub enum ReplicationError {
 
 type Applied = Result<(), StoreError>;
 
-/// One process uses one member, on the thread that writes to its store.
+/// A process has one member, which it uses on the writer thread of its store.
 #[derive(Clone, Hash)]
 pub struct Member {
     fleet: FleetId,
@@ -74,7 +74,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// A member begins as a follower, at what its own store has after recovery.
+    /// Creates a follower at the position of its own store after recovery.
     #[must_use]
     pub const fn new(fleet: FleetId, id: MemberId, format: u32, at: Position) -> Self {
         Self {
@@ -102,7 +102,6 @@ impl Member {
         self.unsettled.is_none()
     }
 
-    /// Tries to become the owner, or renews the claim.
     pub fn claim(
         &mut self,
         log: &mut dyn SharedLog,
@@ -115,7 +114,7 @@ impl Member {
         self.take(claim, log, apply)
     }
 
-    /// Takes the outcome of [`SharedLog::claim`], which may have been called on another connection.
+    /// Processes the outcome of [`SharedLog::claim`], which may have been called on another connection.
     pub fn take(
         &mut self,
         claim: Claim,
@@ -129,8 +128,8 @@ impl Member {
             Claim::Held { epoch } if self.role == Role::Owner { epoch } => {}
             Claim::Held { epoch } => {
                 self.role = Role::Follower;
-                // Under this claim nobody else appends, so what the barrier reaches is all there is: plans
-                // see every earlier commit.
+                // Under this claim no other member appends. After the barrier the member has every entry, so that its
+                // transactions see every earlier commit.
                 self.barrier(log, apply)?;
                 self.role = Role::Owner { epoch };
             }
@@ -147,8 +146,8 @@ impl Member {
     ) -> Result<(), ReplicationError> {
         let head = log.head()?;
         if head < self.at.number {
-            // Entries that were answered are gone, as after the restore of an old copy. To go on would give
-            // their numbers away again.
+            // Acknowledged entries are missing, as after the restore of an old copy of the log. New entries would reuse
+            // their numbers.
             return Err(ReplicationError::LogIsBehind {
                 head,
                 applied: self.at.number,
@@ -160,8 +159,8 @@ impl Member {
         Ok(())
     }
 
-    /// Compares the member's last commit with the log, if that still has it. Once before anything else:
-    /// from then on each entry proves that it continues the one before.
+    /// Compares the member's last commit with the log, if the log still has it. One check at the start is enough:
+    /// every later entry proves that it continues its predecessor.
     pub fn verify(&self, log: &mut dyn SharedLog) -> Result<(), ReplicationError> {
         let (head, applied) = (log.head()?, self.at.number);
         if head < applied {
@@ -169,7 +168,7 @@ impl Member {
         }
         let number = applied;
         match log.read(number, 1, Duration::ZERO) {
-            // What continues a truncated log is checked when it is applied.
+            // The next entry of a truncated log is checked when it is applied.
             Err(SharedLogError::Truncated { first }) if first <= number + 1 => Ok(()),
             Err(error) => Err(error.into()),
             Ok(entries) => match entries.first() {
@@ -181,7 +180,7 @@ impl Member {
         }
     }
 
-    /// Applies entries that were read on another connection; those that are applied already are skipped.
+    /// Applies entries that were read on another connection. Entries that are already applied are skipped.
     pub fn accept(
         &mut self,
         entries: &[Entry],
@@ -197,7 +196,7 @@ impl Member {
         Ok(())
     }
 
-    /// Applies the next entries, if there are any; returns their number.
+    /// Applies the next entries, if there are any, and returns how many.
     pub fn follow(
         &mut self,
         log: &mut dyn SharedLog,
@@ -205,7 +204,7 @@ impl Member {
         apply: &mut dyn FnMut(&Entry) -> Applied,
     ) -> Result<usize, ReplicationError> {
         if !self.is_settled() {
-            // The next entry may be the unsettled one, and its plan would miss its answer.
+            // The next entry may be the unsettled one, whose caller would then get no answer.
             return Err(ReplicationError::Unsettled);
         }
         let entries = log.read(self.at.number + 1, READ_BYTES, wait)?;
@@ -215,8 +214,8 @@ impl Member {
         Ok(entries.len())
     }
 
-    /// Appends a batch as the owner. `nonce` is random. `apply` writes the entry to the local log and
-    /// publishes it; it runs only once the entry is in the shared log.
+    /// Appends a batch as the owner. `nonce` is random. `apply` writes the entry to the local WAL and publishes it. It
+    /// runs only once the entry is in the shared log.
     pub fn append(
         &mut self,
         log: &mut dyn SharedLog,
@@ -225,7 +224,7 @@ impl Member {
         apply: &mut dyn FnMut(&Entry) -> Applied,
     ) -> Result<Appending, ReplicationError> {
         if !self.is_settled() {
-            // The next number is not known before.
+            // The next number is unknown until the open append is settled.
             return Err(ReplicationError::Unsettled);
         }
         let Role::Owner { epoch } = self.role else {
@@ -241,7 +240,7 @@ impl Member {
             before: self.at.history,
             batch,
         };
-        // Found before it is sent, since a log that refuses for ever would never settle.
+        // A large entry is checked before it is sent: an append that the log always rejects would never be settled.
         if entry.batch.len() > ENTRY_MAX / 2
             && let Err(why) = entry.encode()
         {
@@ -251,8 +250,8 @@ impl Member {
         self.attempt(entry, log, apply)
     }
 
-    /// Finds out what became of an append without an answer, and repeats it if it is still possible.
-    /// Returns `None` if there is none.
+    /// Determines the outcome of an append without an answer, and repeats the append if that is still possible.
+    /// Returns `None` if there is no such append.
     pub fn settle(
         &mut self,
         log: &mut dyn SharedLog,
@@ -285,7 +284,7 @@ impl Member {
         log: &mut dyn SharedLog,
         apply: &mut dyn FnMut(&Entry) -> Applied,
     ) -> Result<Appending, ReplicationError> {
-        // Always the same bytes at the same number: however often they arrive, they are appended once.
+        // Every attempt sends the same bytes with the same number, so they are appended at most once.
         let appended = match log.append(entry) {
             Err(SharedLogError::Unknown(_) | SharedLogError::Refused(_)) => {
                 return Ok(Appending::Unsettled);
@@ -296,8 +295,8 @@ impl Member {
             self.apply(entry, apply)?;
             return Ok(Appending::Committed);
         }
-        // The number is taken, perhaps by an earlier attempt, or the claim has ended. Either is final, so no
-        // attempt can succeed from here on: what the slot holds now is what became of the plan.
+        // The number is taken, perhaps by an earlier attempt, or the claim has ended. Both are final, so no attempt can
+        // succeed any more, and the present entry with this number shows the outcome.
         let slot = match log.read(entry.number, 1, Duration::ZERO) {
             Err(SharedLogError::Unknown(_) | SharedLogError::Refused(_)) => {
                 return Ok(Appending::Unsettled);
@@ -311,7 +310,6 @@ impl Member {
         Ok(Appending::Moved)
     }
 
-    /// Gives the ownership up, for a planned stop.
     pub fn resign(&mut self, log: &mut dyn SharedLog) -> Result<(), ReplicationError> {
         if !self.is_settled() {
             return Err(ReplicationError::Unsettled);
@@ -343,7 +341,7 @@ impl Member {
             let why = EntryError::Number;
             return Err(SharedLogError::Damaged { number, why }.into());
         }
-        // Equal numbers do not mean equal histories; equal chain digests do.
+        // Equal numbers do not prove equal histories, but equal chain digests do.
         if entry.before != self.at.history {
             return Err(ReplicationError::Diverged { number });
         }
@@ -380,7 +378,7 @@ mod tests {
         Ok(())
     }
 
-    /// A log with two entries, and the member that has appended them.
+    /// Returns a log with two entries and the member that appended them.
     fn filled(batches: [&[u8]; 2]) -> (MemoryLog, Member) {
         let (mut log, mut owner) = (MemoryLog::new(0), member(1));
         owner.claim(&mut log, &mut ignore).unwrap();
@@ -394,7 +392,7 @@ mod tests {
     #[test]
     fn log_that_lost_entries_or_has_others_stops_the_member() {
         let (mut log, owner) = filled([b"a", b"b"]);
-        // An old copy of the log: it ends before what was acknowledged.
+        // An old copy of the log ends before the last acknowledged entry.
         let mut old = log.clone();
         old.entries.pop_back();
         old.head = 1;
@@ -406,13 +404,13 @@ mod tests {
         let ahead = || Member::new(FLEET, [2; 16], 1, owner.position());
         assert_eq!(ahead().barrier(&mut old, &mut ignore), Err(behind.clone()));
         assert_eq!(ahead().claim(&mut old, &mut ignore), Err(behind));
-        // The old copy goes on with another entry at the same number, and then a third one.
+        // The old copy continues with another entry for the same number, and then with a third one.
         let (mut other, mut its_owner) = filled([b"a", b"c"]);
         let appended = its_owner.append(&mut other, [3; 16], b"d".to_vec(), &mut ignore);
         assert_eq!(appended, Ok(Appending::Committed));
         let diverged = Err(ReplicationError::Diverged { number: 3 });
         assert_eq!(ahead().barrier(&mut other, &mut ignore), diverged);
-        // A control: the log that the member knows goes on.
+        // The control: the log that the member knows continues.
         log.expire();
         let appended = owner_of(&mut log, owner.position());
         assert_eq!(appended, Ok(Appending::Committed));
@@ -437,7 +435,7 @@ mod tests {
                 applied.extend(&entry.batch);
                 Ok(())
             });
-            // The entry before it is applied, and nothing of this one.
+            // The entry before it is applied, and this one is not.
             assert_eq!(applied, b"a");
             result.unwrap_err()
         };

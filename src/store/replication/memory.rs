@@ -1,4 +1,4 @@
-//! A shared log in memory, for tests: what every backend promises, in its simplest form.
+//! A shared log in memory, for tests. It shows in the simplest form what every backend must guarantee.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use super::{Appended, Claim, Entry, MemberId, SharedLog, SharedLogError};
 
-/// It keeps encoded entries, so that the encoding is part of what is tested.
+/// The log stores encoded entries, so that the tests cover the encoding too.
 #[derive(Clone, Hash)]
 pub(super) struct MemoryLog {
     pub(super) entries: VecDeque<Arc<[u8]>>,
     pub(super) head: u64,
     pub(super) owner: Option<(MemberId, u64)>,
     epochs: u64,
-    /// Counts the appends, so that a defect shows that gives a number away again.
+    /// Counts the appends, so that a defect that reuses a number is found.
     pub(super) appends: usize,
 }
 
 impl MemoryLog {
-    /// A log that continues a store with commits up to `head`.
+    /// Creates a log that continues a store with commits up to `head`.
     pub(super) fn new(head: u64) -> Self {
         Self {
             entries: VecDeque::new(),
@@ -33,7 +33,7 @@ impl MemoryLog {
         self.head + 1 - self.entries.len() as u64
     }
 
-    /// The lease of the owner runs out.
+    /// Ends the lease of the owner.
     pub(super) fn expire(&mut self) {
         self.owner = None;
     }
@@ -51,7 +51,7 @@ impl MemoryLog {
 
 impl SharedLog for MemoryLog {
     fn append(&mut self, entry: &Entry) -> Result<Appended, SharedLogError> {
-        // The head and not the slot: after a truncation the slot of an old number is free again.
+        // The head is compared and not the slot: after a truncation the slot of an old number is free again.
         if self.head + 1 != entry.number || !self.holds(entry.epoch) {
             return Ok(Appended::Refused);
         }

@@ -1,12 +1,12 @@
-//! A log that several processes share, and how one of them plans while all apply.
+//! Replication over a log that several processes share: one of them appends, and all apply.
 //!
-//! At most one member at a time, the *owner*, appends; every member applies the entries in order to
-//! its own store. Safety rests on one rule, which each [`SharedLog`] keeps: an append succeeds only
-//! if, in one atomic step, the entry is the next one and the claim of its owner still holds. The
-//! lease behind a claim gives liveness only: a member that wrongly believes to be the owner can plan,
-//! but not append.
+//! At most one member at a time, the *owner*, appends. Every member applies the entries in order to
+//! its own store. Safety depends on one rule, which every [`SharedLog`] must guarantee: an append
+//! succeeds only if, in one atomic step, the entry is the next one and the claim of its owner still
+//! holds. The lease of a claim is needed for liveness only: a member that wrongly believes that it is
+//! the owner can plan a change but not append it.
 //!
-//! Nothing here knows what the entries mean, which system keeps the log, or the time.
+//! This module must not know what the entries mean, which system stores the log, or the time.
 
 mod entry;
 mod member;
@@ -25,14 +25,14 @@ pub use member::{Appending, Member, Position, ReplicationError, Role};
 pub(in crate::store) use replica::Replica;
 pub use replica::{ReplicaStatus, Replication};
 
-/// Every call is linearizable: it sees what was answered to any member before.
+/// Every call is linearizable: it sees the effects of all calls that were answered before, to any member.
 pub trait SharedLog {
     /// Appends an entry, in one atomic step that checks that the last number is `entry.number - 1` and
     /// that the claim `entry.epoch` holds.
     fn append(&mut self, entry: &Entry) -> Result<Appended, SharedLogError>;
 
-    /// Returns entries from a number on, in order and without a gap: about `bytes` of them, and at least
-    /// one if there is one. Waits up to `wait` for the first.
+    /// Returns entries from a number on, in order and without a gap: about `bytes` bytes, and at least one
+    /// entry if there is one. Waits up to `wait` for the first entry.
     fn read(
         &mut self,
         from: u64,
@@ -40,16 +40,15 @@ pub trait SharedLog {
         wait: Duration,
     ) -> Result<Vec<Entry>, SharedLogError>;
 
-    /// Returns the last number.
     fn head(&mut self) -> Result<u64, SharedLogError>;
 
-    /// Claims the log, or renews the claim of the member. A claim ends when its holder resigns, or does
-    /// not renew it within its lease.
+    /// Claims the log, or renews the claim of the member. A claim ends when its holder resigns or does not
+    /// renew it within its lease.
     fn claim(&mut self, member: MemberId) -> Result<Claim, SharedLogError>;
 
     fn resign(&mut self, member: MemberId) -> Result<(), SharedLogError>;
 
-    /// Removes the entries below a number. The caller makes sure that members have them synced.
+    /// Removes the entries below a number. The caller ensures that members have synced them.
     fn truncate(&mut self, below: u64) -> Result<(), SharedLogError>;
 }
 

@@ -1,5 +1,5 @@
-//! The model: three members over one log, every interleaving of their steps and of faults within a
-//! bound, and what must hold after each step. Each planted defect must break it.
+//! A model of three members over one log. It explores every interleaving of their steps and of faults within a
+//! bound, and checks the invariants after each step. Each planted defect must break an invariant.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashSet};
@@ -25,13 +25,13 @@ fn begin() -> Position {
     }
 }
 
-/// What becomes of an append on its way to the log and back.
+/// The fate of an append on its way to the log and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Network {
     Works,
     RequestLost,
     AnswerLost,
-    /// The caller gives up, and the request arrives at any later time.
+    /// The caller times out, and the request arrives at any later time.
     Delayed,
 }
 
@@ -42,27 +42,27 @@ const NETWORKS: [Network; 4] = [
     Network::Delayed,
 ];
 
-/// A defect of the log or of its use.
+/// A planted defect of the log or of its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Defect {
     None,
     /// The log appends at any number.
     NoHeadCheck,
-    /// The log checks that the slot is empty, which it also is after a truncation.
+    /// The log checks only that the slot is empty, which it also is after a truncation.
     SlotCheck,
     /// The log appends under an ended claim.
     NoEpochCheck,
-    /// A plan without an answer counts as committed.
+    /// An append without an answer counts as committed.
     UnknownIsCommitted,
-    /// A plan without an answer counts as failed.
+    /// An append without an answer counts as failed.
     UnknownIsFailed,
-    /// A plan is published before it is in the log.
+    /// A change is published before it is in the log.
     PublishedFirst,
-    /// The log is truncated below what is applied and not synced.
+    /// The log is truncated below entries that are applied but not synced.
     TruncatedUnsynced,
 }
 
-/// The bound: how often each of these may happen in one history.
+/// How often each event may happen in one history.
 #[derive(Clone, Copy, Hash)]
 struct Bound {
     plans: u8,
@@ -81,7 +81,7 @@ enum Step {
     Follow(usize),
     Sync(usize),
     Crash(usize),
-    /// A member that was away too long takes the state of another one.
+    /// A member that was away too long copies the state of another one.
     Join(usize, usize),
     Arrive(usize),
     Expire,
@@ -91,17 +91,17 @@ enum Step {
 #[derive(Clone, Hash)]
 struct Node {
     member: Member,
-    /// The plans that this member has applied, and how many of them a crash leaves.
+    /// The changes that this member has applied, and how many of them survive a crash.
     applied: Vec<u8>,
     synced: usize,
-    /// The unsettled plan, whose client waits.
+    /// The unsettled change, whose client waits.
     waiting: Option<u8>,
 }
 
 #[derive(Clone, Hash)]
 struct World {
     log: MemoryLog,
-    /// Every entry that ever was in the log, by plan; what the members must agree with.
+    /// Every entry that ever was in the log. The members must agree with it.
     appended: Vec<Entry>,
     delayed: Vec<Entry>,
     nodes: [Node; MEMBERS],
@@ -111,7 +111,7 @@ struct World {
     left: Bound,
 }
 
-/// The log as one member reaches it.
+/// The connection of one member to the log.
 struct Connection<'a> {
     log: &'a mut MemoryLog,
     delayed: &'a mut Vec<Entry>,
@@ -155,7 +155,7 @@ impl SharedLog for Connection<'_> {
     }
 
     fn read(&mut self, from: u64, _: usize, wait: Duration) -> Result<Vec<Entry>, SharedLogError> {
-        // One at a time, so that other steps come between any two entries.
+        // One entry is read at a time, so that other steps can come between any two entries.
         self.log.read(from, 1, wait)
     }
 
@@ -238,7 +238,7 @@ impl World {
         steps
     }
 
-    /// Returns why the step has broken something.
+    /// Returns the invariant that the step has broken, if any.
     fn take(&mut self, step: Step, defect: Defect) -> Result<(), String> {
         match step {
             Step::Claim(at) => {
@@ -344,7 +344,7 @@ impl World {
         self.answer(at, outcome.map(Some), defect)
     }
 
-    /// Answers the client of a member, as the outcome says.
+    /// Answers the client of a member according to the outcome.
     fn answer(
         &mut self,
         at: usize,
@@ -352,7 +352,7 @@ impl World {
         defect: Defect,
     ) -> Result<(), String> {
         let outcome = match outcome {
-            // The slot is gone: the member restarts without an answer to its client, and joins.
+            // The slot was truncated. The member restarts without an answer to its client, and joins.
             Err(ReplicationError::Log(SharedLogError::Truncated { .. })) => {
                 self.restart(at);
                 return Ok(());
@@ -372,7 +372,7 @@ impl World {
         Ok(())
     }
 
-    /// A power cut of a member, and its start: what was not synced is lost, and so are its clients.
+    /// A power cut and restart of a member: changes that were not synced are lost, and so are its clients.
     fn crash(&mut self, at: usize) {
         self.left.crashes -= 1;
         let node = &mut self.nodes[at];
@@ -394,7 +394,7 @@ impl World {
 
     fn join(&mut self, at: usize, peer: usize) {
         let peer = self.nodes[peer].clone();
-        // A snapshot is of a settled state, and synced before the member serves.
+        // A snapshot has a settled state, and is synced before the member serves.
         let node = &mut self.nodes[at];
         if peer.applied.len() > node.applied.len() && node.member.is_settled() {
             node.synced = peer.applied.len();
@@ -403,7 +403,7 @@ impl World {
         }
     }
 
-    /// Removes what two of three members have synced.
+    /// Removes the entries that two of three members have synced.
     fn truncate(&mut self, defect: Defect) {
         self.left.truncations -= 1;
         let mut reached: Vec<_> = (self.nodes.iter())
@@ -458,7 +458,7 @@ impl World {
     }
 }
 
-/// What an exploration has met, so that a model that explores nothing does not pass.
+/// Counts of an exploration, so that a model that explores nothing does not pass.
 #[derive(Default)]
 struct Met {
     states: usize,
@@ -469,13 +469,13 @@ struct Met {
 }
 
 fn digest(world: &World) -> u64 {
-    // Two of a million states agree by accident with a probability below 1 to 10 million.
+    // Two of a million states have the same hash with a probability below 1 in 10 million.
     let mut hasher = DefaultHasher::new();
     world.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Takes every order of steps, depth first, until all states within the bound are met or one is wrong.
+/// Explores every order of steps, depth first, until all states within the bound are known or one is wrong.
 fn explore(bound: Bound, defect: Defect) -> Result<Met, String> {
     let first = World::new(bound);
     let mut met = Met::default();
@@ -511,7 +511,7 @@ const QUIET: Bound = Bound {
     truncations: 0,
 };
 
-/// Each bound combines the faults that act on one another.
+/// Each bound combines faults that interact.
 const BOUNDS: [Bound; 3] = [
     Bound {
         faults: 2,
@@ -531,7 +531,7 @@ const BOUNDS: [Bound; 3] = [
     },
 ];
 
-/// Of the long form: all faults in one history.
+/// The bound of the long form: all faults in one history.
 const LONG: Bound = Bound {
     plans: 3,
     faults: 2,

@@ -1,7 +1,7 @@
-//! The writer of a store that is a member of a fleet: as the owner it appends each group of commits to the
-//! shared log before its own, and as any other member it applies what the owner has appended.
+//! The writer of a fleet member's store. The owner appends each group of commits to the shared log and then to
+//! its own WAL; the other members apply the entries of the owner.
 //!
-//! Whether a store has a replica is decided when it is opened. Without one nothing here runs.
+//! Whether a store has a replica is decided when it is opened. Without a replica, nothing in this module runs.
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,13 @@ use crate::store::commit::writer::{Writer, WriterMessage};
 use crate::store::write_batch::WriteBatch;
 use crate::store::{Store, StoreError};
 
-/// Between two attempts to find out what became of an append.
+/// Pause between two attempts to determine the outcome of an append.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
 pub struct Replication {
     pub fleet: FleetId,
     pub member: MemberId,
     pub log: Box<dyn SharedLog + Send>,
-    /// Random bytes.
     pub nonce: Box<dyn FnMut() -> [u8; 16] + Send>,
     /// How long a caller waits for an append without an answer.
     pub patience: Duration,
@@ -31,14 +30,15 @@ pub struct Replication {
 pub struct ReplicaStatus {
     pub position: Position,
     pub role: Role,
-    /// Entries that were applied without what their plans publish ([`Txn::publish`](crate::store::Txn::publish)): those of others,
-    /// and own ones that were settled after their callers had an error.
+    /// Number of entries that were applied without the states that their transactions publish
+    /// ([`Txn::publish`](crate::store::Txn::publish)): entries of other members, and own entries that were settled
+    /// after their callers got an error.
     pub followed: u64,
-    /// Bytes of all batches since the store joined.
+    /// Total size of all batches since the store joined.
     pub bytes: u64,
 }
 
-/// Refuses every commit until the store has joined its log.
+/// Rejects every commit until the store has joined its log.
 #[derive(Default)]
 pub(in crate::store) struct Replica(Option<Box<Joined>>);
 
@@ -61,12 +61,12 @@ impl Joined {
 }
 
 impl Store {
-    /// Joins the log of a fleet, as a follower. The store was opened as one of a member.
+    /// Joins the log of a fleet as a follower. The store must have been opened with `FleetAccess::Member`.
     pub fn replicate(&self, replication: Replication) -> Result<ReplicaStatus, StoreError> {
         self.on_writer(move |writer| writer.join(replication))
     }
 
-    /// Settles an append without an answer, takes the outcome of a claim, and applies entries.
+    /// Settles an append without an answer, applies entries, and processes the outcome of a claim.
     pub fn advance(
         &self,
         claim: Option<Claim>,
@@ -111,7 +111,7 @@ impl Writer {
                 "the store was not opened as that of a fleet member".to_owned(),
             ));
         }
-        // A disk that is not writable has no log.
+        // On a disk that is not writable there is no WAL.
         let history = self.log.history().ok_or(StoreError::Full)?;
         let at = Position {
             number: self.number,
@@ -143,14 +143,13 @@ impl Writer {
         let mut joined = joined.ok_or(StoreError::Moved)?;
         let done = work(self, &mut joined);
         if let Some(replica) = &mut self.replica {
-            // Also after an error: the next call may settle what is open.
+            // The replica is restored after an error too: the next call may settle the open append.
             replica.0 = Some(joined);
         }
         done
     }
 
-    /// Commits a group as the owner: shared log, own log, memory. The shared log makes it durable, so the
-    /// own log is synced later.
+    /// Commits a group as the owner. The shared log makes it durable, so the own WAL is synced later.
     pub(in crate::store) fn commit_shared(
         &mut self,
         group: WriteBatch,
@@ -158,7 +157,7 @@ impl Writer {
     ) -> Result<(), StoreError> {
         self.with_replica(|writer, joined| {
             writer.settle(joined)?;
-            // Also for a group without changes: what its plans have read may not be the last state.
+            // A group without changes is rejected too: its transactions may have read an outdated state.
             if joined.member.role() == Role::Follower {
                 return Err(StoreError::Moved);
             }
@@ -169,8 +168,8 @@ impl Writer {
                 return Err(StoreError::Full);
             }
             let batch = group.encode();
-            // The shared log first, then the own log, then readers see the change, then it is answered: nothing is
-            // shown that another member could lose.
+            // The order is shared log, own WAL, memory, answer. Readers must not see a change that the next owner may not
+            // have.
             writer.append_shared(joined, &batch)?;
             joined.bytes += batch.len() as u64;
             writer.append_own(joined.member.position().number, &batch)?;
@@ -181,10 +180,10 @@ impl Writer {
         })
     }
 
-    /// Waits for the outcome of an append up to the patience. Above it the outcome stays open:
+    /// Appends a batch and waits up to `patience` for the outcome. After that the outcome stays open, and the error is
     /// [`StoreError::Unsettled`].
     fn append_shared(&mut self, joined: &mut Joined, batch: &[u8]) -> Result<(), StoreError> {
-        // The caller writes it to the own log and publishes it.
+        // The caller writes the entry to the own WAL and publishes it.
         let mut done = |_: &Entry| Ok(());
         let Replication {
             log,
@@ -208,7 +207,7 @@ impl Writer {
         }
     }
 
-    /// One attempt to settle an append without an answer, before anything else is planned.
+    /// Makes one attempt to settle an append without an answer. Nothing else may be committed before.
     fn settle(&mut self, joined: &mut Joined) -> Result<(), StoreError> {
         if joined.member.is_settled() {
             return Ok(());
@@ -222,7 +221,7 @@ impl Writer {
         }
     }
 
-    /// Applies to the own store what `read` applies to the member.
+    /// Applies the entries that `read` passes to its callback to the own store.
     fn follow(
         &mut self,
         joined: &mut Joined,
@@ -249,20 +248,20 @@ impl Writer {
             place: format!("entry {} of the shared log", entry.number),
             what: "is not a batch of this version".to_owned(),
         })?;
-        // The log before the memory: what is read must survive a restart.
+        // The WAL comes before the memory: whatever readers see must survive a restart.
         self.append_own(entry.number, &entry.batch)?;
         self.publish(&group)?;
         self.apply_later(group)
     }
 
-    /// No error is transient here: the entry is in the shared log, and this store must not go on without it.
     fn append_own(&mut self, number: u64, batch: &[u8]) -> Result<(), StoreError> {
         let appended = self.log.append(number, batch);
+        // No error is transient here: the entry is in the shared log, and this store must not continue without it.
         self.or_fail(appended)?;
-        // Only after the append: a number that the log does not hold would leave a gap.
+        // The number advances after the append: a number that the WAL does not have would leave a gap.
         self.number = number;
         self.unsynced.get_or_insert_with(Instant::now);
-        // No sync for each entry: the shared log has it, and a member that lost its tail reads it from there.
+        // Entries are not synced one by one: a member that loses the end of its WAL reads it from the shared log again.
         if self.sync_timeout().is_zero() {
             self.sync()?;
         }
@@ -279,7 +278,7 @@ impl Writer {
             ReplicationError::Log(
                 error @ (SharedLogError::Unknown(_)
                 | SharedLogError::Refused(_)
-                // Another copy of the log may be sound; the reader counts the attempts.
+                // Another copy of the log may be intact. The reader counts the attempts.
                 | SharedLogError::Damaged { .. }),
             ) => StoreError::SharedLog(error),
             ReplicationError::Local(error) => self.core.failure.report(&error),

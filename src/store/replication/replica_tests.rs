@@ -1,4 +1,4 @@
-//! Stores as members of a fleet, over a log in memory.
+//! Tests of the stores of fleet members, over a log in memory.
 
 use std::fs;
 use std::path::Path;
@@ -22,12 +22,12 @@ const FLEET: [u8; 16] = [9; 16];
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Network {
     Works,
-    /// An append arrives, and its answer does not.
+    /// An append arrives, and its answer is lost.
     AnswerLost,
     Away,
 }
 
-/// The log as one member reaches it.
+/// The connection of one member to the log.
 #[derive(Clone)]
 struct Connection {
     log: Arc<Mutex<MemoryLog>>,
@@ -139,7 +139,7 @@ impl Node {
         status
     }
 
-    /// As the threads of a member do.
+    /// Runs one round of a member's threads.
     fn tick(&mut self) -> Result<ReplicaStatus, StoreError> {
         let claim = self.connection.claim([self.id; 16]).ok();
         let from = self.store().position()?.unwrap().number + 1;
@@ -152,7 +152,7 @@ impl Node {
     }
 }
 
-/// Three members, the first of which has begun the fleet with two records and is the owner.
+/// Returns three members. The first one has created the fleet with two records and is the owner.
 fn fleet() -> (Arc<Mutex<MemoryLog>>, [Node; 3]) {
     let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let single = open(directories[0].path(), FleetAccess::Refuse, 1).unwrap();
@@ -205,13 +205,13 @@ fn followers_apply_what_the_owner_commits_and_one_of_them_continues() {
     for key in 3..30 {
         nodes[0].put(key).unwrap();
     }
-    // Without changes of their own.
+    // A follower rejects changes.
     assert_eq!(nodes[1].put(99), Err(StoreError::Moved));
     for node in &mut nodes[1..] {
         assert_eq!(node.tick().unwrap().role, Role::Follower);
     }
     assert_equal(&nodes);
-    // The owner's process is killed; another one takes over with all that was acknowledged.
+    // The owner's process is killed. Another member takes over with every acknowledged change.
     nodes[0].store = None;
     log.lock().expire();
     assert!(matches!(nodes[1].tick().unwrap().role, Role::Owner { .. }));
@@ -229,9 +229,9 @@ fn owner_that_lost_its_claim_commits_nothing() {
     let (log, mut nodes) = fleet();
     log.lock().expire();
     nodes[1].tick().unwrap();
-    // It does not know yet.
+    // The old owner does not know about the new one yet.
     assert_eq!(nodes[0].put(3), Err(StoreError::Moved));
-    // Not even an answer that rests on what it has read.
+    // It does not even answer with the result of a read.
     let read = nodes[0]
         .store()
         .write(Durability::Durable, |_| Ok::<_, StoreError>(7));
@@ -253,7 +253,7 @@ fn append_without_an_answer_is_settled_before_anything_else_is_planned() {
             false => Network::Away,
         };
         assert_eq!(nodes[0].put(3), Err(StoreError::Unsettled));
-        // Not even a plan that changes nothing.
+        // A transaction without changes is not answered either.
         let read = nodes[0]
             .store()
             .write(Durability::Durable, |_| Ok::<_, StoreError>(7));
@@ -269,7 +269,7 @@ fn append_without_an_answer_is_settled_before_anything_else_is_planned() {
         }
         assert_equal(&nodes);
         assert_eq!(all(nodes[1].store()).len(), 4);
-        // Its plan had an error as its answer, so that the services must look again.
+        // The caller got an error, so the services must derive their states again.
         assert_eq!(nodes[0].tick().unwrap().followed, 1);
     }
 }
@@ -317,11 +317,11 @@ fn store_of_a_member_is_opened_by_its_service_only() {
         restore_note: b"",
     };
     assert_eq!(restore.run().map(drop), Err(StoreError::InFleet));
-    // Nothing is committed before it has joined the log.
+    // The store commits nothing before it has joined the log.
     let store = open(&directory, FleetAccess::Member, 2).unwrap();
     assert_eq!(put(&store, 9, person("Lund", 1)), Err(StoreError::Moved));
     drop(store);
-    // An empty one would begin a history of its own.
+    // An empty store would begin a separate history.
     let empty = tempfile::tempdir().unwrap();
     mark(empty.path());
     let refused = open(empty.path(), FleetAccess::Member, 7).map(drop);
@@ -344,7 +344,7 @@ fn new_store_format_is_refused_in_a_fleet_and_begins_another_one_after_its_end()
     };
     let refused = open_upgraded(FleetAccess::Member, FormatUpgrade::Refuse).map(drop);
     assert_eq!(refused, Err(StoreError::Older { found: 1, known: 2 }));
-    // The old version ends the fleet, and the new one upgrades the single node.
+    // The old version dissolves the fleet, and the new version upgrades the single node.
     drop(open(&path, FleetAccess::Leave, 8).unwrap());
     fs::remove_dir_all(path.join("fleet")).unwrap();
     let single = open_upgraded(FleetAccess::Refuse, FormatUpgrade::Run).unwrap();
@@ -364,7 +364,7 @@ fn new_store_format_is_refused_in_a_fleet_and_begins_another_one_after_its_end()
         };
         join.run()
     };
-    // A machine that still has the old version.
+    // Another machine still has the old version.
     assert_eq!(
         join(&schema()),
         Err(StoreError::Newer { found: 2, known: 1 })
@@ -372,7 +372,7 @@ fn new_store_format_is_refused_in_a_fleet_and_begins_another_one_after_its_end()
     assert_eq!(join(&upgraded()), Ok(at));
 }
 
-/// As `fleet reseed` does with a store that cannot follow.
+/// The steps of `fleet reseed` for a store that cannot follow.
 #[test]
 fn member_with_another_history_takes_a_copy_and_follows() {
     let (_, mut nodes) = fleet();
@@ -412,13 +412,13 @@ fn store_with_another_history_does_not_follow() {
     let (_, mut nodes) = fleet();
     nodes[0].put(3).unwrap();
     nodes[1].tick().unwrap();
-    // Member 2 leaves, writes on its own and comes back with its old membership.
+    // Member 2 leaves the fleet and comes back with its old membership.
     nodes[1].store = None;
     let path = nodes[1].directory.path().to_owned();
     let left = open(&path, FleetAccess::Leave, 8).unwrap();
     drop(left);
     assert!(matches!(nodes[1].start(), Err(StoreError::Failed(_))));
-    // With commits that the log does not have.
+    // Member 3 comes back with commits that the log does not have.
     nodes[2].tick().unwrap();
     nodes[2].store = None;
     fs::remove_file(nodes[2].directory.path().join("fleet/member.json")).unwrap();

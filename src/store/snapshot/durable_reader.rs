@@ -1,4 +1,4 @@
-//! Reads snapshot and WAL directly, as long as the engine is not ready.
+//! Reads snapshot and WAL directly while the engine is not ready.
 //!
 //! The snapshot is sorted and consists of frames with checksums. With the first key of each frame
 //! in memory, a read needs one frame. Later changes of a tree from the WAL are held as keys and file
@@ -29,7 +29,6 @@ pub(in crate::store) struct DurableReader {
     logged: BTreeMap<TreeName, LoggedTree>,
     log: Vec<LogFile>,
     schema: Schema,
-    /// The last commit that is read.
     number: u64,
 }
 
@@ -70,13 +69,13 @@ impl DurableReader {
             schema: schema.clone(),
             number,
         };
-        // Only which segments a tree is in: its changes are collected when it is read for the first time.
+        // Only the segments of each tree are noted here. Its changes are collected when it is read for the first time.
         let mut logged = BTreeMap::<TreeName, LoggedTree>::new();
         let mut frames = Vec::new();
         for (index, log) in (0..).zip(&reader.log) {
             let visited = reader.visit_segment(log, &log.bytes()?, &mut |tree, _, _| {
                 let segments = &mut logged.entry(tree).or_default().segments;
-                // Segments come in order, so the last entry tells whether this one is listed.
+                // Segments come in order, so the last entry shows whether this one is listed.
                 if segments.last() != Some(&index) {
                     segments.push(index);
                 }
@@ -144,8 +143,8 @@ impl DurableReader {
         })
     }
 
-    /// Calls `each` with the pairs of a tree in the snapshot, then with its changes in the WAL in
-    /// the order of commits. Reads the files in order and copies nothing.
+    /// Calls `each` with the pairs of a tree in the snapshot, then with its changes in the WAL in the
+    /// order of commits.
     pub(in crate::store) fn replay_tree(
         &self,
         tree: TreeName,
@@ -206,7 +205,7 @@ impl DurableReader {
     ) -> Result<usize, StoreError> {
         let mut frames = 0;
         read_frames(bytes, &log.segment, &mut |frame, at| {
-            // Frames of the snapshot come again in older segments; later ones are in the memtable.
+            // Older segments repeat commits of the snapshot. Commits after `number` are in the memtable.
             if frame.number <= self.begin() || frame.number > self.number {
                 return Ok(());
             }
@@ -223,7 +222,7 @@ impl DurableReader {
                 what: "cannot be decoded with the tables of this version".to_owned(),
             })
         })?;
-        // `read_frames` skips what it cannot read.
+        // `read_frames` skips unreadable frames, so the number of frames is compared.
         if log.frames.is_some_and(|known| known != frames) {
             return Err(StoreError::Damaged {
                 place: log.segment.path.display().to_string(),

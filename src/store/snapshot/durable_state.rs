@@ -23,7 +23,7 @@ pub(in crate::store) struct DurableState<'a> {
     pub(in crate::store) snapshot: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
     pub(in crate::store) schema: &'a Schema,
-    /// The last commit, in the timeline of the store that it is for.
+    /// The last commit, in the timeline of the resulting store.
     pub(in crate::store) last: CommitId,
 }
 
@@ -68,7 +68,7 @@ impl DurableState<'_> {
         replay(&self.segments, begin, self.last, self.schema, engine)
     }
 
-    /// Sorted by tree and key.
+    /// Iterates the pairs, sorted by tree and key.
     pub(in crate::store) fn pairs(
         mut self,
     ) -> Result<impl Iterator<Item = Result<Triple, StoreError>>, StoreError> {
@@ -114,7 +114,7 @@ pub(in crate::store) fn replay(
     schema: &Schema,
     engine: &dyn Engine,
 ) -> Result<(), StoreError> {
-    // By content and not by the name of the next segment: a failed roll can leave an empty file
+    // Segments are selected by content and not by the name of the next one: a failed roll can leave an empty file
     // whose name is the number of a frame in the segment before it.
     let mut batch = WriteBatch::default();
     let (mut reached, mut applied) = (after, after);

@@ -27,26 +27,24 @@ pub(in crate::store) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
 const FRAME_BYTES: usize = 256 * 1024;
 /// A longer frame is damage and is not read into memory.
 pub(in crate::store) const FRAME_MAX: usize = FRAME_BYTES + 2 * crate::store::VALUE_MAX;
-/// From this many bytes the size of a frame is known.
+/// This many bytes of a frame contain its size.
 pub(in crate::store) const FRAME_HEAD: usize = 24;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHead {
     pub format: u32,
     pub instance: [u8; 16],
-    /// The last commit that it contains.
     pub number: u64,
-    /// Unix seconds.
     pub created: i64,
     /// Present in backups, so that listing them need not read them.
     pub records: Option<u64>,
     pub notes: BTreeMap<String, String>,
-    /// Unknown in files of versions before timelines.
+    /// Unknown in a file of a version before timelines.
     pub history: History,
 }
 
-/// The history is stored in the notes, so that versions before timelines can read the file: a
-/// downgrade depends on its backups.
+/// The history is stored in the notes, so that versions before timelines can read the file: a downgrade
+/// depends on the backups.
 #[derive(Serialize, Deserialize)]
 struct StoredHead {
     format: u32,
@@ -173,7 +171,7 @@ fn fill(
     out.finish(path, sync)
 }
 
-/// Replaces the head. The frames after it are copied without verification.
+/// Copies a snapshot with another head. The frames after it are not verified.
 pub(in crate::store) fn copy(
     from: &Path,
     to: &Path,
@@ -324,7 +322,7 @@ impl Snapshot {
     }
 
     fn advance(&mut self) -> Result<bool, StoreError> {
-        // The last frame is the footer; which one it is shows only at the end of the file.
+        // The last frame is the footer. Only the end of the file shows which frame that is.
         let Some(next) = self.frame()? else {
             return self.check_footer().map(|()| false);
         };
@@ -357,7 +355,7 @@ impl Snapshot {
             .digests
             .iter()
             .map(|(tree, digest)| ((*tree).to_owned(), digest.to_bytes()));
-        // A tree that is missing as a whole differs as well: the footer names all that were written.
+        // A tree that is missing as a whole is found too, since the footer names all trees that were written.
         if found.eq(footer.trees) {
             Ok(())
         } else {
@@ -397,7 +395,7 @@ pub(in crate::store) fn is_footer(payload: &[u8]) -> bool {
 
 fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     match bincode::serde::decode_from_slice(bytes, options()) {
-        // A rest means that the bytes are of another type, such as a write batch read as a footer.
+        // Remaining bytes mean that the value is of another type, such as a write batch read as a footer.
         Ok((value, used)) if used == bytes.len() => Some(value),
         Ok(_) | Err(_) => None,
     }
@@ -503,7 +501,7 @@ mod tests {
             let mut bytes = sound.clone();
             bytes[at] ^= 4;
             std::fs::write(&path, &bytes).unwrap();
-            // Padding before a trailer may change; no pair may.
+            // The padding before a trailer may change, but no pair.
             assert!(
                 read(&path).is_err() || read(&path).unwrap() == pairs(600),
                 "{at}"

@@ -15,13 +15,13 @@ const ANCESTORS: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct History {
-    /// Zeros if unknown, as the chain.
+    /// Zeros if it is unknown, like the chain.
     pub timeline: [u8; 16],
     pub chain: [u8; 16],
 }
 
 impl History {
-    /// Begins a chain after a commit of which only the number is known.
+    /// Begins a chain after a commit whose digest is unknown.
     pub(in crate::store) fn begin(timeline: [u8; 16], number: u64) -> Self {
         let chain = digest(&[b"begin", &timeline, &number.to_le_bytes()]);
         Self { timeline, chain }
@@ -30,7 +30,7 @@ impl History {
     /// `d(n) = SHA-256(d(n-1) || n || batch)`, truncated to 16 bytes.
     #[must_use]
     pub(in crate::store) fn after(self, number: u64, batch: &[u8]) -> Self {
-        // An unknown digest stays unknown: a chain that begins in the middle would agree with nothing.
+        // An unknown digest stays unknown: a chain that begins in the middle would agree with no other.
         if !self.is_chained() {
             return self;
         }
@@ -38,8 +38,8 @@ impl History {
         Self { chain, ..self }
     }
 
-    /// Forgets the digest chain: after missing commits it cannot be continued.
     pub(in crate::store) const fn unchained(self) -> Self {
+        // After missing commits the chain cannot be continued.
         Self {
             chain: UNKNOWN,
             ..self
@@ -50,8 +50,8 @@ impl History {
         self.chain != UNKNOWN
     }
 
-    /// Unknown digests agree with all.
     pub(in crate::store) fn agrees(self, other: Self) -> bool {
+        // An unknown digest agrees with all others.
         !self.is_chained() || !other.is_chained() || self.chain == other.chain
     }
 }
@@ -76,7 +76,6 @@ pub(in crate::store) struct CommitId {
 }
 
 impl CommitId {
-    /// An earlier or later commit of the same timeline.
     pub(in crate::store) const fn at(self, number: u64) -> Self {
         Self { number, ..self }
     }
@@ -85,7 +84,7 @@ impl CommitId {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct Lineage {
     pub(in crate::store) current: [u8; 16],
-    /// Newest first, each with its last commit that belongs to this store.
+    /// Ancestors from the newest on, each with its last commit that belongs to this store.
     pub(in crate::store) ancestors: Vec<([u8; 16], u64)>,
 }
 
@@ -97,12 +96,12 @@ impl Lineage {
         }
     }
 
-    /// Returns whether a version before timelines opened the store last.
     pub(in crate::store) fn is_unknown(&self) -> bool {
+        // The version that opened the store last had no timelines.
         self.current == UNKNOWN
     }
 
-    /// The last commit of a timeline that belongs to this store; `None` for another history.
+    /// Returns the last commit of a timeline that belongs to this store; `None` for another history.
     pub(in crate::store) fn until(&self, timeline: [u8; 16]) -> Option<u64> {
         // Commits of the current timeline belong to the store without limit.
         if timeline == self.current {
@@ -119,7 +118,8 @@ impl Lineage {
     }
 
     pub(in crate::store) fn holds_engine(&self, applied: CommitId) -> bool {
-        // Written by a version that kept only the number, or new: nothing tells it apart.
+        // An engine without a timeline is new, or was written by a version that stored only the number. Nothing
+        // distinguishes it from one of this store.
         applied.timeline == UNKNOWN || self.holds(applied.timeline, applied.number)
     }
 
@@ -130,16 +130,15 @@ impl Lineage {
         }
     }
 
-    /// Like [`Lineage::until`], for a segment.
     pub(in crate::store) fn until_in_log(&self, timeline: [u8; 16]) -> Option<u64> {
-        // Written by a version before timelines: its frames are checked by number and checksum only.
+        // The segment is from a version before timelines. Its frames are checked by number and checksum only.
         if timeline == UNKNOWN {
             return Some(u64::MAX);
         }
         self.until(timeline)
     }
 
-    /// Commits of other timelines above that number are abandoned.
+    /// Begins a new timeline after a commit. Later commits of other timelines are abandoned.
     pub(in crate::store) fn fork(&mut self, seed: [u8; 16], number: u64) {
         let next = derive(seed, self.current, number);
         self.ancestors.insert(0, (self.current, number));
@@ -152,8 +151,8 @@ impl Lineage {
     }
 }
 
-/// Random by its seed, and different for each fork within a process.
 fn derive(seed: [u8; 16], parent: [u8; 16], number: u64) -> [u8; 16] {
+    // The seed makes the id random; parent and number distinguish the forks within a process.
     digest(&[b"timeline", &seed, &parent, &number.to_le_bytes()])
 }
 
@@ -191,7 +190,7 @@ mod tests {
             assert!(!lineage.holds(abandoned, 91));
         }
         assert!(!lineage.holds([9; 16], 1));
-        // An engine whose version kept no timeline is of any.
+        // An engine without a timeline is accepted for every history.
         let engine = |timeline, number| lineage.holds_engine(CommitId { timeline, number });
         assert!(engine(UNKNOWN, 1_000) && engine(first, 90));
         assert!(!engine(first, 91) && !engine([9; 16], 1));

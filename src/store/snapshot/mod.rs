@@ -1,4 +1,4 @@
-//! Snapshots: their format, the durable state that a snapshot and the WAL add up to, and its verification.
+//! Snapshots: their format, the durable state that consists of a snapshot and the WAL, and its verification.
 
 pub(in crate::store) mod compare;
 pub(in crate::store) mod durable_reader;

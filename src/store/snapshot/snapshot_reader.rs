@@ -1,4 +1,4 @@
-//! Reads a snapshot by key: the first key of each frame is in memory, so that a read needs one frame.
+//! Reads a snapshot by key. The first key of each frame is in memory, so that a read needs one frame.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -121,7 +121,7 @@ impl SnapshotReader {
         }
     }
 
-    /// `None` if the key sorts before all frames.
+    /// Returns the frame that can have a key; `None` if the key sorts before all frames.
     pub(in crate::store) fn frame_of(&self, tree: TreeName, key: &[u8]) -> Option<usize> {
         let after = self
             .frames
@@ -139,13 +139,13 @@ impl SnapshotReader {
         if let Some((_, payload)) = kept {
             return Ok(payload);
         }
-        // Read outside the lock: two readers of one frame cost less than a queue.
+        // The read is outside the lock: reading a frame twice costs less than a queue of readers.
         let place = self.frames.get(index).ok_or(StoreError::Closed)?;
         let mut bytes = Vec::new();
         let payload = self.payload(place.number, place.offset, place.size, &mut bytes)?;
         let payload = Arc::new(payload.to_vec());
         let mut kept = self.kept.lock();
-        // The most recent first. A scan reads neighbours, so few frames serve it.
+        // The most recent frame is first. A scan reads neighbours, so a few frames are enough for it.
         kept.truncate(FRAMES_KEPT - 1);
         kept.push_front((index, Arc::clone(&payload)));
         Ok(payload)
@@ -191,7 +191,7 @@ impl SnapshotReader {
         Ok(found.and_then(|value| Some(payload.get(value)?.to_vec())))
     }
 
-    /// `None` if the frame begins after them.
+    /// Returns the pairs of a frame in a range; `None` if the frame begins after the range.
     pub(in crate::store) fn pairs(
         &self,
         index: usize,

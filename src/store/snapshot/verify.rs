@@ -26,14 +26,14 @@ pub struct TableReport {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     pub count: u64,
-    /// Up to a hundred, as `tree:key in hexadecimal`.
+    /// Up to a hundred, as `tree:key` with the key in hexadecimal.
     pub some: Vec<String>,
 }
 
 impl Found {
     pub(in crate::store) fn add(&mut self, tree: TreeName, key: &[u8]) {
         self.count += 1;
-        // A store with a lost tree has millions of findings. The count tells that, and the first ones tell where.
+        // A store with a lost tree has millions of findings. The count shows that, and the first ones show where.
         if self.some.len() < NAMED {
             self.some
                 .push(format!("{tree}:{}", data_encoding::HEXLOWER.encode(key)));
@@ -79,7 +79,7 @@ pub struct DurableStateReport {
     pub number: u64,
     pub missing: Found,
     pub extra: Found,
-    /// Why snapshot or WAL could not be read to the end.
+    /// The reason why snapshot or WAL could not be read to the end.
     pub damage: Option<String>,
     pub rebuilt_from: Option<String>,
 }
@@ -99,7 +99,7 @@ impl DurableStateReport {
         let (tree, key) = place;
         match (expected, found) {
             (None, Some(_)) => self.extra.add(tree, &key),
-            // Also if the engine has another value: the durable one is missing.
+            // If the engine has another value, the durable one is missing.
             (expected, found) if expected != found => self.missing.add(tree, &key),
             _ => {}
         }
@@ -123,9 +123,9 @@ pub(in crate::store) fn examine_engine(
     let core = &store.0.core;
     let mut reports = Vec::new();
     for table in core.schema.tables() {
-        // Pending commits would look wrong. If the engine is stalled, the re-check sees them.
+        // Pending commits would be reported as problems. If the engine is stalled, the second check sees them.
         let _ = core.memtable.reach(last_number(&store.0.inbox)?);
-        // Outside of any transaction, so that writes go on during the long scan.
+        // The scan is outside of any transaction, so that writes continue while it runs.
         let (records, suspects) = examine(&*core.engine(), table)?;
         let mut report = TableReport {
             records,
@@ -157,7 +157,7 @@ pub(in crate::store) fn examine_engine(
     Ok(reports)
 }
 
-/// The problems are suspected only: they may come from concurrent changes.
+/// Returns the number of records, and suspected problems. They may come from concurrent changes.
 fn examine(engine: &dyn Engine, table: &TableInfo) -> Result<(u64, Vec<Suspect>), StoreError> {
     let mut records = 0;
     let mut suspects = Vec::new();
@@ -173,7 +173,7 @@ fn examine(engine: &dyn Engine, table: &TableInfo) -> Result<(u64, Vec<Suspect>)
     for tree in table.indexes {
         for pair in engine.scan(tree, &[], None) {
             let entry = (*tree, pair?.0);
-            // What is left at the end is missing.
+            // Entries that are left at the end are missing.
             if !wanted.remove(&entry) {
                 suspects.push(Suspect::Stale(entry));
             }
@@ -183,7 +183,7 @@ fn examine(engine: &dyn Engine, table: &TableInfo) -> Result<(u64, Vec<Suspect>)
     Ok((records, suspects))
 }
 
-/// With `repair` adds the repair to the transaction.
+/// Checks a suspected problem in a transaction, and with `repair` adds the repair to it.
 fn is_wrong(
     txn: &mut Txn<'_>,
     table: &TableInfo,
@@ -276,8 +276,8 @@ pub(in crate::store) fn examine_snapshot(
     schema: &Schema,
 ) -> Result<SnapshotReport, StoreError> {
     let mut report = SnapshotReport::default();
-    // Entries seen once, either stored or derived. In an intact snapshot every entry is seen twice,
-    // so that the set is empty at the end.
+    // Entries that were seen once, either stored or derived. In an intact snapshot every entry is seen twice, so that
+    // the set is empty at the end.
     let mut single = BTreeSet::new();
     let mut match_up = |entry| {
         if !single.remove(&entry) {

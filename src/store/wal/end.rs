@@ -28,14 +28,13 @@ pub(in crate::store) struct End {
     pub(in crate::store) written: u64,
     /// The last synced commit. A power cut loses no commit up to it.
     pub(in crate::store) synced: u64,
-    /// As of the last appended commit.
     pub(in crate::store) history: History,
-    /// The boot id at that time; zeros if unknown.
+    /// The boot id at that time; zeros if it is unknown.
     pub(in crate::store) boot: [u8; 16],
 }
 
 impl End {
-    /// The last commit that must exist.
+    /// Returns the last commit that must exist.
     pub(in crate::store) fn promised(&self, boot: [u8; 16]) -> u64 {
         // Within one boot the page cache has every written commit, so a missing one is damage; after a
         // reboot only synced commits are promised.
@@ -122,8 +121,8 @@ fn slots(bytes: &[u8]) -> impl Iterator<Item = (u64, End)> {
     bytes.chunks(SECTOR).take(SLOTS).filter_map(End::decode)
 }
 
-/// Zeros if unknown, in which case only synced commits count.
 pub(in crate::store) fn boot_id() -> [u8; 16] {
+    // Zeros stand for an unknown id. Only synced commits are then promised.
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let hex: String = text.trim().split('-').collect();
     from_hex(hex).unwrap_or_default()
@@ -159,7 +158,7 @@ impl EndFile {
 
     pub(super) fn begin(&mut self, end: End, sync: bool) -> io::Result<()> {
         self.file.set_len((SLOTS * SECTOR) as u64)?;
-        // Both slots: an old one would otherwise win after damage to the new one.
+        // Both slots are written: otherwise an old one would win after damage to the new one.
         for _ in 0..SLOTS {
             self.write(end)?;
         }

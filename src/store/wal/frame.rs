@@ -9,7 +9,6 @@ use std::ops::Range;
 
 use super::StoreError;
 
-/// Length, checksum, number and synced mark.
 const HEAD: usize = 24;
 /// The number again, with all bits inverted so that it is never zero.
 const TRAILER: usize = 8;
@@ -45,7 +44,7 @@ pub(in crate::store) fn frame(
     })?;
     let mut frame = Vec::with_capacity(size(payload.len()));
     frame.extend_from_slice(&length.to_le_bytes());
-    // The place of the checksum.
+    // The checksum is filled in below.
     frame.extend_from_slice(&[0; 4]);
     frame.extend_from_slice(&number.to_le_bytes());
     frame.extend_from_slice(&synced.to_le_bytes());
@@ -69,7 +68,7 @@ fn head(bytes: &[u8]) -> Option<(usize, u64)> {
     ))
 }
 
-/// The frame size according to the head, without checking it.
+/// Returns the frame size according to the head, whose checksum is not verified.
 pub(in crate::store) fn announced_size(bytes: &[u8]) -> Option<usize> {
     head(bytes).map(|(length, _)| size(length))
 }

@@ -6,16 +6,16 @@ use crate::store::snapshot::history::History;
 const MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x02";
 /// Magic, length, number of the first frame, timeline, chain, four zeros, checksum.
 pub(super) const HEAD: usize = 64;
-/// Versions before timelines: only magic and length.
+/// The head of versions before timelines has only magic and length.
 const OLD_MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x01";
 const OLD_HEAD: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// The length at creation. The store never truncates a segment, so a shorter file is damage.
+    /// Length of the file at creation. The store never truncates a segment, so a shorter file is damage.
     pub(super) length: u64,
     pub(super) first: u64,
-    /// As of the commit before the first frame.
+    /// The history up to the commit before the first frame.
     pub(super) history: History,
 }
 

@@ -39,10 +39,10 @@ pub(super) trait CommitLog: Send {
 
     fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Closes the open segment, so that its content no longer changes.
+    /// Closes the open segment and starts another one.
     fn roll(&mut self) -> Result<(), StoreError>;
 
-    /// The history up to the last commit; `None` for a log that keeps nothing.
+    /// Returns the history up to the last commit; `None` for a log that stores nothing.
     fn history(&self) -> Option<History> {
         None
     }
@@ -90,15 +90,14 @@ impl FileLog {
             history,
             sync,
         } = resume;
-        // Created before the directory: `cp` copies in inode order. A copy of a running store is
-        // intact if its log is newer than its end record.
+        // The end record is created before the directory, since `cp` copies in inode order: a copy of a running
+        // store is intact if its log is newer than its end record.
         let mut end = EndFile::open(end)?;
         make_directory(directory, sync)?;
         if let Some(last) = survey.segments.last() {
             let file = File::options().write(true).open(&last.path)?;
             if let Some(end) = survey.torn {
-                // Overwritten and not truncated: a file that is shorter than its head says is
-                // damage.
+                // The torn tail is overwritten and not cut off: a file that is shorter than its head says is damage.
                 let length = file.metadata()?.len();
                 fill(&file, end as u64, length)?;
             }
@@ -126,7 +125,7 @@ impl FileLog {
             end,
             sync,
         };
-        // A new segment, so that damage at the old end stays where it was found.
+        // The log continues in a new segment, so that damage at the old end stays where it was found.
         log.open = Some(log.start_segment(0)?);
         Ok(log)
     }
@@ -198,9 +197,9 @@ impl FileLog {
         })
     }
 
-    /// Only valid right after a sync of the log.
     fn sync_end(&self) -> Result<(), StoreError> {
-        // Otherwise the record on disk would promise commits that a power cut can still lose.
+        // Only right after a sync of the log: otherwise the record on disk would promise commits that a power cut can
+        // still lose.
         if self.sync && self.synced + 1 == self.next {
             self.end.sync()?;
         }
@@ -210,12 +209,12 @@ impl FileLog {
 
 impl Drop for FileLog {
     fn drop(&mut self) {
-        // The next start compares the record with the log and finds out.
+        // An error is ignored: the next start compares the record with the log.
         let _ = self.sync_end();
     }
 }
 
-/// Does not sync its directory entry.
+/// Creates a segment file. Its directory entry is not synced.
 fn prepare(path: &Path, length: u64, head: &[u8], sync: bool) -> io::Result<File> {
     let file = create_private(path)?;
     file.write_all_at(head, 0)?;
@@ -271,12 +270,12 @@ impl CommitLog for FileLog {
         };
         open.file.write_all_at(&frame, open.position)?;
         open.position += size;
-        // Early enough that the next segment is ready when this one is full.
+        // This is early enough for the next segment to be ready when this one is full.
         if open.position > open.length / 2 {
             self.preallocated.begin();
         }
         self.history = self.history.after(number, payload);
-        // Only after the write: a failed append leaves the log as it was.
+        // The number advances after the write: a failed append leaves the log as it was.
         self.next = number + 1;
         self.write_end()
     }
@@ -289,7 +288,7 @@ impl CommitLog for FileLog {
         }
         self.synced = self.next - 1;
         self.write_end()?;
-        // Requested by a checkpoint.
+        // A checkpoint requests this.
         if self.segments.take_end_sync_request() {
             self.sync_end()?;
         }
@@ -301,7 +300,7 @@ impl CommitLog for FileLog {
             .open
             .as_ref()
             .is_none_or(|open| open.position == HEAD as u64);
-        // An empty segment is already a place to begin.
+        // An empty segment needs no successor.
         if !empty {
             self.sync()?;
             self.sync_end()?;
@@ -311,7 +310,7 @@ impl CommitLog for FileLog {
     }
 }
 
-/// A log that discards everything, for a store in memory.
+/// A log for a store in memory; it discards everything.
 pub(super) struct NoLog;
 
 impl CommitLog for NoLog {

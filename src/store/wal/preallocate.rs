@@ -21,9 +21,9 @@ pub(super) struct PreallocatedSegment {
 }
 
 impl PreallocatedSegment {
-    /// Removes the file of an earlier process, whose content is unknown.
     pub(super) fn new(directory: &Path, length: u64, sync: bool) -> io::Result<Self> {
         let path = directory.join(NAME);
+        // An earlier process may have left a file of unknown content.
         remove_file(&path, false)?;
         Ok(Self {
             path,
@@ -36,7 +36,7 @@ impl PreallocatedSegment {
     pub(super) fn begin(&mut self) {
         if self.making.is_none() {
             let (path, length, sync) = (self.path.clone(), self.length, self.sync);
-            // The number of its first frame is not known yet.
+            // The head is written later, since the number of the first frame is not known yet.
             let make = move || prepare(&path, length, &[], sync);
             // If no thread can be started, the segment is created when it is needed.
             self.making = Builder::new()

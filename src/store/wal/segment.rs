@@ -20,10 +20,10 @@ use crate::store::snapshot::history::{History, Lineage};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Segment {
     pub(in crate::store) first: u64,
-    /// One above the number of its last frame; unbounded while the segment is open.
+    /// One above the number of the last frame; `u64::MAX` while the segment is open.
     pub(in crate::store) end: u64,
     pub(in crate::store) path: PathBuf,
-    /// As of the commit before the first frame; may be unknown.
+    /// The history up to the commit before the first frame; may be unknown.
     pub(in crate::store) history: History,
 }
 
@@ -32,7 +32,7 @@ pub(in crate::store) struct Closed {
     pub(in crate::store) number: u64,
 }
 
-/// Shared with the threads that retire segments. The last one is open for writing.
+/// The segments, shared with the threads that retire them. The last one is open for writing.
 #[derive(Clone, Default)]
 pub(in crate::store) struct Segments {
     all: Arc<Mutex<Vec<Segment>>>,
@@ -48,7 +48,7 @@ impl Segments {
     }
 
     pub(in crate::store) fn request_end_sync(&self) {
-        // The WAL does it right after its own next sync, so that the record on disk never claims more
+        // The WAL syncs the record right after its own next sync, so that the record on disk never claims more
         // commits than were synced.
         self.end_sync_requested.store(true, Ordering::Relaxed);
     }
@@ -58,9 +58,9 @@ impl Segments {
             && self.end_sync_requested.swap(false, Ordering::Relaxed)
     }
 
-    /// Replaces a segment of the same name, which had no frames.
     pub(super) fn push(&self, segment: Segment) {
         let mut segments = self.all.lock();
+        // A segment of the same name has no frames and is replaced.
         segments.retain(|other| other.path != segment.path);
         if let Some(before) = segments.last_mut() {
             // Frames of a failed roll beyond this number do not belong to the log.
@@ -82,9 +82,9 @@ impl Segments {
         })
     }
 
-    /// For a commit that is not the last before a segment, only the timeline is known.
     pub(in crate::store) fn history(&self, number: u64) -> History {
         let segments = self.all.lock();
+        // The chain is known only for the last commit before a segment; otherwise only the timeline is.
         let after = segments.iter().find(|after| after.first == number + 1);
         let last = segments.last().map(|last| last.history.unchained());
         after
@@ -95,7 +95,7 @@ impl Segments {
 
     pub(in crate::store) fn retire(&self, number: u64) -> Result<(), StoreError> {
         let mut segments = self.all.lock();
-        // Oldest first and never the last one, so that the log stays without gaps.
+        // Segments go oldest first, and the last one stays, so that the log has no gaps.
         while let [oldest, next, ..] = segments.as_slice() {
             if next.first > number.saturating_add(1) {
                 break;
@@ -122,7 +122,7 @@ pub(in crate::store) struct Survey {
     /// One above the last frame's number; 0 without segments.
     pub(in crate::store) next: u64,
     pub(in crate::store) gaps: Vec<Gap>,
-    /// Offset of a torn write in the last segment: no frame from there on was promised.
+    /// Offset of a torn write in the last segment. No frame from there on was promised.
     pub(in crate::store) torn: Option<usize>,
     /// Files that do not belong to this log or to this place in it, with the reason. Their frames
     /// are ignored.
@@ -133,7 +133,7 @@ pub(in crate::store) struct Survey {
 
 #[derive(Default)]
 pub(in crate::store) struct Expected<'a> {
-    /// Accepts only segments of these timelines; `None` accepts all.
+    /// Only segments of these timelines are accepted; `None` accepts all.
     pub(in crate::store) lineage: Option<&'a Lineage>,
     pub(in crate::store) marks: BTreeSet<u64>,
 }
@@ -175,7 +175,7 @@ impl Survey {
             || (first <= from && !self.gaps.iter().any(|gap| gap.from < to && from < gap.to))
     }
 
-    /// The last commit that can be reached from `number` without a gap.
+    /// Returns the last commit that the WAL reaches from `number` without a gap.
     pub(in crate::store) fn reaches(&self, number: u64) -> u64 {
         let begins = self.segments.first().map(|segment| segment.first);
         if self.last() <= number || begins.is_none_or(|first| first > number + 1) {
@@ -201,7 +201,7 @@ impl Survey {
         }
         let bytes = fs::read(&segment.path)?;
         let (head, start) = begin(&bytes);
-        // Its frames would replace commits of this log, so none of them is read.
+        // The frames of a foreign file would replace commits of this log, so none of them is read.
         if let Some(why) = self.is_foreign(segment, head.as_ref(), bytes.get(start..), expected) {
             self.foreign
                 .push(format!("{} {why}", segment.path.display()));
@@ -242,7 +242,7 @@ impl Survey {
                 Some((found, synced)) if whole || !last || synced >= missing => at = found,
                 None if whole => {
                     self.reach(missing + 1, &segment.path);
-                    // Skipping the damaged frame reports exactly one missing commit; how many followed is unknown.
+                    // One commit is reported as missing. How many followed it is unknown.
                     self.next = missing + 1;
                     self.history = self.history.unchained();
                     break;
@@ -259,7 +259,7 @@ impl Survey {
         Ok(())
     }
 
-    /// `None` if it is the segment that its name says.
+    /// Returns why the file does not belong here, or `None` if it is the segment that its name says.
     fn is_foreign(
         &self,
         segment: &Segment,
@@ -336,10 +336,10 @@ fn later(bytes: &[u8], mut at: usize, number: u64) -> Option<(usize, u64)> {
     None
 }
 
-/// No frame ends in a zero.
+/// Returns the bytes without the zeros at their end. No frame ends in a zero.
 fn used(mut bytes: &[u8]) -> &[u8] {
     const PAGE: [u8; 4_096] = [0; 4_096];
-    // Whole pages first, since most of a segment can be preallocated zeros.
+    // Whole pages go first, since most of a segment can be preallocated zeros.
     while let Some((before, page)) = bytes.split_last_chunk()
         && *page == PAGE
     {

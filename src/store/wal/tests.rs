@@ -53,7 +53,7 @@ fn filled(directory: &Path, count: u64) -> FileLog {
     log
 }
 
-/// Cuts a segment and makes its head say that it was created this short.
+/// Cuts a segment and adapts its head to the new length.
 fn shortened(path: &Path) -> Vec<u8> {
     let mut bytes = fs::read(path).unwrap();
     bytes.truncate(4_096);
@@ -92,7 +92,7 @@ fn flipped_bit_is_not_treated_as_a_torn_end() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 3));
     let path = first_segment(directory.path());
-    // The preallocated zeros behind do not matter and would slow the test down.
+    // The preallocated zeros after the frames do not matter and would slow the test down.
     let sound = shortened(&path);
     let size = frame(1, 0, &payload(1)).unwrap().len();
     let padding = payload_at(payload(1).len()).end..size - 8;

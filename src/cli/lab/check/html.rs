@@ -1,4 +1,4 @@
-//! The report as a page that needs nothing else: no script, no other file.
+//! The report as a self-contained HTML page, without scripts and other files.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,6 @@ pub(super) fn page(report: &Value) -> String {
         .replace("{rows}", &rows)
 }
 
-/// The scenarios of a certification, in their order.
 fn of_scenarios(report: &Value) -> String {
     let scenarios = elements(report, "scenarios");
     if scenarios.is_empty() {

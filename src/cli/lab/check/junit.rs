@@ -11,7 +11,7 @@ use crate::types::html_escape::escape;
 
 pub(in crate::cli::lab) const XML_HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// A suite of the rules; of a certification also one of the steps of each scenario.
+/// Renders a suite of the rules and, for a certification, a suite of the steps of each scenario.
 pub(super) fn document(report: &Value) -> String {
     let scenarios = elements(report, "scenarios");
     if scenarios.is_empty() {
@@ -28,8 +28,8 @@ pub(super) fn document(report: &Value) -> String {
     )
 }
 
-/// A `should` that is broken does not fail the client, so it must not fail a build.
 fn suite(report: &Value) -> String {
+    // A broken `should` does not fail the client, so it must not fail a build.
     let fails = |rule: &&Value| text(rule, "result") == "failed" && text(rule, "level") == "must";
     let rules = elements(report, "rules");
     let count = rules.len();
@@ -91,8 +91,8 @@ fn case(rule: &Value, out: &mut String) {
     let _ = writeln!(out, ">{body}</testcase>");
 }
 
-/// XML has the same five characters as HTML, and no control characters at all.
 pub(in crate::cli::lab) fn escaped(text: &str) -> String {
+    // XML escapes the same five characters as HTML, and allows no control characters.
     let text: String = text
         .chars()
         .filter(|c| !c.is_control() || *c == '\n')

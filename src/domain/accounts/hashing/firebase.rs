@@ -1,7 +1,7 @@
 //! Firebase's variant of scrypt: AES-256-CTR of the project's signer key, under a key that scrypt derives.
 //!
-//! Stored as `$firebase-scrypt$ln=…,r=…$salt$separator$signer key$hash`. Signer key and separator belong to the project;
-//! they are in each hash so that a hash needs nothing else, and go with the last of them at the first log-ins.
+//! Stored as `$firebase-scrypt$ln=…,r=…$salt$separator$signer key$hash`. Signer key and separator belong to the project.
+//! Each stored hash contains them, so that it needs no configuration. The first login of a user replaces the hash.
 
 use aes::Aes256;
 use ctr::Ctr128BE;
@@ -17,14 +17,14 @@ const SIGNER_KEY: usize = 64;
 pub(super) struct FirebaseScrypt {
     pub(super) log_n: u8,
     pub(super) r: u32,
-    /// With the separator of the project.
+    /// The salt of the user, followed by the separator of the project.
     salt: Vec<u8>,
     signer_key: Vec<u8>,
     output: Vec<u8>,
 }
 
 impl FirebaseScrypt {
-    /// Parses what follows the name.
+    /// Parses the fields after `$firebase-scrypt$`.
     pub(super) fn parse(rest: &str) -> Option<Self> {
         let mut fields = rest.split('$');
         let [log_n, r] = numbers(fields.next()?, ["ln=", "r="])?;
@@ -33,6 +33,7 @@ impl FirebaseScrypt {
         let log_n = u8::try_from(log_n).ok()?;
         let sound = fields.next().is_none()
             && log_n > 0
+            // As for plain scrypt: no known project uses more, and the product of the costs must not overflow.
             && (1..=64).contains(&r)
             && scrypt::Params::new(log_n, r, 1).is_ok()
             && [signer_key.len(), output.len()] == [SIGNER_KEY; 2];
@@ -50,6 +51,7 @@ impl FirebaseScrypt {
         let params = scrypt::Params::new(self.log_n, self.r, 1).map_err(|_| HashingFailed)?;
         let mut key = [0; 32];
         scrypt::scrypt(secret, &self.salt, &params, &mut key).map_err(|_| HashingFailed)?;
+        // The expected hash is the signer key, encrypted under the derived key with a zero IV.
         let mut found = self.signer_key.clone();
         Ctr128BE::<Aes256>::new(&key.into(), &[0; 16].into()).apply_keystream(&mut found);
         Ok(constant_time_eq(&found, &self.output))

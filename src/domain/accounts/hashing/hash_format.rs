@@ -11,11 +11,11 @@ use ring::{digest, pbkdf2};
 use super::firebase::FirebaseScrypt;
 use super::{Cost, HashMemory, HashingFailed, OUTPUT, compute};
 
-/// Bytes.
+/// In bytes.
 const LENGTH_MAX: usize = 512;
-/// Bytes. Shorter outputs can be guessed, longer ones are used by no known service.
+/// Accepted lengths in bytes. Shorter outputs can be guessed, and no known service uses longer ones.
 const OUTPUTS: std::ops::RangeInclusive<usize> = 16..=64;
-/// Bytes of a password after which bcrypt ignores the rest.
+/// Bytes of a password that bcrypt hashes; it ignores the rest.
 const BCRYPT_BYTES: usize = 72;
 
 /// Cost limits of imported hashes. They include the defaults of other services (100 MiB in Django's argon2, 128
@@ -66,6 +66,7 @@ impl HashFormat {
         if text.len() > LENGTH_MAX {
             return None;
         }
+        // All formats but Django's begin with `$`.
         let Some(rest) = text.strip_prefix('$') else {
             return django(text);
         };
@@ -74,6 +75,7 @@ impl HashFormat {
             "argon2id" => argon2(Algorithm::Argon2id, rest),
             "argon2i" => argon2(Algorithm::Argon2i, rest),
             "argon2d" => argon2(Algorithm::Argon2d, rest),
+            // One algorithm: the letters name fixed bugs of implementations.
             "2a" | "2b" | "2y" => {
                 let parts = bcrypt::HashParts::from_str(text).ok()?;
                 Some(Self::Bcrypt {
@@ -90,7 +92,7 @@ impl HashFormat {
         }
     }
 
-    /// Within the cost limits of imported hashes.
+    /// Returns whether the cost is within the limits of imported hashes.
     pub(super) fn is_affordable(&self) -> bool {
         match self {
             Self::Argon2 { cost, .. } => {
@@ -115,7 +117,7 @@ impl HashFormat {
         }
     }
 
-    /// This service would make it today: argon2id at this cost.
+    /// Returns whether this service would make such a hash today: argon2id at the cost `today`.
     pub(super) fn is_current(&self, today: Cost) -> bool {
         let ours = (Algorithm::Argon2id, Version::V0x13);
         match self {
@@ -134,6 +136,7 @@ impl HashFormat {
         memory: &mut HashMemory,
     ) -> Result<bool, HashingFailed> {
         if !matches!(self, Self::Argon2 { .. }) {
+            // `compute` counts the runs of argon2.
             memory.counts.foreign.fetch_add(1, Relaxed);
         }
         let bytes = secret.as_bytes();
@@ -180,6 +183,7 @@ impl HashFormat {
 
 fn scrypt_is_affordable(log_n: u8, r: u32, p: u32) -> bool {
     let blocks = 1_u64
+        // The numbers are input, so their product may overflow.
         .checked_shl(u32::from(log_n))
         .and_then(|n| n.checked_mul(u64::from(r)));
     blocks.is_some_and(|blocks| {
@@ -244,12 +248,14 @@ fn scrypt(rest: &str) -> Option<HashFormat> {
 /// Parses `i=…[,l=…]$salt$hash`, or the passlib form: only the rounds, and `.` instead of `+`.
 fn pbkdf2(digest: pbkdf2::Algorithm, rest: &str) -> Option<HashFormat> {
     let (costs, salt, output) = split_three_fields(rest)?;
+    // passlib writes `.` for `+`.
     let base64 = |text: &str| BASE64_NOPAD.decode(text.replace('.', "+").as_bytes()).ok();
     let output = base64(output)?;
     let rounds = match costs.split_once(',') {
         None => number(costs.strip_prefix("i=").unwrap_or(costs))?,
         Some(_) => {
             let [rounds, length] = numbers(costs, ["i=", "l="])?;
+            // `l` repeats the length of the hash.
             (usize::try_from(length).ok()? == output.len()).then_some(rounds)?
         }
     };
@@ -265,6 +271,7 @@ fn django(text: &str) -> Option<HashFormat> {
         _ => return None,
     };
     let (rounds, salt, output) = split_three_fields(rest)?;
+    // Django pads its base64; the PHC format does not.
     let output = BASE64.decode(output.as_bytes()).ok()?;
     new_pbkdf2(digest, number(rounds)?, salt.as_bytes().to_vec(), output)
 }
@@ -303,7 +310,7 @@ pub(super) fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u
     fields.next().is_none().then_some(found)
 }
 
-/// A sign is not allowed.
+/// Parses a number without a sign.
 fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()

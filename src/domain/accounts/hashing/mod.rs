@@ -75,14 +75,14 @@ impl HashCounts {
         self.argon2.load(Relaxed)
     }
 
-    /// With other functions, for imported passwords.
+    /// The number of runs of other functions, which only imported hashes need.
     #[must_use]
     pub fn foreign(&self) -> u64 {
         self.foreign.load(Relaxed)
     }
 }
 
-/// Reused by one thread: fresh pages would cost a quarter more time.
+/// Memory that a thread reuses for its hashes: fresh pages would cost a quarter more time.
 #[derive(Default)]
 pub struct HashMemory {
     blocks: Vec<Block>,
@@ -110,13 +110,13 @@ impl HashMemory {
     }
 }
 
-/// Validated: of a known kind and within the cost limits. The first login replaces it with a hash
-/// of this service.
+/// A hash of another service, of a known kind and within the cost limits. The first login replaces it with a hash of
+/// this service.
 pub struct ForeignHash(String);
 
 impl ForeignHash {
-    /// argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in PHC format, PBKDF2 in
-    /// Django's format, and Firebase's scrypt.
+    /// Parses argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in PHC format, PBKDF2 in Django's
+    /// format, and Firebase's scrypt.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let stored = HashFormat::parse(text).ok_or(Malformed(
             "must be a hash of argon2, bcrypt, scrypt or PBKDF2 in its usual form",
@@ -136,7 +136,7 @@ impl ForeignHash {
     }
 }
 
-/// With a random salt; returns the stored form.
+/// Hashes a secret with a random salt and returns the stored form.
 pub(super) fn hash(
     secret: &str,
     cost: Cost,
@@ -150,7 +150,7 @@ pub(super) fn hash(
     Ok(format_stored(cost, &salt, &output))
 }
 
-/// `$argon2id$v=19$m=…,t=…,p=…$salt$hash`.
+/// Formats `$argon2id$v=19$m=…,t=…,p=…$salt$hash`.
 fn format_stored(cost: Cost, salt: &[u8], output: &[u8]) -> String {
     let Cost {
         memory_kib: m,
@@ -171,7 +171,7 @@ fn format_stored(cost: Cost, salt: &[u8], output: &[u8]) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PasswordVerdict {
     pub(super) matches: bool,
-    /// Made with another function or cost than configured today.
+    /// Whether the stored hash has another function or cost than configured today.
     pub(super) outdated: bool,
 }
 
@@ -194,6 +194,7 @@ pub(super) fn verify(
 
 /// Returns a hash at the current cost that no secret matches.
 pub(super) fn dummy(cost: Cost) -> String {
+    // No secret is known whose hash is all zeros.
     format_stored(cost, &[0; SALT], &[0; OUTPUT])
 }
 

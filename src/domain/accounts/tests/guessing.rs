@@ -88,6 +88,7 @@ fn correct_passwords_are_not_counted() {
     for _ in 0..60 {
         f.log_in("ann@example.com", PASSWORD, NOW).unwrap();
     }
+    // The counter of the sign-up is left.
     assert!(
         f.store
             .read(|txn| txn.scan::<Throttles>(&crate::store::All, 9))
@@ -150,6 +151,7 @@ fn all_sign_ups_of_an_address_are_counted() {
             .wait()
             .map(|_| ())
     });
+    // One of the 100 attempts was used above: 99 of these 200 are tried.
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 2);
     assert_eq!(
         results
@@ -200,6 +202,8 @@ fn idle_counters_are_swept() {
             .map(|_| ())
             .unwrap_err();
     }
+    // The ten counters of addresses end with their window. The counter of the account has a lock, and remembers it
+    // for an hour.
     assert_eq!(f.accounts.sweep(NOW + 899).unwrap().throttles, 0);
     assert_eq!(f.accounts.sweep(NOW + 900).unwrap().throttles, 10);
     assert_eq!(f.accounts.sweep(NOW + 60 + 3_600).unwrap().throttles, 1);

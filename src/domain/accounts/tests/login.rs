@@ -254,7 +254,7 @@ fn hash_of_another_cost_is_replaced_at_login() {
 
 #[test]
 fn login_that_races_with_a_password_change_fails() {
-    // The write batch of a login compares the password generation; run the whole race many times.
+    // The write batch of a login compares the password generation. Three logins race with one change.
     let f = fixture();
     let opened = f.sign_up("ann@example.com");
     let who = Login {

@@ -224,6 +224,7 @@ fn pin_reset_mails_at_most_three_per_hour_and_lifts_no_lock() {
         ))
     );
     let digits = f.mailed(MailKind::Pin, ":");
+    // The lock holds for the new PIN, too.
     assert_eq!(
         f.check(&user, &digits, NOW),
         Err(PinError::Locked(
@@ -235,5 +236,6 @@ fn pin_reset_mails_at_most_three_per_hour_and_lifts_no_lock() {
         .override_pin(&user, &pin("999999"), &InPlace)
         .wait()
         .unwrap();
+    // An operator's PIN lifts the lock.
     f.check(&user, "999999", NOW).unwrap();
 }

@@ -131,6 +131,7 @@ fn weak_password_keeps_the_token_and_counts_as_attempt() {
     let common = Err(AccountsError::PasswordTooCommon);
     assert_eq!(f.complete(&token, "ann@example.com", NOW), common);
     f.complete(&token, NEW, NOW).unwrap();
+    // Two weak passwords and the reset itself used up the limit of three.
     let limit = f
         .accounts
         .0

@@ -3,7 +3,7 @@
 use crate::domain::conformance::Finding;
 use crate::domain::conformance::conversation::{Call, Conversation};
 
-/// A viewer who reads needs longer.
+/// Milliseconds. A viewer needs longer to read the answer.
 const READ: i64 = 5_000;
 const AT_ONCE: i64 = 5_000;
 const EARLY: i64 = 1_000;
@@ -11,12 +11,11 @@ const PAUSE: i64 = 1_000;
 const BURST: i64 = 30_000;
 const REPETITIONS: usize = 3;
 
-/// The next request that asks for the same.
 fn repetition<'a>(rest: &'a [Call], call: &Call) -> Option<&'a Call> {
     rest.iter().find(|later| later.repeats(call))
 }
 
-/// Each call with those after it.
+/// Yields each call with the calls after it.
 fn with_rest(conversation: &Conversation) -> impl Iterator<Item = (&Call, &[Call])> {
     let mut rest = conversation.calls.as_slice();
     std::iter::from_fn(move || {
@@ -33,7 +32,7 @@ pub(super) fn show_409(conversation: &Conversation) -> Finding {
             continue;
         }
         finding.check();
-        // Another title or device may start at once.
+        // Another title or device may start immediately.
         let same = |later: &&Call| {
             later.is_preflight()
                 && later.user == call.user
@@ -77,7 +76,7 @@ pub(super) fn retry_after(conversation: &Conversation) -> Finding {
     finding
 }
 
-/// Refusals that other rules judge, or that the same request may well follow.
+/// Refusals that other rules judge, or that may be repeated.
 fn is_judged_elsewhere(call: &Call) -> bool {
     let code = call.code.as_deref().unwrap_or_default();
     matches!(call.status, 401 | 408 | 409 | 429)
@@ -109,8 +108,7 @@ pub(super) fn back_off_5xx(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for (call, rest) in with_rest(conversation) {
         let failed =
-            // 552 is an answer and no failure: the program has no live rights.
-            // With `Retry-After` another rule judges the pause.
+            // 552 is not a failure: the program has no live rights. With `Retry-After` another rule judges the pause.
             (500..600).contains(&call.status) && call.status != 552 && call.retry_after.is_none();
         if !failed {
             continue;

@@ -5,17 +5,17 @@ use crate::domain::conformance::conversation::{ALIVE, Call, Conversation, Sessio
 
 const INTERVAL: i64 = 10_000;
 const TOLERANCE: i64 = 2_000;
-/// Fewer intervals have no 95th percentile.
+/// Fewer intervals do not tell a habit from a single delay.
 const INTERVALS: usize = 3;
 const FIRST: i64 = 10_000;
 const STOPPED: i64 = 12_000;
 const STAYS: i64 = 60_000;
-/// Requests that were under way when another was refused.
+/// Milliseconds in which other requests may have been under way when one was refused.
 const UNDER_WAY: i64 = 1_000;
 const RENEWED: i64 = 15_000;
 const UNIX_TIME: f64 = 1e9;
 const STATUS_NO_LIVE_RIGHTS: u16 = 552;
-/// Parts of the names of events that say that the picture stands.
+/// Parts of event names that show that playback has paused or stopped.
 const STANDS: [&str; 5] = ["pause", "stop", "end", "block", "held"];
 
 pub(super) fn interval(conversation: &Conversation) -> Finding {
@@ -25,19 +25,18 @@ pub(super) fn interval(conversation: &Conversation) -> Finding {
         let mut intervals: Vec<(i64, &Call, &Call)> = beats
             .windows(2)
             .filter_map(|pair| match pair {
-                // After other answers a client may beat at once, or has to wait.
+                // After other answers a client may send a heartbeat immediately, or has to wait.
                 [one, next] if matches!(one.status, 200 | STATUS_NO_LIVE_RIGHTS) => {
                     Some((next.at - one.at, *one, *next))
                 }
                 _ => None,
             })
             .collect();
-        // Too few to tell a habit from a single delay.
         if intervals.len() < INTERVALS {
             continue;
         }
         finding.check();
-        // By distance from the interval, so that too short ones count as much as too long ones.
+        // Sorted by distance from the interval, so that too short ones count as much as too long ones.
         intervals.sort_by_key(|(length, ..)| (length - INTERVAL).abs());
         let place = (intervals.len() * 95).div_ceil(100).saturating_sub(1);
         let Some((length, one, next)) = intervals.get(place) else {
@@ -66,7 +65,7 @@ pub(super) fn first(conversation: &Conversation) -> Finding {
             .find(|call| call.is_license() && call.is_ok());
         let start = license.copied().unwrap_or(preflight);
         let until = start.at.saturating_add(FIRST);
-        // A start that was given up has no heartbeat, and one at the end of the period may have it later.
+        // An abandoned start has no heartbeat, and one at the end of the period may get it later.
         let given_up = session.end().is_some_and(|end| end.at <= until);
         let beat = session.beats().next();
         if beat.is_none() && (given_up || conversation.end() <= until) {
@@ -91,7 +90,7 @@ pub(super) fn complete(conversation: &Conversation) -> Finding {
         .filter(|call| call.is("heartbeat"))
     {
         finding.check();
-        // Only a missing or malformed header is answered so.
+        // A heartbeat gets 400 only for a missing or malformed header.
         if call.status == 400 {
             finding.breach("a heartbeat was answered 400", [call]);
         }
@@ -126,7 +125,7 @@ pub(super) fn position_unit(conversation: &Conversation) -> Finding {
     finding
 }
 
-/// The first of each run of answers 552.
+/// Returns the first heartbeat of each run of 552 answers.
 fn blackouts<'a>(session: &Session<'a>) -> Vec<&'a Call> {
     let mut before = 0;
     let first = session.beats().filter(|beat| {
@@ -141,20 +140,20 @@ pub(super) fn stop_on_552(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     let devices = conversation.devices();
     for session in conversation.sessions().values() {
-        // Only telemetry tells what the picture does.
+        // Only telemetry shows whether the picture has stopped.
         let Some(events) = session.device().and_then(|device| devices.get(device)) else {
             continue;
         };
         for beat in blackouts(session) {
             let within = beat.at - UNDER_WAY..=beat.at + STOPPED;
-            // The period ends before the client had its time.
+            // The period ends before the client had to react.
             if conversation.end() < *within.end() {
                 continue;
             }
             finding.check();
             let stood = events.iter().any(|event| {
                 within.contains(&event.timestamp)
-                    // By parts of words: partners choose the names of their events.
+                    // Parts of words are compared, because partners choose the names of their events.
                     && STANDS.iter().any(|word| event.action.contains(word))
             });
             let ended = session.end().is_some_and(|end| within.contains(&end.at));
@@ -189,7 +188,7 @@ pub(super) fn stay_on_552(conversation: &Conversation) -> Finding {
     finding
 }
 
-/// Finds what a session still asks after an answer that ends it.
+/// Finds requests that a session still sends after an answer that ends it.
 fn after(
     conversation: &Conversation,
     ends: impl Fn(&Call) -> bool,
@@ -205,7 +204,7 @@ fn after(
         let mut later = session
             .calls
             .iter()
-            // A request that was on its way when the answer came is no breach.
+            // A request that was under way when the answer came is not a breach.
             .filter(|call| call.at > last.at + UNDER_WAY);
         if let Some(call) = later.find(|call| asks(call)) {
             finding.breach(what, [last, *call]);
@@ -234,7 +233,7 @@ pub(super) fn preflight_on_404(conversation: &Conversation) -> Finding {
     )
 }
 
-/// Finds heartbeats with one of the codes that no entitlement follows.
+/// Finds heartbeats that were refused with one of the codes and that no entitlement follows.
 fn entitled_after(conversation: &Conversation, codes: &[&str], what: &str) -> Finding {
     let mut finding = Finding::default();
     for session in conversation.sessions().values() {
@@ -255,7 +254,7 @@ fn entitled_after(conversation: &Conversation, codes: &[&str], what: &str) -> Fi
                 .end()
                 .is_some_and(|end| end.at > beat.at && end.at <= until);
             if !renewed && (over || conversation.end() < until) {
-                continue; // it had not the time
+                continue; // the period ended too early
             }
             finding.check();
             if !renewed {
@@ -292,7 +291,7 @@ pub(super) fn end_session(conversation: &Conversation) -> Finding {
         let ended =
             session.end().is_some() || session.beats().any(|beat| matches!(beat.status, 404 | 410));
         if !ended && last.at + ALIVE >= conversation.end() {
-            continue; // it may still play
+            continue; // it may still be playing
         }
         finding.check();
         if !ended {

@@ -8,7 +8,7 @@ use crate::domain::conformance::conversation::{Call, Conversation};
 /// Seconds into a program after which a heartbeat has to be covered by its own entitlement.
 const INTO: i64 = 20;
 const OFFSETS: RangeInclusive<i64> = -86_400..=0;
-/// Between an entitlement and the preflight that uses it.
+/// Maximum milliseconds between an entitlement and the preflight that uses it.
 const START: i64 = 60_000;
 
 pub(super) fn at_border(conversation: &Conversation) -> Finding {
@@ -22,7 +22,7 @@ pub(super) fn at_border(conversation: &Conversation) -> Finding {
             let next = entitlements.get(nth + 1).map_or(i64::MAX, |next| next.at);
             let mut beats = session
                 .beats()
-                // At 552 the picture stands, so the player has not entered the program.
+                // At 552 playback stops, so the player has not entered the program.
                 .filter(|beat| beat.at >= call.at && beat.status != 552);
             let inside = beats.find(|beat| {
                 // Positions are whole seconds, far below what a float holds exactly.
@@ -31,6 +31,7 @@ pub(super) fn at_border(conversation: &Conversation) -> Finding {
             });
             let Some(beat) = inside else { continue };
             finding.check();
+            // The next entitlement must precede the heartbeat from inside the next program.
             if next > beat.at {
                 finding.breach(
                     "played into the next program without an entitlement",
@@ -50,6 +51,7 @@ pub(super) fn in_session(conversation: &Conversation) -> Finding {
             continue;
         };
         for call in conversation.entitlements(session) {
+            // An entitlement for another start of the title does not belong to the running session.
             let starts_another = conversation.calls.iter().any(|later| {
                 later.is_preflight()
                     && later.user == call.user
@@ -100,7 +102,7 @@ pub(super) fn preflight_after_entitlement(conversation: &Conversation) -> Findin
             .filter(|(_, call)| call.is_preflight())
         {
             let before: &[&Call] = calls.get(..nth).unwrap_or_default();
-            // At the beginning of the period the entitlement may lie before it.
+            // The entitlement of the first preflight may lie before the period.
             let Some(last) = before
                 .iter()
                 .rev()

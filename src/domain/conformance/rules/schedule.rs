@@ -33,6 +33,7 @@ pub(super) fn etag(conversation: &Conversation) -> Finding {
             .or_default()
             .push(call);
     }
+    // Too few equal requests do not show whether the client revalidates.
     for calls in equal.into_values().filter(|calls| calls.len() >= MANY) {
         finding.check();
         if calls.iter().all(|call| call.status == 200) {
@@ -91,6 +92,7 @@ pub(super) fn batched(conversation: &Conversation) -> Finding {
         ids.sort();
         ids.dedup();
         if ids.len() >= MANY {
+            // A burst is reported once.
             judged_until = first.at + TOGETHER;
             finding.breach(format!("{} requests for one id each", burst.len()), burst);
         }

@@ -18,13 +18,13 @@ const SECRET_NAMES: [&str; 8] = [
     "pincode",
     "secret",
 ];
-/// How tokens of this service begin.
+/// Prefixes of the tokens of this service.
 const SECRET_VALUES: [&str; 3] = ["pgu_", "pge_", "pgr_"];
 
-/// The calls that brought events near a time, as evidence.
+/// Returns the uploads that may have contained an event, as evidence.
 fn carriers<'a>(conversation: &'a Conversation, event: &Event) -> Vec<&'a Call> {
     let brought = |call: &&Call| {
-        // By user and time: an event does not name its upload, and whole seconds are stored.
+        // Matched by user and time: an event does not name its upload, and only whole seconds are stored.
         call.is("telemetry") && call.user == event.user && (call.at - event.received).abs() <= 2_000
     };
     conversation.calls.iter().filter(brought).collect()
@@ -43,6 +43,7 @@ pub(super) fn sequence(conversation: &Conversation) -> Finding {
             if next.sequence > one.sequence + 1 {
                 let what = format!("seqId goes from {} to {}", one.sequence, next.sequence);
                 finding.breach(what, carriers(conversation, next));
+                // One gap of a device is evidence enough.
                 break;
             }
         }
@@ -58,7 +59,7 @@ pub(super) fn clock(conversation: &Conversation) -> Finding {
             .map(|event| event.received - event.timestamp)
             .collect();
         skews.sort_unstable();
-        // The median: an event that waited for the network comes late, however right the clock is.
+        // The median is used, because an event that waited for the network comes late even if the clock is right.
         let Some(median) = skews.get(skews.len() / 2) else {
             continue;
         };
@@ -113,7 +114,7 @@ pub(super) fn pairs(conversation: &Conversation) -> Finding {
                 finding.breach(what, carriers(conversation, event));
             }
         }
-        // What began last may still play.
+        // The last start may still be playing.
         let left = open.filter(|event| !plays_on(conversation, event));
         if let Some(event) = left {
             finding.breach("a start without a stop", carriers(conversation, event));
@@ -190,6 +191,7 @@ pub(super) fn dropped(conversation: &Conversation) -> Finding {
             .iter()
             .skip(nth + 1)
             .filter(|later| later.user == call.user);
+        // Bodies are not recorded, so a next upload with the same refusal counts as a repetition.
         let again = later
             .next()
             .filter(|later| later.status == call.status && later.at <= call.at + AGAIN);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::conformance::Finding;
 use crate::domain::conformance::conversation::{Call, Conversation};
 
-/// Requests that were under way when another was refused.
+/// Milliseconds in which other requests may have been under way when one was refused.
 const UNDER_WAY: i64 = 2_000;
 const SOON: i64 = 5_000;
 const SAME: [&str; 6] = [
@@ -21,7 +21,7 @@ fn is_refused_token(call: &Call) -> bool {
     call.has_code("USER_TOKEN_INVALID")
 }
 
-/// Whether the viewer or a new password ended the token before.
+/// Whether the call shows that its user's token has ended.
 fn ends_token(call: &Call) -> bool {
     let ending = [
         "logout",
@@ -47,7 +47,7 @@ pub(super) fn reused(conversation: &Conversation) -> Finding {
             continue;
         }
         finding.check();
-        // The last log-in, and whether its token has been used since and is still good.
+        // The last log-in, and whether its token has been used since and has ended.
         let mut login: Option<&Call> = None;
         let (mut used, mut ended) = (false, false);
         let mut last_status = 0;
@@ -79,7 +79,7 @@ pub(super) fn login_after_401(conversation: &Conversation) -> Finding {
         for call in calls {
             if call.is_login() {
                 refused = None;
-            // Requests that were on their way when the 401 came are no breach.
+            // Requests that were under way when the 401 came are not a breach.
             } else if let Some(first) = refused.take_if(|first| call.at > first.at + UNDER_WAY) {
                 finding.breach("went on with a token that was refused", [first, *call]);
             }
@@ -177,6 +177,7 @@ pub(super) fn headers_unchanged(conversation: &Conversation) -> Finding {
             if let Some(name) = changed {
                 let what = format!("the header Play-{name} is not the one of the preflight");
                 finding.breach(what, [preflight, call]);
+                // One breach of a session is enough.
                 break;
             }
         }

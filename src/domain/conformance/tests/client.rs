@@ -1,4 +1,4 @@
-//! A simulated client that does everything that the rules ask for, on a clock of its own.
+//! A simulated client that follows every rule, with its own clock.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::domain::conformance::{Call, Conversation, Event, Program};
 
 const BEGIN: i64 = 1_767_268_800_000;
 
-/// What a client has sent. Mutants change it.
+/// The requests and events of a client. Mutants change them.
 #[derive(Clone, Default)]
 pub struct Recording {
     pub calls: Vec<Call>,
@@ -58,7 +58,7 @@ impl Recording {
         self.now += seconds * 1_000;
     }
 
-    /// A request now, of the user.
+    /// Records a request of the user at the current time.
     pub fn call(&mut self, route: &str, status: u16) -> &mut Call {
         self.now += 100;
         let id = format!("r{}", self.calls.len());
@@ -119,7 +119,6 @@ impl Recording {
         self.beat(status, of, position).code = own(code);
     }
 
-    /// The position at the live point.
     pub fn live(&self) -> i64 {
         (BEGIN + self.now) / 1_000
     }
@@ -159,7 +158,7 @@ fn program(id: &str, stop: i64) -> Option<Program> {
     })
 }
 
-/// A client that meets every situation that a rule is about, and does what is asked of it.
+/// Records a client that meets the situation of every rule and follows the rule.
 pub fn good() -> Recording {
     let mut c = Recording::default();
     c.call("login", 200);
@@ -282,7 +281,7 @@ pub fn insert(c: &mut Recording, later: i64, mut call: Call) {
     c.calls.push(call);
 }
 
-/// A call of the user like another one's, with nothing of its own.
+/// Builds a bare call of the user at the time of another one.
 pub fn plain(like: &Call, route: &str, status: u16) -> Call {
     Call {
         route: route.to_owned(),

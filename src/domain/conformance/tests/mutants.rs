@@ -67,7 +67,7 @@ fn token_reused(c: &mut Recording) {
 }
 
 fn login_after_401(c: &mut Recording) {
-    // It logs in, but beats with the old token before.
+    // It logs in, but sends a heartbeat with the old token before.
     let refused = first(c, has_code("USER_TOKEN_INVALID"));
     change(
         c,
@@ -265,7 +265,7 @@ fn preflight_on_404(c: &mut Recording) {
     repeat(c, 10_000, has_code("SESSION_NOT_FOUND"));
 }
 
-/// Takes the entitlement away that follows an answer.
+/// Removes the entitlement that follows a refused heartbeat.
 fn without_entitlement(c: &mut Recording, code: &str) {
     let refused = first(c, |call| call.has_code(code) && call.is("heartbeat"));
     let follows = |call: &Call| {
@@ -324,7 +324,7 @@ fn one_license(c: &mut Recording) {
 }
 
 fn entitlement_at_border(c: &mut Recording) {
-    // The second program ends while the client plays, and it asks no more.
+    // The second program ends during playback, and the client requests no further entitlement.
     let last = c
         .calls
         .iter()

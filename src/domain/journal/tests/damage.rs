@@ -15,7 +15,7 @@ fn a_segment_that_is_cut_short_loses_its_end_only() {
     let journal = bench.open();
     journal.record(record(7, 1));
     drop(journal);
-    // The open segment, as a power cut leaves it; then the finished one, as damage leaves it.
+    // First the open segment, as after a power cut, then the finished one, as after damage.
     let open = &bench.files("records")[1];
     let bytes = fs::read(open).unwrap();
     fs::write(open, &bytes[..bytes.len() - 1]).unwrap();
@@ -39,7 +39,7 @@ fn a_flipped_bit_costs_records_and_never_the_journal() {
         journal.record(record(at, 1));
     }
     journal.flush().unwrap();
-    // The plain form: one record of forty.
+    // In the plain form a flipped bit costs at most one of forty records.
     let path = &bench.files("records")[0];
     let sound = fs::read(path).unwrap();
     for bit in (0..sound.len() * 8).step_by(97) {
@@ -51,7 +51,7 @@ fn a_flipped_bit_costs_records_and_never_the_journal() {
     }
     fs::write(path, &sound).unwrap();
     drop(journal);
-    // The compressed form: one member, here all of the segment.
+    // In the compressed form it costs at most one member, which is the whole segment here.
     drop(bench.open());
     let path = &bench.files("records")[0];
     let sound = fs::read(path).unwrap();

@@ -179,6 +179,7 @@ fn deferred_mail_does_not_block_others() {
     let response = Some("451 4.7.1 come back".to_owned());
     assert_eq!(f.status(&grey), (MailStatus::Queued, 1, response));
     assert_eq!(f.status(&other).0, MailStatus::Sent);
+    // The first retry comes after 30 s ± 25 %.
     assert_eq!(f.mail.deliver(NOW + 22), Ok(0));
     assert_eq!(f.mail.deliver(NOW + 38), Ok(1));
     assert_eq!(f.status(&grey).0, MailStatus::Sent);
@@ -231,6 +232,7 @@ fn unavailable_server_loses_no_mail_and_is_retried_with_backoff() {
     let counts = f.mail.counts();
     assert_eq!((counts.queued, counts.oldest), (3, Some(NOW)));
     *f.server.down.lock() = None;
+    // The longest pause is 300 s + 25 %.
     f.mail.deliver(NOW + 60 + 375).unwrap();
     assert!(ids.iter().all(|id| f.status(id).0 == MailStatus::Sent));
     assert_eq!((f.taken(), f.mail.last_failure()), (3, None));
@@ -242,6 +244,7 @@ fn wrong_password_is_not_retried_every_few_seconds() {
     f.queue(MailKind::PasswordChanged, "a@b.example", "");
     *f.server.down.lock() = Some(failure(true));
     f.mail.deliver(NOW).unwrap();
+    // A lasting failure pauses for 300 s ± 25 %.
     f.mail.deliver(NOW + 224).unwrap();
     assert_eq!(f.server.connections.load(Ordering::SeqCst), 1);
     f.mail.deliver(NOW + 375).unwrap();
@@ -300,6 +303,7 @@ fn withdrawn_mail_is_not_sent() {
 fn clock_that_was_ahead_delays_no_mail() {
     let f = Fixture::new();
     let id = f.queue(MailKind::Pin, "a@b.example", "4711");
+    // The clock is ahead while a retry and then a pause are scheduled.
     let ahead = NOW + DAY / 2;
     f.server.answers.lock().push_back(later("451 not now"));
     f.mail.deliver(ahead).unwrap();
@@ -320,6 +324,7 @@ fn delivery_continues_after_a_restart() {
     drop(f);
     let f = Fixture::over(store);
     assert_eq!(f.mail.counts().queued, 1);
+    // The time of the retry survives the restart.
     assert_eq!(f.mail.deliver(NOW + 20), Ok(0));
     assert_eq!(f.mail.deliver(NOW + 40), Ok(1));
     assert_eq!(f.status(&id).0, MailStatus::Sent);

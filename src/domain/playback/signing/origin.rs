@@ -15,13 +15,13 @@ pub(crate) struct OriginSigner(hmac::Key);
 const TOKEN_BYTES: usize = 1 + 1 + 8 + 8 + 32;
 const TOKEN_LENGTH: usize = TOKEN_BYTES.div_ceil(3) * 4;
 const VERSION: u8 = 1;
-/// With the time at which manifests stand still; made by the lab only.
+/// Includes the time at which manifests stop changing. Only the lab makes these tokens.
 const STALE_VERSION: u8 = 2;
 
 /// What a valid token allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OriginAccess {
-    /// Manifests are those of this time.
+    /// If set, manifests are served as of this time.
     pub stale_since: Option<UnixSeconds>,
 }
 
@@ -63,7 +63,7 @@ impl OriginSigner {
         BASE64URL_NOPAD.encode(&token)
     }
 
-    /// The token is genuine, covers a directory above the path, and has not expired.
+    /// `None` unless the token is genuine, covers a directory above the path, and has not expired.
     #[must_use]
     pub(crate) fn access(
         &self,

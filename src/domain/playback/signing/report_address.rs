@@ -13,9 +13,9 @@ const TOKEN_LENGTH: usize = (TOKEN_BYTES * 4).div_ceil(3);
 pub(crate) struct ReportSigner(hmac::Key);
 
 impl ReportSigner {
-    /// `key` also signs paths of media, so that this one is derived: no tag of one purpose serves another.
     #[must_use]
     pub(crate) fn new(key: &[u8; 32]) -> Self {
+        // `key` also signs media paths. A derived key keeps a tag of one purpose from being valid for the other.
         let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), b"playback reports");
         Self(hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()))
     }

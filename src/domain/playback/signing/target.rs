@@ -61,7 +61,7 @@ impl<'a> SignedTarget<'a> {
         };
         let ours = names(parameters);
         if names(query).iter().any(|name| ours.contains(name)) {
-            // Which of the two counts would depend on the server.
+            // Servers disagree on which of two equal names counts.
             return None;
         }
         Some(self.assemble("", Some(&format!("{query}&{parameters}"))))

@@ -111,7 +111,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The requesting user: mostly the owner.
+/// Returns the requesting user: the owner, or the other user if `foreign`.
 fn asker(owner: u8, foreign: bool) -> u8 {
     if foreign { USERS + 1 - owner } else { owner }
 }
@@ -274,7 +274,7 @@ impl Walk {
         self.look();
     }
 
-    /// One of the sessions, if there is any; mostly a recent one.
+    /// Picks one of the latest sessions, if there is any.
     fn run(&self, index: Index) -> Option<usize> {
         let count = self.runs.len();
         (count > 0).then(|| count - 1 - index.index(count.min(6)))
@@ -687,7 +687,7 @@ impl Walk {
         }
     }
 
-    /// Checks all sessions at once: none is lost, and no slot leaks.
+    /// Checks all sessions: none is lost, and no slot leaks.
     fn look(&self) {
         let (now, playback) = (self.now, &self.lab.playback);
         let alive = self.runs.iter().filter(|run| run.is_alive(now)).count();

@@ -250,7 +250,7 @@ fn telemetry(directory: &Path) -> Telemetry {
     Telemetry::open(store, settings, NOON, |_| {}).unwrap()
 }
 
-/// Plays the steps; returns the time after the last one.
+/// Plays the steps. Returns the time of the last one.
 fn play(quality: &Quality, telemetry: &Telemetry, audience: &mut Audience) -> UnixSeconds {
     let mut now = NOON;
     for (second, steps) in std::mem::take(&mut audience.steps) {
@@ -377,7 +377,7 @@ fn many_views_are_counted_in_bounded_memory() {
     let quality = open(directory.path());
     let mut chance = Chance(seed);
     let (mut most_open, mut most_hours) = (0, 0);
-    // A million a day.
+    // The rate of a million views a day.
     for number in 0..viewers {
         let now = NOON + i64::try_from(number * 86_400 / 1_000_000).unwrap();
         let labels = Labels::default()
@@ -410,7 +410,7 @@ fn many_views_are_counted_in_bounded_memory() {
     println!(
         "{viewers} views, {most_open} open, {most_hours} hours, {bytes} bytes of files; {memory}"
     );
-    // Those of the last hour, and the minutes between two searches.
+    // Open views are those of the last hour and of the minutes between two searches.
     assert!(most_open <= 45_000, "{most_open}");
     assert!(most_hours <= 8, "{most_hours}");
     let began = std::time::Instant::now();

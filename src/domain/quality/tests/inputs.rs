@@ -9,7 +9,7 @@ fn millis(length: i64) -> Option<Reported> {
     Reported::in_millis(length as f64)
 }
 
-/// A session with these events, received when they happened.
+/// Builds the view of a session whose events are received when they happen.
 fn view_of(events: &[(i64, PlayerAction)]) -> View {
     let mut view = View::opened(&opened(1, NOON, Labels::default()));
     for (sequence, (at, action)) in (0..).zip(events) {
@@ -46,7 +46,7 @@ fn start_up_time_comes_from_the_first_of_three_sources() {
     assert_eq!((unknown.plays, unknown.startups.percentile(0.5)), (1, None));
 }
 
-/// What dash.js, Shaka Player and its minified build report by CMCD.
+/// Uses the CMCD reports of dash.js, Shaka Player and its minified build.
 #[test]
 fn start_up_time_of_reports_by_cmcd_is_that_of_the_first_frame() {
     use PlayerAction::{Alive, Shown, Started, Waiting};
@@ -69,7 +69,7 @@ fn start_up_time_of_reports_by_cmcd_is_that_of_the_first_frame() {
             ],
             850.0,
         ),
-        // Without states.
+        // The player reports no states.
         (
             vec![
                 (0, Waiting, None),
@@ -92,7 +92,7 @@ fn start_up_time_of_reports_by_cmcd_is_that_of_the_first_frame() {
         assert!((read / truth - 1.0).abs() < 0.01, "{read}: {reports:?}");
         assert_eq!(cell.plays, 1);
     }
-    // That a frame was shown says nothing about a wait that goes on.
+    // `Shown` does not end a wait.
     let mut view = view_of(&[
         (0, Started(None)),
         (10_000, Waiting),
@@ -184,7 +184,7 @@ fn waits_and_pauses_are_not_playing_time() {
         (50_000, Playing),
         (60_000, Stopped),
     ]);
-    // A wait within a seek is none.
+    // A wait within a seek does not count.
     let seeking = view_of(&[
         (0, Started(None)),
         (10_000, Waiting),
@@ -274,7 +274,7 @@ fn wrong_input_has_a_defined_result_and_is_counted() {
     quality.opened(opened(1, NOON, Labels::default()));
     let started = PlayerAction::Started(millis(500));
     send(1, event(1, AT, 1, started.clone()), NOON);
-    // Of another user: it does not touch the view of user 1, and begins none.
+    // An event of another user does not change the view of user 1, and begins no view.
     send(2, event(1, AT, 2, PlayerAction::Failed(None)), NOON);
     assert_eq!(
         quality
@@ -286,7 +286,7 @@ fn wrong_input_has_a_defined_result_and_is_counted() {
         0
     );
     assert_eq!(quality.counts().late, 1);
-    // Of a session that never was.
+    // The event names a session that never existed.
     send(3, event(99, AT, 1, started.clone()), NOON);
     // A clock that jumps by a day in mid-view.
     send(

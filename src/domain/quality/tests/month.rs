@@ -8,13 +8,13 @@ use super::super::rollup::HourTable;
 use super::audience::{PLATFORMS, seed_and_size};
 use super::*;
 
-/// Models of a platform, assets and so on of the audience, the first ones the most frequent.
+/// Numbers of distinct values. Values with a low number are the most frequent.
 const MODELS: i64 = 40;
 const ASSETS: i64 = 300;
 const VERSIONS: i64 = 12;
 const COUNTRIES: i64 = 8;
 
-/// One of `bound`, where each is about twice as frequent as one of twice its number.
+/// Draws a number below `bound`; low numbers are more frequent.
 fn ranked(chance: &mut Chance, bound: i64) -> i64 {
     chance.below(bound) * chance.below(bound) / bound
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 
-/// What a kill leaves: the files as they are at this moment.
+/// Copies the files as a kill would leave them.
 fn killed(directory: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(directory).unwrap() {

@@ -30,7 +30,7 @@ pub fn unpack<'a>(input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, GuideErro
 fn unpack_once<'a>(mut input: Box<dyn Read + 'a>) -> io::Result<(bool, Box<dyn Read + 'a>)> {
     let mut first = Vec::with_capacity(6);
     input.by_ref().take(6).read_to_end(&mut first)?;
-    // By content and not by name: servers label compressed guides in every way.
+    // The content decides and not the name: servers label compressed guides in every way.
     let gzip = first.starts_with(&[0x1f, 0x8b]);
     let xz = first.starts_with(&[0xfd, b'7', b'z', b'X', b'Z', 0]);
     let whole = Cursor::new(first).chain(input);

@@ -1,6 +1,6 @@
 //! Season and episode of a programme, from the numbering systems that guides use.
 
-/// As viewers count: from 1.
+/// Both are counted from 1, as viewers do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct EpisodeNumber {
     pub(super) season: Option<u16>,
@@ -10,12 +10,12 @@ pub(super) struct EpisodeNumber {
 }
 
 impl EpisodeNumber {
-    /// Takes what an `episode-num` element says, if it says more than what is known.
+    /// Takes the numbers of an `episode-num` element, if they are better than the known ones.
     pub(super) fn offer(&mut self, system: &str, text: &str) {
         let found = match system {
             "xmltv_ns" => xmltv_ns(text),
             "onscreen" | "" => onscreen(text),
-            // Ids of other services, such as `dd_progid`.
+            // Other systems have ids of other services, such as `dd_progid`.
             _ => return,
         };
         let empty = self.season.is_none() && self.episode.is_none();
@@ -30,6 +30,7 @@ impl EpisodeNumber {
 fn xmltv_ns(text: &str) -> EpisodeNumber {
     let mut parts = text.split('.').map(|part| {
         let number = part.split('/').next().unwrap_or_default().trim();
+        // Guides count from 0, viewers from 1.
         number.parse::<u16>().ok()?.checked_add(1)
     });
     EpisodeNumber {

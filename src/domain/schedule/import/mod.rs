@@ -32,6 +32,7 @@ pub const CHANNELS_MAX: usize = 20_000;
 pub const PROGRAMMES_MAX: u64 = 2_000_000;
 /// Bytes of packed metadata, ten times that of a usual guide.
 pub const DRAFT_MAX: usize = 256 * 1024 * 1024;
+/// Line numbers reported for each kind of problem.
 pub const LINES_MAX: usize = 20;
 
 /// A guide decoder that is pulled for events until the end.
@@ -61,7 +62,7 @@ pub struct GuideChannel {
 pub struct GuideProgramme {
     pub line: u64,
     pub channel: String,
-    /// Permanent; becomes the broadcast id.
+    /// Permanent. It becomes the broadcast id.
     pub id: Option<String>,
     pub start: UnixSeconds,
     pub stop: Option<UnixSeconds>,
@@ -152,7 +153,6 @@ impl Skipped {
     }
 }
 
-/// Beyond [`PROGRAMMES_MAX`] or [`DRAFT_MAX`].
 const TOO_MUCH: GuideError =
     GuideError::TooLarge("it has over 2,000,000 programmes, or their texts over 256 MiB packed");
 

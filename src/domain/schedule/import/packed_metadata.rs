@@ -21,7 +21,7 @@ const PAGE: usize = 8 * 1024;
 pub(crate) type Text = (Option<String>, Metadata);
 
 pub(crate) struct MetadataPacker {
-    /// Its state is larger than many channels.
+    /// Shared by all channels, because its state is larger than many channels.
     deflate: DeflateEncoder<Vec<u8>>,
     row: Vec<u8>,
     held: usize,
@@ -40,7 +40,7 @@ impl Default for MetadataPacker {
 #[derive(Default)]
 pub struct Texts {
     pages: Vec<Box<[u8]>>,
-    /// Not full and not deflated yet.
+    /// Rows of the last page, which is not full and not deflated yet.
     open: Vec<u8>,
 }
 
@@ -110,7 +110,7 @@ impl Iterator for Rows {
             self.at = 0;
             self.page.clear();
             match self.pages.next() {
-                // Cannot fail: the page was deflated by `Packer`.
+                // Cannot fail: the page was deflated by `MetadataPacker`.
                 Some(page) => DeflateDecoder::new(&*page)
                     .read_to_end(&mut self.page)
                     .ok()?,
@@ -119,7 +119,7 @@ impl Iterator for Rows {
         }
         let packed = self.page.get(self.at..)?;
         let decoded = bincode::serde::decode_from_slice(packed, bincode::config::standard());
-        // Cannot fail either: the rows were encoded by `Packer`.
+        // Cannot fail either: the rows were encoded by `MetadataPacker`.
         let (row, length) = decoded.ok()?;
         self.at += length;
         Some(row)

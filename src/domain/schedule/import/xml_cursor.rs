@@ -10,7 +10,7 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use super::bounded_lines::BoundedLines;
 use super::{DEPTH_MAX, EVENTS_MAX, GuideError};
 
-/// Fields have shorter limits.
+/// Bytes of a collected text. The limits of single fields are shorter.
 const TEXT_MAX: usize = 64 * 1024;
 
 const TOO_MANY: GuideError =
@@ -68,12 +68,13 @@ impl<R: Read> XmlCursor<R> {
         Ok(event)
     }
 
-    /// Opens it; `None` at the end of the open element.
+    /// Opens the next child. `None` at the end of the open element.
     pub(super) fn child(&mut self) -> Result<Option<BytesStart<'static>>, GuideError> {
         loop {
             match self.next()? {
                 Event::Start(child) => return Ok(Some(child.into_owned())),
                 Event::End(_) | Event::Eof => return Ok(None),
+                // Text between elements, and comments, have no meaning.
                 _ => {}
             }
         }

@@ -24,7 +24,7 @@ pub struct XmltvOptions {
     pub zone: Tz,
     /// Treats all times as local in `zone`: some guides write local times with a wrong offset.
     pub ignore_offsets: bool,
-    /// Preferred first. Without a match, the first text in the file is used.
+    /// In order of preference. Without a match, the first text in the file is used.
     pub languages: Vec<String>,
     pub ratings: Arc<Ratings>,
 }
@@ -269,7 +269,7 @@ impl<'a> Best<'a> {
     }
 }
 
-/// `lang` as in `en`, `en_NZ`, `en-GB`.
+/// `lang` has a form such as `en`, `en_NZ` or `en-GB`.
 fn matches_language(lang: &str, wanted: &str) -> bool {
     let primary = |tag: &str| {
         tag.split(['-', '_'])
@@ -322,7 +322,7 @@ fn add_rating(facts: &mut Metadata, ratings: &Ratings, system: &str, value: &str
     // A number without a system is the age itself.
     let bare = system.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     match ratings.age(system, value) {
-        // Of several ratings the highest age counts: asking a child for a PIN is better than letting it in.
+        // The highest age of several ratings counts: asking a child for a PIN is better than letting it in.
         Some(age) if facts.pg_age.is_none_or(|known| age > known) => {
             facts.pg_age = Some(age);
             facts.rating = if bare { None } else { source() };

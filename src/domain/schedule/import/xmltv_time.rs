@@ -39,7 +39,7 @@ const NAMED: [(&str, i64); 28] = [
     ("PST", -480),
 ];
 
-/// Without a zone it is local time in `default`.
+/// A time without a zone is local time in `default`.
 #[must_use]
 pub(crate) fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
     let (local, place) = split(text)?;
@@ -53,7 +53,7 @@ pub(crate) fn parse(text: &str, default: Tz) -> Option<UnixSeconds> {
     Some(tv_day::instant(named, local))
 }
 
-/// Ignores the offset in the text.
+/// Ignores a zone or offset in the text.
 #[must_use]
 pub(crate) fn parse_local(text: &str, zone: Tz) -> Option<UnixSeconds> {
     let (local, _) = split(text)?;

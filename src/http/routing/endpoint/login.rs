@@ -104,7 +104,7 @@ impl ParseRequest for SendResetRequest {
 impl ParseRequest for ResetRequest {
     fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
-        // Malformed text gets the answer of an unknown token.
+        // Malformed text gets the same answer as an unknown token.
         let token = body.required_text("token").and_then(|text| {
             TokenHash::hash_presented(TokenKind::Reset, text).ok_or_else(|| {
                 ApiError::new(

@@ -1,8 +1,8 @@
 //! Endpoints: the request type, the parser and the handler of each route.
 //!
 //! A request becomes a value of its type, or an error that names the parameter, before any work is done. One file per
-//! resource; parsers are next to their request types. A parser reports all mistakes of a request at once. Parsers do not
-//! access the store.
+//! resource; parsers are next to their request types. A parser reports all mistakes of a request together. Parsers do
+//! not access the store.
 //!
 //! A row of the route table names the type that its requests are parsed into, if they have parameters, and its handler:
 //! `now!(LiveRequest => api::schedule::live)` or `later!(api::offers::offers)`. All handlers have one form: what they
@@ -68,7 +68,7 @@ impl<'a> Input<'a> {
     ) -> Result<Option<T>, ApiError> {
         self.query.parsed(name, |text| {
             let plain =
-                // `parse` alone would accept a plus sign. Fewer digits than the type has: no overflow.
+                // `parse` alone would accept a plus sign. `most` is below the digits of the type, so nothing overflows.
                 (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
             text.parse().ok().filter(|_| plain).ok_or(Malformed(why))
         })
@@ -82,7 +82,7 @@ impl<'a> Input<'a> {
     /// Parses `from` and `to` (exclusive), either of which may be absent.
     fn time_range(&self) -> Result<(Option<UnixSeconds>, Option<UnixSeconds>), ApiError> {
         let (from, to) = (self.instant("from"), self.instant("to")).combine()?;
-        // Nothing lies in such a range: an empty answer would hide the mistake.
+        // No instant lies in such a range, and an empty answer would hide the mistake.
         if from > to && to.is_some() {
             return Err(ApiError::field("from", "must not be after `to`"));
         }
@@ -132,7 +132,7 @@ impl Payload {
     }
 }
 
-/// A typed request. It is parsed before anything is done for it, and its parser reports all mistakes at once.
+/// A typed request. It is parsed before anything is done for it, and its parser reports all mistakes together.
 pub(crate) trait ParseRequest: Sized + Send + 'static {
     /// Parses the parameters and the body.
     ///

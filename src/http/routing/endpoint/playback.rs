@@ -36,7 +36,7 @@ impl ParseRequest for EntitlementRequest {
         let body = payload.object()?;
         let pin = body.text("pinCode").map(|pin| match pin {
             None | Some("") => PinEntry::Absent,
-            // Refused only if a PIN is needed: one that is not needed is ignored, whatever it is.
+            // Not an error yet: a PIN that is not needed is ignored, whatever it contains.
             Some(text) => Pin::parse(text).map_or(PinEntry::Unreadable, PinEntry::Given),
         });
         let session = input.heads.play.session;
@@ -79,7 +79,7 @@ impl ParseRequest for PreflightRequest {
             .combine()?;
         // The text as it was sent: the answer repeats it in the headers that the player has to send.
         let token = input.heads.play.entitlement.ascii().unwrap_or_default();
-        // After all headers: a client that misses several learns of them at once.
+        // Checked last, so that a client that misses several headers gets all of them reported together.
         if !drm.offered_with(protocol) {
             return Err(ApiError::new(
                 ErrorCode::DrmProtocolMismatch,
@@ -146,7 +146,7 @@ fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
         return Err(ApiError::field("kids", "must have 1 to 64 key ids"));
     }
     let mut kids = Vec::with_capacity(request.kids.len());
-    // All wrong ids are reported at once.
+    // All wrong ids are reported together.
     let mut wrong: Option<ApiError> = None;
     for (at, text) in request.kids.iter().enumerate() {
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok();
@@ -313,8 +313,8 @@ fn not_empty(text: &str) -> Result<&str, Malformed> {
         .ok_or(Malformed("is empty"))
 }
 
-/// Returns the hash of the Entitlement Token. `None` if the text cannot be a token; it is answered
-/// as an unknown token is.
+/// Returns the hash of the entitlement token, or `None` if the text cannot be a token. `None` is refused like an
+/// unknown token.
 pub(crate) fn entitlement(input: &Input<'_>) -> Result<Option<TokenHash>, ApiError> {
     let text = parsed(
         input,
@@ -322,7 +322,6 @@ pub(crate) fn entitlement(input: &Input<'_>) -> Result<Option<TokenHash>, ApiErr
         "Play-EntitlementId",
         not_empty,
     )?;
-    // Malformed text is `None` and refused as an unknown token: the form of a token is no business of a client.
     Ok(TokenHash::hash_presented(TokenKind::Entitlement, text))
 }
 

@@ -133,7 +133,7 @@ impl ParseRequest for ChangePinRequest {
         let body = payload.object()?;
         let given = match body.text("password") {
             Ok(None) => Ok(None),
-            // `password` reports a value that is no text.
+            // `password` reports a value that is not a string.
             Ok(Some(_)) | Err(_) => password(&body, "password").map(Some),
         };
         let (current, password, new) = (

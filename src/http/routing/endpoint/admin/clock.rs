@@ -20,7 +20,7 @@ impl MoveClockRequest {
     /// End of the year 9999. Later dates have no common text form.
     const NOW_MAX: i64 = 253_402_300_799;
     pub(crate) const OFFSET_MAX: i64 = 10_000_000_000;
-    /// A day in 24 seconds: faster, and jobs would miss whole days.
+    /// A day in 24 seconds. At a higher scale, jobs would miss whole days.
     const SCALE_MAX: f64 = 3_600.0;
     const MEMBERS: [&str; 5] = ["now", "offset", "advance", "freeze", "scale"];
 

@@ -19,7 +19,7 @@ pub(crate) struct ConformanceRequest {
     pub profile: Profile,
 }
 
-/// A JSON object of rules and reasons. In the query, because a report is read and cannot have a body.
+/// Parses a JSON object of rule ids and reasons. It comes in the query, because a GET request has no body.
 fn waived(text: &str) -> Result<BTreeMap<String, String>, Malformed> {
     serde_json::from_str(text).map_err(|_| {
         Malformed("must be a JSON object of rule ids and the reasons for which they are waived")

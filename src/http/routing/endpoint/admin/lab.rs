@@ -15,10 +15,10 @@ use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::http::routing::route::Route;
 use crate::types::{Email, Malformed, SessionId, UserId, parse_span};
 
-/// Longest delay: clients and proxies give up before.
+/// Longest delay. Clients and proxies time out before it ends.
 const DELAY_MAX: Duration = Duration::from_secs(120);
 const COUNT_MAX: i64 = 1_000_000_000;
-/// Most steps of a scenario, and bytes of a step's words: they are kept in memory.
+/// Limits of a scenario report, which is kept in memory: its steps, and the bytes of each text.
 const STEPS_MAX: usize = 50;
 const WORDS_MAX: usize = 200;
 
@@ -143,7 +143,6 @@ fn matching(
         });
     };
     conditions.only(&["user", "asset", "device", "session"])?;
-    // For the same reason a condition is refused that no request of the route can meet.
     let possible = |name: &str, carries: fn(Carried) -> bool| {
         if routes.iter().any(|route| carries(targets::carried(route))) {
             return Ok(());
@@ -241,7 +240,6 @@ fn action(body: &Object, routes: &[&'static Route]) -> Result<FaultAction, ApiEr
 fn delay(what: &Object) -> Result<FaultAction, ApiError> {
     let base = what.required("delay", parse_span)?;
     let jitter = what.parsed("jitter", parse_span)?.unwrap_or_default();
-    // A longer delay would hold a connection beyond the patience of every proxy in between.
     if base + jitter > DELAY_MAX {
         return Err(what.refuse("delay", "must be at most 120s with its jitter"));
     }
@@ -338,7 +336,7 @@ impl ParseRequest for ResetPartnerRequest {
         let body = payload.object()?;
         body.only(&["fixture"])?;
         let fixture = body.parsed("fixture", |text| {
-            // Part of a file name.
+            // The name becomes part of a file name.
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             let fits = (1..=64).contains(&text.len()) && text.chars().all(plain);
             fits.then(|| text.to_owned())

@@ -22,7 +22,7 @@ use crate::http::request::strict_json::Object;
 use crate::types::Malformed;
 use crate::types::text::check_visible;
 
-/// An id in a path that cannot be parsed cannot exist: it is answered as an unknown one.
+/// Answers a malformed id in a path like an unknown one, because no object can have it.
 fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
     read.map_err(|_| {
         let what = code.as_str().trim_end_matches("_NOT_FOUND");
@@ -37,7 +37,7 @@ fn name(body: &Object) -> Result<String, ApiError> {
     body.required("name", |text| {
         let text = text.trim();
         check_visible(text)?;
-        // Operators type these names on the command line, and read them in the audit record.
+        // Bounded, because operators type these names on the command line and read them in the audit record.
         let fits = (1..=128).contains(&text.chars().count());
         fits.then(|| text.to_owned())
             .ok_or(Malformed("has 1 to 128 characters"))

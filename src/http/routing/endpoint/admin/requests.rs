@@ -7,7 +7,7 @@ use crate::http::routing::endpoint::admin::users::UserRef;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{AssetId, Malformed, SessionId};
 
-/// Seconds. Proxies close a connection that is silent for a minute.
+/// Longest wait, in seconds. Proxies close a connection that is silent for a minute.
 const WAIT_MAX: u32 = 30;
 
 /// The filter as the request states it. User and partner are names that still have to be looked up.
@@ -29,7 +29,7 @@ pub(crate) enum RecordPosition {
 
 impl RecordPosition {
     pub(crate) fn parse(text: &str) -> Result<Self, Malformed> {
-        // Ids that the service makes have 32 digits.
+        // A generated id has 32 digits, so fewer digits are the number of a record.
         let plain = (1..=19).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
         match text.parse() {
             Ok(number) if plain => Ok(Self::Number(number)),
@@ -88,7 +88,7 @@ impl ParseRequest for RequestsRequest {
 
 pub(crate) struct RequestRequest {
     pub id: String,
-    /// The number of the record, if no record has the id: clients choose ids, so several records can have the same.
+    /// Taken as the number of a record if no record has this id. Clients choose ids, so several records can share one.
     pub number: Option<u64>,
 }
 

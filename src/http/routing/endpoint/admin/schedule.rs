@@ -1,5 +1,4 @@
-//! Requests about the schedule. They are those of partners, but without livestreams they mean all
-//! of them.
+//! Requests about the schedule. They are like those of partners, but a request without `livestreams` means all of them.
 
 use crate::http::errors::api_error::{ApiError, CombineResults};
 use crate::http::request::query::IdList;

@@ -13,7 +13,7 @@ pub(crate) struct ExportTelemetryRequest {
     pub user: Option<UserId>,
 }
 
-/// The figures of a span of time.
+/// A quality report over a span of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReportTelemetryRequest {
     /// 24 hours before `to` if absent.
@@ -24,7 +24,7 @@ pub(crate) struct ReportTelemetryRequest {
     pub filters: Vec<(Dimension, String)>,
 }
 
-/// The same by time.
+/// A quality report as a series over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TelemetrySeriesRequest {
     pub report: ReportTelemetryRequest,
@@ -43,7 +43,7 @@ pub(crate) struct TelemetryViewsRequest {
     pub limit: usize,
 }
 
-/// Any number of dimensions is allowed once each.
+/// Parses `by`: any number of dimensions, each of which counts once.
 fn group_by(input: &Input<'_>, times: bool) -> Result<Vec<GroupBy>, ApiError> {
     let mut by = Vec::new();
     for value in input.query.all("by")? {

@@ -52,11 +52,11 @@ impl UserRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UsersRequest {
     pub partner: Option<PartnerRef>,
-    /// The filter without its partner, which is a name that has to be looked up.
+    /// The filter without its partner, whose name still has to be looked up.
     pub search: UserSearch,
 }
 
-/// Further pages would keep more users in memory; a narrower search, or `after`, reaches the rest.
+/// Bounds the users that a search keeps in memory. A narrower search, or `after`, reaches the rest.
 const OFFSET_MAX: usize = 10_000;
 const TEXT_MAX: usize = 254;
 
@@ -68,7 +68,7 @@ fn searched(text: &str) -> Result<String, Malformed> {
     Ok(text.to_owned())
 }
 
-/// `email`, or `-email` for descending.
+/// Parses the sort order: `email`, or `-email` for descending.
 fn order(text: &str) -> Result<(UserOrder, bool), Malformed> {
     let (name, descending) = match text.strip_prefix('-') {
         Some(name) => (name, true),
